@@ -1,0 +1,49 @@
+# Everything starts here. `make run` and `make test` set up what they need by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.ready-to-run
+DEV_READY := $(VENV)/.ready-to-develop
+
+.PHONY: help run test lint check spec bench format proto clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+$(RUN_READY): requirements/run.txt pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt
+	@touch $@
+
+$(DEV_READY): $(RUN_READY) requirements/dev.txt
+	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/dev.txt
+	@touch $@
+
+run: $(RUN_READY) ## start a hub in developer mode on port 8000
+	@$(BIN)/hubbub serve --dev
+
+test: $(DEV_READY) ## run the tests
+	@$(BIN)/pytest $(ARGS)
+
+lint: $(DEV_READY) ## check style, types and architecture
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+check: lint test ## what has to pass before a change lands
+
+spec: $(DEV_READY) ## list which behaviours of the specification the tests prove
+	@$(BIN)/python scripts/spec_coverage.py $(ARGS)
+
+bench: $(DEV_READY) ## measure, side by side with other hubs
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+format: $(DEV_READY) ## put the code into the house's form
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+proto: $(DEV_READY) ## write the code of spec/hubbub.proto again
+	@sh scripts/generate-protobuf.sh
+
+clean: ## remove what was built (not ./data)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis site

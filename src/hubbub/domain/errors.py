@@ -1,0 +1,247 @@
+"""Every error that a user of the hub can meet, as one tree with stable codes.
+
+HubbubError
+├── BadRequest            the input is wrong; sending it again unchanged cannot help
+│   ├── Malformed         bytes that cannot be read as the protocol
+│   ├── UnknownEvent      an event name that the protocol does not have
+│   ├── InvalidName       a hub, channel or event name that breaks the naming rules
+│   ├── InvalidPayload    a payload that is not what its content type claims
+│   ├── TooLarge          over a size limit
+│   └── WrongChannelKind  the channel's kind does not take this request
+├── Denied                the caller may not do this
+│   ├── NotAuthenticated  nobody has proven who this is
+│   ├── InvalidToken      forged, expired, revoked or made for another hub
+│   ├── NotPermitted      known, but without the permission
+│   └── OriginRefused     the browser's origin is not on the list
+├── NotFound              a hub, channel or path that is not there
+│   └── HubNotFound
+├── Conflict              the state does not allow it
+│   ├── SessionReplaced   the session went on over another connection
+│   └── RestoreFailed     the restore key is unknown, spent or expired
+├── Limited               too much or too fast; later it may work
+│   ├── RateLimited       messages per second
+│   ├── QuotaExceeded     a quota of the hub
+│   ├── TooManyChannels   channels per session
+│   ├── SlowConsumer      the client reads slower than its channels publish
+│   └── Overloaded        admission control: the server takes no more right now
+├── Timeout               nobody answered in time
+│   ├── HeartbeatTimeout
+│   ├── AuthenticationTimeout
+│   └── RequestTimeout
+├── Unavailable           a part of the system is away; retrying helps
+│   ├── AuthProviderFailed
+│   ├── StoreUnavailable
+│   ├── StaleOwner        another node owns the channel by now
+│   └── GoingAway         the server is draining; reconnect
+└── Internal              a fault of the hub itself
+
+The code is the contract (`docs/errors.md` lists them). HTTP statuses and WebSocket close codes
+are part of the table too, but only the edges read them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HubbubError(Exception):
+    """Base of the tree. `retry`: the same request may work later. `reconnect`: after a close with
+    this error, a client should connect again by itself."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+    close_code: ClassVar[int] = 4500
+    retry: ClassVar[bool] = False
+    reconnect: ClassVar[bool] = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class BadRequest(HubbubError):
+    code = "bad_request"
+    http_status = 400
+    close_code = 4400
+    reconnect = False
+
+
+class Malformed(BadRequest):
+    code = "malformed"
+    close_code = 4401
+
+
+class UnknownEvent(BadRequest):
+    code = "unknown_event"
+
+
+class InvalidName(BadRequest):
+    code = "invalid_name"
+
+
+class InvalidPayload(BadRequest):
+    code = "invalid_payload"
+    http_status = 422
+
+
+class TooLarge(BadRequest):
+    code = "too_large"
+    http_status = 413
+    close_code = 4413
+
+
+class WrongChannelKind(BadRequest):
+    code = "wrong_channel_kind"
+    http_status = 409
+
+
+class Denied(HubbubError):
+    code = "denied"
+    http_status = 403
+    close_code = 4403
+    reconnect = False
+
+
+class NotAuthenticated(Denied):
+    code = "not_authenticated"
+    http_status = 401
+    close_code = 4410
+
+
+class InvalidToken(Denied):
+    code = "invalid_token"
+    http_status = 401
+    close_code = 4411
+
+
+class NotPermitted(Denied):
+    code = "not_permitted"
+
+
+class OriginRefused(Denied):
+    code = "origin_refused"
+    close_code = 4412
+
+
+class NotFound(HubbubError):
+    code = "not_found"
+    http_status = 404
+    close_code = 4404
+    reconnect = False
+
+
+class HubNotFound(NotFound):
+    code = "hub_not_found"
+
+
+class Conflict(HubbubError):
+    code = "conflict"
+    http_status = 409
+    close_code = 4409
+    reconnect = False
+
+
+class SessionReplaced(Conflict):
+    """The session was restored on another connection, which took this one's place."""
+
+    code = "session_replaced"
+    close_code = 4415
+
+
+class RestoreFailed(Conflict):
+    code = "restore_failed"
+
+
+class Limited(HubbubError):
+    code = "limited"
+    http_status = 429
+    close_code = 4429
+    retry = True
+
+
+class RateLimited(Limited):
+    code = "rate_limited"
+
+
+class QuotaExceeded(Limited):
+    code = "quota_exceeded"
+    close_code = 4430
+
+
+class TooManyChannels(Limited):
+    code = "too_many_channels"
+    retry = False
+
+
+class SlowConsumer(Limited):
+    code = "slow_consumer"
+    close_code = 4431
+
+
+class Overloaded(Limited):
+    code = "overloaded"
+    http_status = 503
+    close_code = 4432
+
+
+class Timeout(HubbubError):
+    code = "timeout"
+    http_status = 504
+    close_code = 4408
+    retry = True
+
+
+class HeartbeatTimeout(Timeout):
+    code = "heartbeat_timeout"
+    close_code = 4406
+
+
+class AuthenticationTimeout(Timeout):
+    code = "authentication_timeout"
+    http_status = 408
+    close_code = 4407
+    reconnect = False
+
+
+class RequestTimeout(Timeout):
+    code = "request_timeout"
+    http_status = 408
+
+
+class Unavailable(HubbubError):
+    code = "unavailable"
+    http_status = 503
+    close_code = 4503
+    retry = True
+
+
+class AuthProviderFailed(Unavailable):
+    code = "auth_provider_failed"
+    http_status = 502
+    close_code = 4502
+
+
+class StoreUnavailable(Unavailable):
+    code = "store_unavailable"
+
+
+class StaleOwner(Unavailable):
+    code = "stale_owner"
+
+
+class GoingAway(Unavailable):
+    code = "going_away"
+    close_code = 4504
+
+
+class Internal(HubbubError):
+    code = "internal"
+
+
+def _walk(kind: type[HubbubError]) -> list[type[HubbubError]]:
+    return [kind, *(leaf for child in kind.__subclasses__() for leaf in _walk(child))]
+
+
+def catalogue() -> dict[str, type[HubbubError]]:
+    """All error classes by their stable code; the base shares `internal` with its leaf."""
+    return {kind.code: kind for kind in _walk(HubbubError)}

@@ -1,0 +1,67 @@
+"""The message: one envelope for all that passes through the hub."""
+
+from __future__ import annotations
+
+import msgspec
+
+JSON = "application/json"
+TEXT = "text/plain"
+BINARY = "application/octet-stream"
+
+
+class Location(msgspec.Struct, frozen=True):
+    lat: float
+    lng: float
+
+
+class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rarer parts of the envelope, which most messages do without."""
+
+    subtype: str | None = None
+    author: str | None = None
+    sender: str | None = None
+    receiver: str | None = None
+    conversation_id: str | None = None
+    refers_to: str | None = None
+    priority: int | None = None
+    relevant_until: int | None = None
+    ttl: int | None = None
+    language: str | None = None
+    location: Location | None = None
+    headers: dict[str, str] | None = None
+    delivery_policy: str | None = None
+    security_token: str | None = None
+    producer_id: str | None = None
+    producer_seq: int | None = None
+
+
+class Message(msgspec.Struct, gc=False):
+    """A message in a channel. `payload` is what the publisher sent: for `application/json` the
+    JSON text itself, validated when it was published and without line breaks.
+
+    `serial` is 0 for a message that has no position (unstored, on a channel that stores);
+    `published_at` is in milliseconds since 1970.
+    """
+
+    id: str
+    hub: str
+    channel: str
+    event: str
+    payload: bytes
+    content_type: str
+    published_at: int
+    serial: int = 0
+    publisher: str | None = None
+    store: bool = False
+    retain: bool = False
+    push: bool = False
+    transient: bool = False
+    attributes: Attributes | None = None
+
+
+def is_json(content_type: str) -> bool:
+    return content_type == JSON
+
+
+def is_text(content_type: str) -> bool:
+    return content_type.startswith("text/")

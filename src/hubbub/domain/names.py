@@ -1,0 +1,67 @@
+"""Names of hubs and channels: which are allowed, what their parts mean, where they belong."""
+
+from __future__ import annotations
+
+import enum
+import re
+from zlib import crc32
+
+from hubbub.domain.errors import InvalidName
+
+MAX_NAME_CHARS = 255
+PARTITIONS = 1024
+USER_NAMESPACE = "u"
+
+# Control characters, the two pattern wildcards, and lone surrogates (not UTF-8).
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f*#\ud800-\udfff]")
+
+
+class ChannelKind(enum.Enum):
+    """What a channel holds, told by its prefix."""
+
+    DEFAULT = "default"
+    DOCUMENT = "doc"
+    NOTIFICATION = "notification"
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it may name a hub or channel, else raise an error that says why not."""
+    if not name:
+        raise InvalidName(f"the {what} name is empty; give 1 to {MAX_NAME_CHARS} characters")
+    if len(name) > MAX_NAME_CHARS:
+        raise InvalidName(
+            f"the {what} name {name[:20]!r}… has {len(name)} characters; "
+            f"at most {MAX_NAME_CHARS} are allowed"
+        )
+    found = _FORBIDDEN.search(name)
+    if found:
+        raise InvalidName(
+            f"the {what} name {name!r} contains {found.group()!r}; "
+            "control characters, '*' and '#' are not allowed"
+        )
+    return name
+
+
+def namespace_of(channel: str) -> str | None:
+    """The text before the first ':', or None where there is no ':'."""
+    head, separator, _ = channel.partition(":")
+    return head if separator else None
+
+
+def kind_of(channel: str) -> ChannelKind:
+    namespace = namespace_of(channel)
+    if namespace == "doc":
+        return ChannelKind.DOCUMENT
+    if namespace == "notification":
+        return ChannelKind.NOTIFICATION
+    return ChannelKind.DEFAULT
+
+
+def user_channel(user_id: str) -> str:
+    return f"{USER_NAMESPACE}:{user_id}"
+
+
+def partition_of(hub: str, channel: str) -> int:
+    """The fixed partition that decides which node owns a channel. Never change this: the
+    partition of a stored channel is part of what is on disk."""
+    return crc32(f"{hub}\x00{channel}".encode()) % PARTITIONS

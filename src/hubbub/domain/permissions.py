@@ -1,0 +1,128 @@
+"""Who may do what: identities, their grants, and the decision for one channel."""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.names import USER_NAMESPACE, namespace_of, user_channel
+from hubbub.domain.rules import Rules
+
+
+class Level(enum.Enum):
+    """How far an identity reaches: its own grants, its hub, or everything."""
+
+    CLIENT = "client"
+    SERVICE = "service"
+    ADMIN = "admin"
+
+
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Permission for the channels that match a pattern."""
+
+    channel: str
+    publish: bool = False
+    subscribe: bool = False
+
+
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who a session is. An anonymous one has no user id."""
+
+    user_id: str | None = None
+    level: Level = Level.CLIENT
+    grants: tuple[Grant, ...] = ()
+    rpcs: tuple[str, ...] = ()
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    expires_at: int | None = None
+    """Seconds since 1970, or None for no expiry."""
+    token_id: str | None = None
+
+    @property
+    def authenticated(self) -> bool:
+        return self.user_id is not None or self.level is not Level.CLIENT
+
+
+ANONYMOUS = Identity()
+
+
+@lru_cache(maxsize=65536)
+def matches(pattern: str, name: str) -> bool:
+    """`*` stands for anything, `#` for one segment between ':' separators.
+
+    Follows all possible positions in the pattern at once, so that no pattern can be made to
+    take more than len(pattern) x len(name) steps.
+    """
+    if "*" not in pattern and "#" not in pattern:
+        return pattern == name
+    end = len(pattern)
+    positions = _skip_stars(pattern, {0})
+    for character in name:
+        following: set[int] = set()
+        for position in positions:
+            if position == end:
+                continue
+            wanted = pattern[position]
+            if wanted == "*":
+                following.add(position)
+            elif wanted == "#":
+                if character != ":":
+                    following.update((position, position + 1))
+            elif wanted == character:
+                following.add(position + 1)
+        if not following:
+            return False
+        positions = _skip_stars(pattern, following)
+    return end in positions
+
+
+def _skip_stars(pattern: str, positions: set[int]) -> set[int]:
+    """`*` may also stand for nothing: add the places behind it."""
+    reached = set(positions)
+    for start in positions:
+        position = start
+        while position < len(pattern) and pattern[position] == "*":
+            position += 1
+            reached.add(position)
+    return reached
+
+
+def _granted(identity: Identity, channel: str, action: str) -> bool:
+    return any(
+        getattr(grant, action) and matches(grant.channel, channel) for grant in identity.grants
+    )
+
+
+def _is_own_user_channel(identity: Identity, channel: str, user_channels: bool) -> bool:
+    return (
+        user_channels and identity.user_id is not None and channel == user_channel(identity.user_id)
+    )
+
+
+def _open_to(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
+    """Whether the rules alone, without a grant, let this identity in."""
+    if user_channels and namespace_of(channel) == USER_NAMESPACE:
+        return False
+    return rules.public and (rules.allow_anonymous or identity.authenticated)
+
+
+def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
+    """`user_channels`: the hub gives each user a private channel `u:<user id>`."""
+    return (
+        identity.level is not Level.CLIENT
+        or _is_own_user_channel(identity, channel, user_channels)
+        or _open_to(identity, channel, rules, user_channels)
+        or _granted(identity, channel, "subscribe")
+    )
+
+
+def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
+    """A grant to publish overrides `client_publish` off."""
+    return (
+        identity.level is not Level.CLIENT
+        or _is_own_user_channel(identity, channel, user_channels)
+        or (rules.client_publish and _open_to(identity, channel, rules, user_channels))
+        or _granted(identity, channel, "publish")
+    )

@@ -1,0 +1,121 @@
+"""What a client can ask of the hub, independent of the encoding it used.
+
+A request id is whatever integer the client chose; 0 stands for "none given".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError
+
+
+class Ping(msgspec.Struct, frozen=True):
+    req_id: int = 0
+
+
+class Pong(msgspec.Struct, frozen=True):
+    req_id: int = 0
+
+
+class Close(msgspec.Struct, frozen=True):
+    """The client leaves for good: its saved state can go."""
+
+
+class Authenticate(msgspec.Struct, frozen=True):
+    """Exactly one of the two is set."""
+
+    req_id: int = 0
+    token: str | None = None
+    credentials: bytes | None = None
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place in a channel: right after the message with this serial."""
+
+    channel: str
+    serial: int
+    epoch: str = ""
+
+
+class Restore(msgspec.Struct, frozen=True):
+    restore_key: str
+    req_id: int = 0
+    positions: tuple[Position, ...] = ()
+
+
+class ChannelRequest(msgspec.Struct, frozen=True):
+    """A channel to subscribe to; with `serial` or `timestamp`, what was missed is sent too."""
+
+    channel: str
+    timestamp: int | None = None
+    serial: int | None = None
+    epoch: str | None = None
+
+
+class Subscribe(msgspec.Struct, frozen=True):
+    channels: tuple[ChannelRequest, ...]
+    req_id: int = 0
+
+
+class Unsubscribe(msgspec.Struct, frozen=True):
+    channels: tuple[str, ...]
+    req_id: int = 0
+
+
+class PublishItem(msgspec.Struct, frozen=True):
+    """One message to publish. Without a request id (None) nobody waits for an answer."""
+
+    channel: str
+    event: str
+    payload: bytes
+    content_type: str
+    store: bool = False
+    push: bool = False
+    retain: bool = False
+    transient: bool = False
+    req_id: int | None = None
+
+
+class Publish(msgspec.Struct, frozen=True):
+    items: tuple[PublishItem, ...]
+
+
+class History(msgspec.Struct, frozen=True):
+    """A page of messages. At most one bound is set; none means the newest page."""
+
+    channel: str
+    req_id: int = 0
+    after: int | None = None
+    before: int | None = None
+    after_time: int | None = None
+    before_time: int | None = None
+    epoch: str | None = None
+    limit: int = 0
+
+
+class PresenceQuery(msgspec.Struct, frozen=True):
+    channel: str
+    req_id: int = 0
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A request that could not be read; the others of its frame are not affected."""
+
+    error: HubbubError
+    req_id: int = 0
+
+
+Request = (
+    Ping
+    | Pong
+    | Close
+    | Authenticate
+    | Restore
+    | Subscribe
+    | Unsubscribe
+    | Publish
+    | History
+    | PresenceQuery
+    | Rejected
+)

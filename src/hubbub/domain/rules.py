@@ -1,0 +1,103 @@
+"""Rules: which features a channel has, and which set of them applies to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hubbub.domain.names import ChannelKind, kind_of, namespace_of
+
+
+class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The features of a channel. Everything is off unless a rule turns it on."""
+
+    retain: bool = False
+    store: bool = False
+    push: bool = False
+    presence: bool = False
+    occupancy: bool = False
+    public: bool = False
+    client_publish: bool = False
+    allow_anonymous: bool = False
+    live_history: bool = False
+
+    def for_kind(self, kind: ChannelKind) -> Rules:
+        """What is left of the rules on a channel of this kind."""
+        if kind is ChannelKind.NOTIFICATION:
+            return Rules(public=self.public, allow_anonymous=self.allow_anonymous)
+        if kind is ChannelKind.DOCUMENT and self.live_history:
+            return msgspec.structs.replace(self, live_history=False)
+        return self
+
+
+class Quotas(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Limits of one hub; 0 means no limit."""
+
+    sessions: int = 0
+    channels: int = 0
+    messages_per_second: int = 0
+    deliveries_per_second: int = 0
+    stored_bytes: int = 0
+
+
+class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a tenant decides for all of its sessions and channels."""
+
+    allow_anonymous: bool = False
+    user_channel: bool = False
+    default_public: bool = False
+    default_rules: str | None = None
+    auth_provider: str | None = None
+    session_restore: bool = True
+    allowed_origins: tuple[str, ...] = ()
+    quotas: Quotas = Quotas()
+
+
+class AuthProvider(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a hub's clients are authenticated."""
+
+    url: str
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    timeout_seconds: float = 5.0
+
+
+class ChannelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is set for one channel by name."""
+
+    rules: str | None = None
+    metadata: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class HubConfiguration(msgspec.Struct, frozen=True):
+    """All settings of one hub, as one consistent snapshot that can answer for any channel."""
+
+    hub: str
+    settings: HubSettings = HubSettings()
+    rules: Mapping[str, Rules] = {}
+    namespaces: Mapping[str, str] = {}
+    channels: Mapping[str, ChannelSettings] = {}
+    auth_providers: Mapping[str, AuthProvider] = {}
+
+    def rules_for(self, channel: str) -> Rules:
+        """The channel's own rules, else its namespace's, else the hub's default."""
+        return self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
+
+    def _unfiltered_rules_for(self, channel: str) -> Rules:
+        own = self.channels.get(channel)
+        namespace = namespace_of(channel)
+        candidates = (
+            own.rules if own else None,
+            self.namespaces.get(namespace) if namespace is not None else None,
+            self.settings.default_rules,
+        )
+        for rules_id in candidates:
+            if rules_id is not None and rules_id in self.rules:
+                return self.rules[rules_id]
+        return Rules(
+            public=self.settings.default_public, allow_anonymous=self.settings.allow_anonymous
+        )
+
+    def auth_provider(self) -> AuthProvider | None:
+        name = self.settings.auth_provider
+        return self.auth_providers.get(name) if name is not None else None

@@ -1,0 +1,27 @@
+"""How the engine turns what it says into bytes, without knowing any encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import Notice
+
+
+class Encoder(Protocol):
+    """One encoding, shared by all connections that use it.
+
+    Connections with the same encoder object are one group: what is encoded for one of them is
+    written to all of them as the very same bytes. A unit is one encoded notice; units of one
+    group can be packed together in any number, and only packed bytes go onto the wire.
+    """
+
+    def encode_message(self, message: Message) -> bytes:
+        """The unit that delivers a message that has just been published."""
+
+    def encode(self, notice: Notice) -> bytes:
+        """The unit for any notice."""
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        """Bytes for the wire: whole frames that hold these units in this order."""

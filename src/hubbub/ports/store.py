@@ -1,0 +1,193 @@
+"""What the engine needs from durable storage.
+
+Every adapter passes `tests/contract/store_contract.py`. Nothing here assumes a particular
+database.
+
+Contract for all methods:
+- When an awaited write returns, it is on disk; a crash right after loses nothing of it.
+- A write is all or nothing. Writes of one caller that were started in order take effect in order.
+- Failures raise `StoreUnavailable` (the store is away, full or read-only; nothing of the write
+  took effect) or an error named at the method. Never a driver's own exception.
+- Methods are called from the event loop and never block it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from hubbub.domain.messages import Message
+
+
+class ChannelHead(msgspec.Struct, frozen=True):
+    """Where a stored channel stands: the serial of its newest message in this epoch (0: none yet),
+    and the oldest serial that is still there (head + 1 where nothing is)."""
+
+    epoch: str
+    head: int
+    first: int
+
+
+class Append(msgspec.Struct, frozen=True):
+    """One message to store, under the term with which the writer owns the channel's partition.
+
+    `epoch` and `message.serial` continue the channel's head: for a channel that has no row yet
+    the epoch is new and the serial is 1. `retain_until` (ms since 1970) also makes it the
+    channel's retained message, in the same transaction.
+    """
+
+    message: Message
+    epoch: str
+    partition: int
+    term: int
+    retain_until: int | None = None
+
+
+class Retained(msgspec.Struct, frozen=True):
+    message: Message
+    expires_at: int
+    """Milliseconds since 1970."""
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """Messages in rising order of serial, with the head they were read against. `more`: further
+    messages exist in the direction of the query."""
+
+    messages: tuple[Message, ...]
+    more: bool
+    head: ChannelHead | None
+
+
+class SettingsEntry(msgspec.Struct, frozen=True):
+    """One setting. `kind` is hub, rules, namespace, channel, auth_provider or another word of
+    the engine's; `value` is JSON. `version` counts the changes of this entry, from 1."""
+
+    kind: str
+    hub: str
+    name: str
+    value: bytes
+    version: int = 0
+
+
+class SessionSnapshot(msgspec.Struct, frozen=True):
+    """A session that may be restored by whoever holds the key with this hash."""
+
+    key_hash: bytes
+    hub: str
+    session_id: str
+    state: bytes
+    expires_at: int
+    """Milliseconds since 1970."""
+
+
+class PushToken(msgspec.Struct, frozen=True):
+    hub: str
+    user_id: str
+    platform: str
+    token: str
+
+
+class Store(Protocol):
+    """See the module's text for what holds for every method."""
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date. Raises `StoreUnavailable` with a remedy if the
+        data is of a newer version, corrupt, or not writable."""
+
+    async def close(self) -> None:
+        """Finish what was started, then let go of every file, thread and connection."""
+
+    # -- ownership ----------------------------------------------------------------------------
+
+    async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
+        """Take the partitions over: each gets a term higher than any before, which is returned.
+        From then on every write under an older term is refused."""
+
+    # -- messages -----------------------------------------------------------------------------
+
+    async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
+        """None if nothing was ever stored in this channel."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Exception | None]:
+        """Store messages, of any number of channels, in one transaction where possible.
+
+        Answers for each, in order: None when it is on disk, `StaleOwner` if its term is no longer
+        the partition's. One refused append does not touch the others, except that later ones of
+        the same channel are refused too (no gap can arise). Raises `StoreUnavailable` if nothing
+        was stored. Calls that overlap in time are grouped into one commit.
+        """
+
+    async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
+        """The oldest messages with a greater serial."""
+
+    async def read_before(
+        self, hub: str, channel: str, serial: int | None, limit: int
+    ) -> StoredPage:
+        """The newest messages with a smaller serial (None: the newest of all)."""
+
+    async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
+        """The oldest messages that were published after this time (ms)."""
+
+    async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
+        """The newest messages that were published before this time (ms)."""
+
+    async def delete_before(self, hub: str, channel: str, serial: int) -> int:
+        """Drop messages with a smaller serial; the head stays. Answers how many went."""
+
+    async def stored_bytes(self, hub: str) -> int:
+        """The payload bytes that the hub's messages take up."""
+
+    # -- retained -----------------------------------------------------------------------------
+
+    async def save_retained(
+        self, message: Message, expires_at: int, partition: int, term: int
+    ) -> None:
+        """Replace the channel's retained message. Raises `StaleOwner`."""
+
+    async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
+        """The retained message, if it has not expired by `now` (ms)."""
+
+    async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
+        """Raises `StaleOwner`."""
+
+    # -- settings -----------------------------------------------------------------------------
+
+    async def put_settings(
+        self, entries: Sequence[SettingsEntry], expected: Mapping[str, int] | None = None
+    ) -> list[SettingsEntry]:
+        """Create or replace settings, all or none; answers them with their new versions. With
+        `expected`, raises `Conflict` unless each named entry (by `name`) has that version now
+        (0: must not exist)."""
+
+    async def delete_settings(self, kind: str, hub: str, name: str) -> bool:
+        """Whether it was there."""
+
+    async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
+        """All entries, or those of one hub; ordered by kind, hub, name."""
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
+        """Create or replace, by key hash."""
+
+    async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
+        """The snapshot, if it has not expired by `now` (ms)."""
+
+    async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None: ...
+
+    # -- push tokens --------------------------------------------------------------------------
+
+    async def save_push_token(self, token: PushToken) -> None:
+        """Registering the same token again changes nothing; a token that belonged to another user
+        of the hub moves to this one."""
+
+    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]: ...
+
+    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool: ...
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    async def delete_expired(self, now: int) -> int:
+        """Drop retained messages and sessions that have expired. Answers how many went."""
