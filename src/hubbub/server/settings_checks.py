@@ -1,0 +1,107 @@
+"""What the type of a key cannot say: values that must fit each other or the machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+
+from hubbub.server.settings_keys import Secret, Settings
+from hubbub.server.settings_reader import Reader
+
+MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach the host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_settings(reader: Reader, settings: Settings) -> None:
+    _check_listener(reader, settings)
+    _check_buffers(reader, settings)
+    _check_secrets(reader, settings)
+    if settings.storage.path.exists() and not settings.storage.path.is_dir():
+        reader.note(f"storage.path is {str(settings.storage.path)!r}, a file; expected a folder")
+
+
+def check_origins(reader: Reader, path: str, origins: tuple[str, ...]) -> None:
+    for origin in origins:
+        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+            reader.note(
+                f"{path} has {origin!r}; expected an origin in lower case and without a path such "
+                'as https://example.org or http://localhost:*, "null", or "*"'
+            )
+
+
+def _check_listener(reader: Reader, settings: Settings) -> None:
+    listener = settings.listener
+    check_origins(reader, "listener.allowedOrigins", listener.allowed_origins)
+    for network in listener.trusted_proxies:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            reader.note(
+                f"listener.trustedProxies has {network!r}; expected an IP address or a network "
+                "such as 10.0.0.0/8"
+            )
+    files = {"certificate": listener.tls.certificate, "key": listener.tls.key}
+    given = [name for name, path in files.items() if path is not None]
+    if len(given) == 1:
+        missing = "key" if given == ["certificate"] else "certificate"
+        reader.note(f"listener.tls.{missing} is missing; listener.tls.{given[0]} needs it")
+    for name, path in files.items():
+        if path is not None:
+            _check_readable(reader, f"listener.tls.{name}", path)
+
+
+def _check_readable(reader: Reader, key: str, path: Path) -> None:
+    if not path.is_file():
+        reader.note(f"{key} is {str(path)!r}, where there is no file; expected a PEM file")
+    elif not os.access(path, os.R_OK):
+        reader.note(f"{key} is {str(path)!r}, which this user may not read; check its permissions")
+
+
+def _check_buffers(reader: Reader, settings: Settings) -> None:
+    ws, sse = settings.connection.ws, settings.connection.sse
+    for name, size in (("ws", ws.send_buffer_bytes), ("sse", sse.send_buffer_bytes)):
+        if size < ws.max_message_bytes:
+            reader.note(
+                f"connection.{name}.sendBufferBytes is {size}; expected at least "
+                f"connection.ws.maxMessageBytes ({ws.max_message_bytes}), else such a message "
+                "could never be sent"
+            )
+    if ws.pong_timeout > ws.ping_interval:
+        reader.note(
+            f"connection.ws.pongTimeout is {ws.pong_timeout:g}; expected at most "
+            f"connection.ws.pingInterval ({ws.ping_interval:g})"
+        )
+
+
+def _check_secrets(reader: Reader, settings: Settings) -> None:
+    auth = settings.auth
+    least = MIN_SECRET_BYTES[auth.algorithm]
+    for name, secret in (("session", auth.session.secret), ("admin", auth.admin.secret)):
+        size = _size(secret)
+        if size is not None and size < least:
+            reader.note(
+                f"auth.{name}.secret has {size} bytes (hidden); expected at least {least} for "
+                f"{auth.algorithm}, for example from: openssl rand -base64 {least}"
+            )
+    if auth.session.secret is not None and auth.session.secret == auth.admin.secret:
+        reader.note(
+            "auth.admin.secret is the same as auth.session.secret; expected two, else a session's "
+            "token could pass for an administrator's"
+        )
+
+
+def _size(secret: Secret | None) -> int | None:
+    return None if secret is None else len(secret.reveal().encode())

@@ -1,0 +1,248 @@
+"""The keys of the configuration: their types, bounds, defaults and one sentence on each.
+
+A key's path is its attribute path in camelCase: `connection.ws.ping_interval` is
+`connection.ws.pingInterval` in the file and `HUBBUB_CONNECTION_WS_PING_INTERVAL` in the
+environment. Durations are in seconds unless the sentence says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.rules import HubConfiguration
+from hubbub.server.settings_network import Connection, Listener
+
+DAY = 86_400.0
+
+
+class SettingsError(Exception):
+    """The hub cannot start as configured. `problems` has one sentence for each thing to fix."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class Secret:
+    """A text that shows itself only when asked by name."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(hidden)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of each session."""
+
+    messages_per_second: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000_000,
+            description="Requests that a session may send each second, heartbeats apart; 0 means "
+            "no limit.",
+        ),
+    ] = 100
+    message_burst: Annotated[
+        int,
+        Meta(ge=1, le=10_000_000, description="Requests that a session may send at one moment."),
+    ] = 200
+    max_channels: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Channels that a session may subscribe to.")
+    ] = 200
+    authenticate_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=3600,
+            description="Time to authenticate in a hub that forbids anonymous sessions.",
+        ),
+    ] = 10.0
+    restore_ttl: Annotated[
+        float,
+        Meta(ge=0, le=7 * DAY, description="Time in which a lost session can be restored."),
+    ] = 120.0
+
+
+class Hub(msgspec.Struct, frozen=True, kw_only=True):
+    """Timing of every hub."""
+
+    close_timeout: Annotated[
+        float, Meta(ge=0, le=DAY, description="Time without sessions before a hub leaves memory.")
+    ] = 60.0
+    authenticate_request_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=300,
+            description="Time for an auth provider to answer, where it has no `timeoutSeconds` of "
+            "its own.",
+        ),
+    ] = 5.0
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What concerns all hubs at once."""
+
+    allow_dynamic_hubs: Annotated[
+        bool, Meta(description="Create a hub on first use instead of refusing unknown hubs.")
+    ] = False
+    max_live_history_size: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Messages that a channel keeps in memory where its rules say live history.",
+        ),
+    ] = 256
+    session_metrics_interval: Annotated[
+        float, Meta(ge=0.1, le=3600, description="Time between counts of sessions.")
+    ] = 10.0
+    stats_collect_interval: Annotated[
+        float, Meta(ge=0.1, le=3600, description="Time between collections of other metrics.")
+    ] = 10.0
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """What concerns every channel."""
+
+    history_page_size: Annotated[
+        int, Meta(ge=1, le=10_000, description="Messages in one page of history at most.")
+    ] = 100
+    enable_live_history: Annotated[
+        bool, Meta(description="Allow rules to turn on live history; false turns it off for all.")
+    ] = True
+    retain_msg_duration: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3650 * DAY,
+            description="Time for which a retained message is kept; 0 keeps it until replaced.",
+        ),
+    ] = 0.0
+    idle_timeout: Annotated[
+        float,
+        Meta(ge=0, le=DAY, description="Time without use before a channel leaves memory."),
+    ] = 60.0
+
+
+class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
+    secret: Annotated[
+        Secret | None,
+        Meta(
+            description="Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: "
+            "64); generated on first start if absent."
+        ),
+    ] = None
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens that the hub itself signs: `session` for clients and services, `admin`."""
+
+    algorithm: Annotated[
+        Literal["HS256", "HS384", "HS512"], Meta(description="Signature of the tokens.")
+    ] = "HS256"
+    issuer: Annotated[
+        str, Meta(min_length=1, max_length=255, description="`iss` of the tokens.")
+    ] = "hubbub"
+    token_ttl: Annotated[
+        float, Meta(ge=1, le=365 * DAY, description="Time for which a new token is valid.")
+    ] = 3600.0
+    session: SigningSecret = SigningSecret()
+    admin: SigningSecret = SigningSecret()
+
+
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the hub keeps what must survive it."""
+
+    path: Annotated[Path, Meta(description="Folder of the store and the generated secrets.")] = (
+        Path("data")
+    )
+
+
+class Debug(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hub tells about itself."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least level to log.")
+    ] = "info"
+    log_format: Annotated[
+        Literal["auto", "json", "text"],
+        Meta(description="Form of the logs; `auto` is text on a terminal and JSON elsewhere."),
+    ] = "auto"
+    access_log: Annotated[
+        bool, Meta(description="Log each HTTP request (tokens are never logged).")
+    ] = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an operator decides, checked. `developer` is set by `serve --dev` only."""
+
+    listener: Listener = Listener()
+    connection: Connection = Connection()
+    session: Session = Session()
+    hub: Hub = Hub()
+    engine: Engine = Engine()
+    channel: Channel = Channel()
+    auth: Auth = Auth()
+    storage: Storage = Storage()
+    debug: Debug = Debug()
+    hubs: Mapping[str, HubConfiguration] = {}
+    developer: bool = False
+
+    def __repr__(self) -> str:
+        """Short, since the headers of auth providers are secret too."""
+        return f"<Settings {self.listener.host}:{self.listener.port}, hubs {sorted(self.hubs)}>"
+
+
+CATEGORIES = (
+    "listener",
+    "connection",
+    "session",
+    "hub",
+    "engine",
+    "channel",
+    "auth",
+    "storage",
+    "debug",
+)
+
+# Keys of the seed that are refused, each with the reason.
+_LATER_CLUSTER = "not in this version: this hub runs on one node"
+_LATER_POSTGRES = "not in this version: the store is SQLite in the folder storage.path"
+REFUSED: Mapping[str, str] = {
+    "redis": "retained messages and session snapshots live in the store, so that there is nothing "
+    "to configure",
+    "broker": f"{_LATER_CLUSTER}, without NATS",
+    "cluster": _LATER_CLUSTER,
+    "discovery": f"{_LATER_CLUSTER}, with no others to discover",
+    "admin": "not in this version: administrators use tokens signed with auth.admin.secret",
+    "sql": "not in this version: the embedded store manages its own connections",
+    "storage.postgres": _LATER_POSTGRES,
+    "storage.sslMode": _LATER_POSTGRES,
+    "storage.user": _LATER_POSTGRES,
+    "storage.password": _LATER_POSTGRES,
+    "storage.dbName": _LATER_POSTGRES,
+    "debug.pprof": "not in this version: profile with a tool such as py-spy",
+    "connection.ws.pongInterval": "it is called connection.ws.pongTimeout here",
+    "connection.ws.msgSendBufferSize": "use connection.ws.sendBufferBytes, which counts bytes",
+    "connection.sse.msgBufferSize": "use connection.sse.sendBufferBytes, which counts bytes",
+}
