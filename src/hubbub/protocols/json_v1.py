@@ -1,0 +1,100 @@
+"""The subprotocol hubbub.json.v1: text, one envelope per line.
+
+    {"event":"Publish","payload":{"publishes":[{"channel":"news","payload":{"json":{"a":1}}}]}}
+
+A unit is the line of one envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, Malformed
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import Notice
+from hubbub.domain.requests import Rejected, Request
+from hubbub.protocols.envelopes import check_frame
+from hubbub.protocols.json_client import read_notice, request_shape
+from hubbub.protocols.json_notices import message_shape, notice_shape
+from hubbub.protocols.json_requests import read_request
+from hubbub.protocols.json_shapes import Envelope, Shape
+from hubbub.protocols.payloads import is_utf8
+
+_envelope = msgspec.json.Decoder(Envelope).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class JsonCodec:
+    """Both ends of the wire: the hub decodes requests and encodes notices, the client the
+    reverse. Has no state; one object serves all connections."""
+
+    subprotocol = "hubbub.json.v1"
+    opcode = 1
+
+    def decode(self, data: bytes) -> list[Request]:
+        """The requests of one WebSocket message, in order."""
+        # The framing checks UTF-8 too, but payloads are spliced into what others receive: that
+        # must not hang on a caller.
+        if not data.isascii() and not is_utf8(data):
+            return [Rejected(Malformed("the frame is not UTF-8"))]
+        if b"\n" not in data:
+            return _decode_envelope(data)
+        return _decode_lines(data)
+
+    def encode_message(self, message: Message) -> bytes:
+        return b'{"event":"Publish","payload":' + _encode(message_shape(message)) + b"}"
+
+    def encode(self, notice: Notice) -> bytes:
+        return _encode_envelope(*notice_shape(notice))
+
+    def join(self, units: Sequence[bytes]) -> bytes:
+        """The payload of one WebSocket message that holds these units."""
+        return b"\n".join(units)
+
+    def encode_request(self, request: Request) -> bytes:
+        return _encode_envelope(*request_shape(request))
+
+    def decode_notices(self, data: bytes) -> list[Notice]:
+        """The notices of one WebSocket message. Events that this version does not know are left
+        out, because a newer hub may send them."""
+        try:
+            envelopes = [_envelope(line) for line in data.split(b"\n") if line]
+            found = (read_notice(each.event, each.payload) for each in envelopes)
+            return [notice for notice in found if notice is not None]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(f"the hub's frame cannot be read: {error}") from error
+
+
+def _encode_envelope(event: str, payload: Shape) -> bytes:
+    return b'{"event":"%b","payload":%b}' % (event.encode(), _encode(payload))
+
+
+def _decode_lines(data: bytes) -> list[Request]:
+    try:
+        envelope = _envelope(data)
+    except (msgspec.DecodeError, RecursionError):
+        lines = [line for line in data.split(b"\n") if line.strip()]
+    else:  # one envelope, with line breaks for human eyes
+        return read_request(envelope.event, envelope.payload)
+    try:
+        check_frame(len(lines))
+    except HubbubError as error:
+        return [Rejected(error)]
+    if not lines:
+        return [Rejected(Malformed("the frame has no envelope"))]
+    return [request for line in lines for request in _decode_envelope(line)]
+
+
+def _decode_envelope(line: bytes) -> list[Request]:
+    try:
+        envelope = _envelope(line)
+    except msgspec.DecodeError as error:
+        return [Rejected(Malformed(f"not an envelope: {error}"))]
+    except RecursionError:
+        return [Rejected(Malformed("the envelope is nested too deeply"))]
+    return read_request(envelope.event, envelope.payload)
+
+
+JSON_V1 = JsonCodec()

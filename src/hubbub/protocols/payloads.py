@@ -1,0 +1,110 @@
+"""Payloads as they come in: what their content type claims is checked here, once, so that they
+can be spliced unchecked into every delivery afterwards."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from hubbub.domain.errors import InvalidPayload
+from hubbub.domain.messages import BINARY, JSON, TEXT, is_text
+
+MAX_CONTENT_TYPE_CHARS = 255
+MAX_JSON_DEPTH = 256
+"""Readers recurse, and the deeper ones fail. What this hub accepts, all of its clients can read
+from wherever they call their decoder, also when it comes inside the envelope of a history page."""
+
+_CURL_DEFAULT = "application/x-www-form-urlencoded"
+_JSON_DECODER = msgspec.json.Decoder(msgspec.Raw)
+_JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_PRINTABLE_ASCII = re.compile("[ -~]*")
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
+    """The payload and content type of an HTTP body.
+
+    A body without a type, or with the type that curl sends unasked, is text if it can be.
+    """
+    if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
+        return (body, TEXT) if is_utf8(body) else (body, BINARY)
+    return typed_payload(body, content_type)
+
+
+def typed_payload(body: bytes, content_type: str) -> tuple[bytes, str]:
+    """The payload, checked against its content type, and the type in its plain form."""
+    plain = _plain_content_type(content_type)
+    if plain == JSON:
+        return json_text(body), JSON
+    if is_text(plain) and not is_utf8(body):
+        raise InvalidPayload(f"the payload is not UTF-8, but its content type is {content_type}")
+    return body, plain
+
+
+def json_text(body: bytes) -> bytes:
+    """The JSON text on one line, if it is one."""
+    if not is_utf8(body):
+        raise InvalidPayload("the payload is not UTF-8, but its content type is application/json")
+    try:
+        text = bytes(_JSON_DECODER.decode(body))
+    except msgspec.DecodeError as error:
+        raise InvalidPayload(f"the payload is not JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    return one_line(text)
+
+
+def one_line(text: bytes) -> bytes:
+    """Valid JSON without line breaks, which can only be insignificant space in it."""
+    if len(text) > 2 * MAX_JSON_DEPTH and text.count(b"[") + text.count(b"{") > MAX_JSON_DEPTH:
+        _check_depth(text)
+    if b"\n" in text or b"\r" in text:
+        return text.replace(b"\n", b" ").replace(b"\r", b" ")
+    return text
+
+
+def is_utf8(body: bytes) -> bool:
+    if body.isascii():
+        return True
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_depth(text: bytes) -> None:
+    """Peels one level of innermost brackets at a time, each at the speed of a byte search."""
+    brackets = _JSON_STRING.sub(b"", text).translate(None, _ALL_BUT_BRACKETS)
+    for _ in range(MAX_JSON_DEPTH):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if not brackets:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> InvalidPayload:
+    return InvalidPayload(f"the payload is JSON nested deeper than {MAX_JSON_DEPTH} levels")
+
+
+def _main_part(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+@lru_cache(maxsize=1024)
+def _plain_content_type(content_type: str) -> str:
+    """JSON and text lose their parameters and the kinds of JSON their names: the hub has only one
+    way to write each of them. Other types are kept as given."""
+    if len(content_type) > MAX_CONTENT_TYPE_CHARS:
+        raise InvalidPayload(
+            f"the content type {content_type[:20]!r}… has {len(content_type)} characters; "
+            f"at most {MAX_CONTENT_TYPE_CHARS} are allowed"
+        )
+    if not _PRINTABLE_ASCII.fullmatch(content_type):
+        raise InvalidPayload(f"the content type {content_type!r} is not printable ASCII")
+    main = _main_part(content_type)
+    if main == JSON or main.endswith("+json"):
+        return JSON
+    return main if is_text(main) else content_type.strip() or BINARY

@@ -1,0 +1,96 @@
+"""Server-sent events: the same JSON as on the socket, and the position to resume from as the id.
+
+A position vector names, for each channel of the stream, its epoch and the last serial sent:
+`<channel>.<epoch>.<serial>` joined by `~`, with both names in base64. To clients it is opaque.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from hubbub.domain.errors import Malformed, TooLarge
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import Delivery, Notice
+from hubbub.protocols.json_notices import message_shape, notice_shape
+
+MAX_ID_CHARS = 8192
+"""Browsers send the id back in a header, and servers bound those."""
+
+_encode = msgspec.json.Encoder().encode
+_ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})", re.ASCII)
+
+
+def encode_message(message: Message, event_id: str) -> bytes:
+    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), _encode(message_shape(message)))
+
+
+def encode(notice: Notice, event_id: str | None = None) -> bytes:
+    """Named by the notice's event, so that clients listen for what they want; messages keep the
+    default name. With an id where the notice moves the position."""
+    event, shape = notice_shape(notice)
+    lines = b"" if event_id is None else b"id: %b\n" % event_id.encode()
+    if not isinstance(notice, Delivery):
+        lines += b"event: %b\n" % event.encode()
+    return lines + b"data: %b\n\n" % _encode(shape)
+
+
+def heartbeat() -> bytes:
+    """A comment, which keeps proxies from closing the stream."""
+    return b":\n\n"
+
+
+def retry(milliseconds: int) -> bytes:
+    """How long the client waits before it connects again."""
+    return b"retry: %d\n\n" % milliseconds
+
+
+def encode_positions(positions: Mapping[str, tuple[str, int]]) -> str:
+    """An id from `{channel: (epoch, serial)}`. Raises TooLarge where it would not fit into a
+    header: refuse so many channels when the stream opens."""
+    event_id = "~".join(
+        [_names(channel, epoch) + str(serial) for channel, (epoch, serial) in positions.items()]
+    )
+    if len(event_id) > MAX_ID_CHARS:
+        raise TooLarge(
+            f"the positions of {len(positions)} channels take {len(event_id)} characters; "
+            f"an event id has at most {MAX_ID_CHARS}"
+        )
+    return event_id
+
+
+def decode_positions(event_id: str) -> dict[str, tuple[str, int]]:
+    if len(event_id) > MAX_ID_CHARS:
+        raise Malformed(f"the event id is longer than {MAX_ID_CHARS} characters")
+    positions: dict[str, tuple[str, int]] = {}
+    for entry in event_id.split("~") if event_id else ():
+        found = _ENTRY.fullmatch(entry)
+        if not found:
+            raise _not_an_id(event_id)
+        channel, epoch, serial = found.groups()
+        positions[_from_base64(channel, event_id)] = (_from_base64(epoch, event_id), int(serial))
+    return positions
+
+
+@lru_cache(maxsize=8192)
+def _names(channel: str, epoch: str) -> str:
+    return f"{_to_base64(channel)}.{_to_base64(epoch)}."
+
+
+def _to_base64(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def _from_base64(text: str, event_id: str) -> str:
+    try:
+        return urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except ValueError:
+        raise _not_an_id(event_id) from None
+
+
+def _not_an_id(event_id: str) -> Malformed:
+    return Malformed(f"the event id {event_id[:40]!r} is not one that this hub gave")
