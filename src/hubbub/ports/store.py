@@ -5,7 +5,8 @@ database.
 
 Contract for all methods:
 - When an awaited write returns, it is on disk; a crash right after loses nothing of it.
-- A write is all or nothing. Writes of one caller that were started in order take effect in order.
+- A write is all or nothing, except where a method says otherwise. Writes of one caller to one
+  hub that were started in order take effect in order; between hubs there is no order.
 - Failures raise `StoreUnavailable` (the store is away, full or read-only; nothing of the write
   took effect) or an error named at the method. Never a driver's own exception.
 - Methods are called from the event loop and never block it.
@@ -53,7 +54,8 @@ class Retained(msgspec.Struct, frozen=True):
 
 class StoredPage(msgspec.Struct, frozen=True):
     """Messages in rising order of serial, with the head they were read against. `more`: further
-    messages exist in the direction of the query."""
+    messages exist in the direction of the query. Large messages can make a page shorter than its
+    limit, but never empty while there are more."""
 
     messages: tuple[Message, ...]
     more: bool
@@ -114,9 +116,12 @@ class Store(Protocol):
         """Store messages, of any number of channels, in one transaction where possible.
 
         Answers for each, in order: None when it is on disk, `StaleOwner` if its term is no longer
-        the partition's. One refused append does not touch the others, except that later ones of
-        the same channel are refused too (no gap can arise). Raises `StoreUnavailable` if nothing
-        was stored. Calls that overlap in time are grouped into one commit.
+        the partition's, `Conflict` if it does not continue the channel's head. One refused append
+        does not touch the others, except that later ones of the same channel are refused too (no
+        gap can arise). Raises `StoreUnavailable` if nothing was stored; where a call is so large
+        or of so many hubs that it took several transactions and only some of them failed, the
+        messages of those answer `StoreUnavailable`. Calls that overlap in time are grouped into
+        one commit.
         """
 
     async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
@@ -128,13 +133,15 @@ class Store(Protocol):
         """The newest messages with a smaller serial (None: the newest of all)."""
 
     async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """The oldest messages that were published after this time (ms)."""
+        """Messages that were published after this time (ms), those with the smallest serials.
+        Right even where the clock was set back between them."""
 
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """The newest messages that were published before this time (ms)."""
+        """Messages that were published before this time (ms), those with the greatest serials."""
 
     async def delete_before(self, hub: str, channel: str, serial: int) -> int:
-        """Drop messages with a smaller serial; the head stays. Answers how many went."""
+        """Drop messages with a smaller serial; the head stays. Answers how many went. A long
+        deletion takes several transactions, the oldest messages first."""
 
     async def stored_bytes(self, hub: str) -> int:
         """The payload bytes that the hub's messages take up."""

@@ -1,0 +1,57 @@
+"""The schema that all SQL stores share, as numbered migrations.
+
+A migration is a file `migrations/NNNN_name.sql`. Once released it never changes; the schema
+moves on by adding the next number. What the databases spell differently stands in the files as
+`{word}` and is filled in from a `Dialect`.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import msgspec
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """The type of a byte string, and the column definition of a number that counts itself up."""
+
+    blob: str
+    identity: str
+
+
+SQLITE = Dialect(blob="BLOB", identity="INTEGER PRIMARY KEY")
+POSTGRES = Dialect(blob="BYTEA", identity="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """The statements that lead from the version before to this one."""
+
+    version: int
+    statements: tuple[str, ...]
+
+
+def load_migrations(dialect: Dialect) -> tuple[Migration, ...]:
+    """All migrations in order, spelled for this database."""
+    files = sorted(
+        (entry for entry in _migrations_folder().iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    migrations = tuple(
+        Migration(int(entry.name[:4]), _statements(entry.read_text(encoding="utf-8"), dialect))
+        for entry in files
+    )
+    assert [m.version for m in migrations] == list(range(1, len(migrations) + 1))
+    return migrations
+
+
+def _migrations_folder() -> resources.abc.Traversable:
+    return resources.files("hubbub.storage") / "migrations"
+
+
+def _statements(script: str, dialect: Dialect) -> tuple[str, ...]:
+    """A statement ends with a ';' at the end of a line; comments are lines of their own."""
+    lines = [line for line in script.splitlines() if not line.startswith("--")]
+    text = "\n".join(lines)
+    for word in dialect.__struct_fields__:
+        text = text.replace(f"{{{word}}}", getattr(dialect, word))
+    return tuple(part.strip() for part in text.split(";\n") if part.strip())

@@ -1,0 +1,87 @@
+"""What a store and its worker processes say to each other: length-prefixed msgpack frames.
+
+An operation is a public method of the worker's class, named, with its arguments; types come
+from the method's own annotations, so both sides and mypy read the same signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+HEADER_BYTES = 4
+
+
+class WorkerOptions(msgspec.Struct, frozen=True):
+    """How a worker opens its database. `role` is writer or reader."""
+
+    role: str
+    path: str
+    lock_patience_seconds: float
+    page_bytes: int
+    max_bytes: int | None
+
+
+class Fault(msgspec.Struct, frozen=True, array_like=True):
+    """An error of `hubbub.domain.errors`, by its code."""
+
+    code: str
+    message: str
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True):
+    """The worker's first frame: it has opened the database, or could not."""
+
+    fault: Fault | None
+
+
+class Operation(msgspec.Struct, frozen=True, array_like=True):
+    method: str
+    arguments: msgspec.Raw
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """The encoded answer of one operation, or why there is none."""
+
+    fault: Fault | None
+    answer: msgspec.Raw = msgspec.Raw()
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Operations that run in order in one transaction."""
+
+    operations: list[Operation]
+
+
+class BatchOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """With `fault`, nothing of the batch took effect."""
+
+    fault: Fault | None
+    outcomes: list[Outcome]
+
+
+encoder = msgspec.msgpack.Encoder()
+ready_decoder = msgspec.msgpack.Decoder(Ready)
+batch_decoder = msgspec.msgpack.Decoder(Batch)
+outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
+
+
+def frame(value: object) -> bytes:
+    body = encoder.encode(value)
+    return len(body).to_bytes(HEADER_BYTES, "little") + body
+
+
+@cache
+def arguments_decoder(method: Callable[..., Any]) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
+    hints = get_type_hints(method)
+    names = [name for name in inspect.signature(method).parameters if name != "self"]
+    return msgspec.msgpack.Decoder(tuple[tuple(hints[name] for name in names)])  # type: ignore[misc]
+
+
+@cache
+def answer_decoder(method: Callable[..., Any]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(get_type_hints(method)["return"])
