@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -133,13 +134,17 @@ def cautions(settings: Settings) -> list[str]:
     if "*" in listener.allowed_origins:
         found.append("listener.allowedOrigins has *: every web page may use the hubs")
     for name, hub in settings.hubs.items():
-        for provider, declared in hub.auth_providers.items():
-            if declared.url.startswith("http://"):
-                found.append(
-                    f"hubs.{name}.authProviders.{provider}.url is not https: credentials travel "
-                    "in the clear"
-                )
+        found.extend(_cautions_of_hub(f"hubs.{name}", hub))
     return found
+
+
+def _cautions_of_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
+    if "*" in hub.settings.allowed_origins:
+        yield f"{path}.settings.allowedOrigins has *: every web page may use this hub"
+    for name, provider in hub.auth_providers.items():
+        url = urlsplit(provider.url)
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+            yield f"{path}.authProviders.{name}.url is not https: credentials travel in the clear"
 
 
 def describe(settings: Settings) -> str:

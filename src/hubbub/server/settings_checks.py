@@ -73,11 +73,11 @@ def _check_readable(reader: Reader, key: str, path: Path) -> None:
 def _check_buffers(reader: Reader, settings: Settings) -> None:
     ws, sse = settings.connection.ws, settings.connection.sse
     for name, size in (("ws", ws.send_buffer_bytes), ("sse", sse.send_buffer_bytes)):
-        if size < ws.max_message_bytes:
+        if size < 2 * ws.max_message_bytes:
             reader.note(
-                f"connection.{name}.sendBufferBytes is {size}; expected at least "
-                f"connection.ws.maxMessageBytes ({ws.max_message_bytes}), else such a message "
-                "could never be sent"
+                f"connection.{name}.sendBufferBytes is {size}; expected at least twice "
+                f"connection.ws.maxMessageBytes ({ws.max_message_bytes}), since a message grows "
+                "when it is encoded for others"
             )
     if ws.pong_timeout > ws.ping_interval:
         reader.note(

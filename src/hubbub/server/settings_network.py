@@ -92,7 +92,7 @@ class WebSocket(msgspec.Struct, frozen=True, kw_only=True):
             ge=4096,
             le=GIBIBYTE,
             description="Bytes that wait for a client at most; one that reads too slowly is cut "
-            "off. At least `maxMessageBytes`.",
+            "off. At least twice `maxMessageBytes`.",
         ),
     ] = 1 << 20
     compression: Annotated[
@@ -110,7 +110,7 @@ class ServerSentEvents(msgspec.Struct, frozen=True, kw_only=True):
             ge=4096,
             le=GIBIBYTE,
             description="Bytes that wait for a client at most; one that reads too slowly is cut "
-            "off. At least `connection.ws.maxMessageBytes`.",
+            "off. At least twice `connection.ws.maxMessageBytes`.",
         ),
     ] = 1 << 20
     retry: Annotated[

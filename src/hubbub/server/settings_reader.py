@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
@@ -46,7 +47,8 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def key_types(kind: type[msgspec.Struct]) -> dict[str, tuple[str, object]]:
+@functools.cache
+def key_types(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, object]]:
     """The attribute name and type behind each key of a struct."""
     return {camel(field.name): (field.name, field.type) for field in msgspec.structs.fields(kind)}
 
@@ -101,7 +103,8 @@ def expected(kind: object) -> str:
     if isinstance(info, inspect.VarTupleType):
         return "a list of texts"
     if isinstance(info, inspect.DictType):
-        return "a mapping"
+        texts = isinstance(info.value_type, inspect.StrType)
+        return "a mapping of texts to texts" if texts else "a mapping with text keys"
     if isinstance(info, inspect.CustomType) and info.cls is Path:
         return "a path"
     if isinstance(info, inspect.StrType) and info.max_length:
@@ -147,6 +150,8 @@ def refusal(path: str) -> str | None:
 
 
 def _custom(kind: type, value: object) -> object:
+    if kind is object:
+        return value
     if not isinstance(value, str):
         raise ValueError("not text")
     return kind(value)

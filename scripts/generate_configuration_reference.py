@@ -1,0 +1,186 @@
+"""Write docs/configuration.md from the settings' own types, so that it cannot lie.
+
+Run: python scripts/generate_configuration_reference.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from hubbub.domain.rules import AuthProvider, ChannelSettings, HubSettings, Quotas, Rules
+from hubbub.server.settings import Settings
+from hubbub.server.settings_keys import CATEGORIES, REFUSED
+from hubbub.server.settings_reader import camel, expected, is_category, is_secret, join, key_types
+from hubbub.server.settings_sources import variable_of
+
+TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+INTRODUCTION = """# Configuration
+
+<!-- Written by scripts/generate_configuration_reference.py; change the sentences there or in
+     src/hubbub/server/settings_keys.py and settings_network.py. -->
+
+A hub starts without any configuration: it listens on this machine only, has no hub, lets nobody
+in anonymously, and makes its own signing keys. Everything else is decided in one YAML file
+(`hubbub serve --config hubbub.yaml`), in variables of the environment, or both. A variable wins
+over the file, an option of the command line over both.
+
+- `hubbub config check --config hubbub.yaml` says all that is wrong, or what is in effect.
+- Each key below has a variable: `HUBBUB_`, then its path in capitals, words apart by `_`.
+  Lists are separated by commas; booleans are `true` or `false`. `HUBBUB_HUBS` takes the whole
+  mapping `hubs` as YAML or JSON.
+- Durations are numbers of seconds, sizes are bytes, unless a line says otherwise.
+- Unknown keys and variables are refused, with the one that was probably meant. So are keys
+  without an effect in this version (at the end). YAML aliases are not supported.
+- Secrets are never shown, neither in problems nor by `config check`. Give them as variables, or
+  not at all: the hub then makes `secrets.json` in the folder `storage.path`, readable by its owner
+  only.
+
+An example to start from: [examples/hubbub.yaml](../examples/hubbub.yaml).
+
+"""
+
+HUBS = """## hubs
+
+Each entry declares a hub (a tenant) by its id. Nothing declared means no hub, unless
+`engine.allowDynamicHubs` is on.
+
+```yaml
+hubs:
+  shop:
+    settings: {defaultRules: open}
+    rules: {open: {public: true}, kept: {store: true}}
+    namespaces: {log: kept} # channels log:…
+    channels: {news: {rules: open, metadata: {title: News}}}
+    authProviders: {}
+```
+
+A channel's rules are its own, else its namespace's, else `defaultRules`. Rules and auth providers
+that are referred to must be declared in the same hub.
+
+"""
+
+HUB_SENTENCES = {
+    HubSettings: {
+        "allowAnonymous": "Sessions may stay without authentication.",
+        "userChannel": "Each user has a channel `u:<user id>` shared by the user's sessions.",
+        "defaultPublic": "Channels without rules are open to every session.",
+        "defaultRules": "Rules of channels that have none of their own or by namespace.",
+        "authProvider": "The auth provider that checks the clients' credentials.",
+        "sessionRestore": "A lost session can be restored with its one-time key.",
+        "allowedOrigins": "Origins of web pages that may use this hub, in place of "
+        "`listener.allowedOrigins`; the same forms.",
+    },
+    Quotas: {
+        "sessions": "Sessions at the same time.",
+        "channels": "Channels in memory at the same time.",
+        "messagesPerSecond": "Messages published each second, by all together.",
+        "deliveriesPerSecond": "Messages delivered each second, to all together.",
+        "storedBytes": "Bytes of stored messages.",
+    },
+    Rules: {
+        "retain": "The last message marked `retain` is sent to each new subscriber.",
+        "store": "Messages marked `store` are on disk before anyone sees them.",
+        "push": "Messages marked `push` may also go to push services.",
+        "presence": "Subscribers see who else is there.",
+        "occupancy": "Subscribers see how many are there.",
+        "public": "Any authenticated session may subscribe without a permission.",
+        "clientPublish": "Sessions may publish without a permission to do so.",
+        "allowAnonymous": "Sessions without authentication may come in, where it is public.",
+        "liveHistory": "The last messages are kept in memory for those who come back.",
+    },
+    ChannelSettings: {
+        "rules": "Rules of this channel.",
+        "metadata": "Anything that services want to note, as JSON.",
+    },
+    AuthProvider: {
+        "url": "Where to send the credentials; `http` or `https`, without a password in it.",
+        "headers": "Headers to send with them, for example a key; their values are secret.",
+        "timeoutSeconds": "Time to answer; without it, `hub.authenticateRequestTimeout`.",
+    },
+}
+
+HUB_SECTIONS = (
+    ("hubs.<hub>.settings", HubSettings),
+    ("hubs.<hub>.settings.quotas", Quotas),
+    ("hubs.<hub>.rules.<id>", Rules),
+    ("hubs.<hub>.channels.<name>", ChannelSettings),
+    ("hubs.<hub>.authProviders.<id>", AuthProvider),
+)
+
+
+def render() -> str:
+    """The whole page."""
+    lines = [INTRODUCTION]
+    for name in CATEGORIES:
+        category = getattr(Settings(), name)
+        lines.append(f"## {name}\n\n{inspect.getdoc(type(category))}\n\n")
+        lines.append("| key and variable | takes | default | |\n|---|---|---|---|\n")
+        lines.extend(_rows(category, name))
+        lines.append("\n")
+    lines.append(HUBS)
+    for path, kind in HUB_SECTIONS:
+        lines.extend(_hub_section(path, kind))
+    lines.append("## Refused keys\n\n| key | why |\n|---|---|\n")
+    lines.extend(f"| `{key}` | {reason} |\n" for key, reason in REFUSED.items())
+    return "".join(lines)
+
+
+def _rows(struct: msgspec.Struct, path: str) -> Iterator[str]:
+    for key, (name, kind) in key_types(type(struct)).items():
+        value, full = getattr(struct, name), join(path, key)
+        if is_category(kind):
+            yield from _rows(value, full)
+        else:
+            yield (
+                f"| `{full}`<br>`{variable_of(full)}` | {expected(kind)} | "
+                f"{_default(value, secret=is_secret(kind))} | {_sentence(kind)} |\n"
+            )
+
+
+def _sentence(kind: object) -> str:
+    metadata = msgspec.inspect.type_info(kind)
+    assert isinstance(metadata, msgspec.inspect.Metadata)
+    assert metadata.extra_json_schema is not None
+    return str(metadata.extra_json_schema["description"])
+
+
+def _default(value: object, *, secret: bool = False) -> str:
+    if secret:
+        return "generated"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    if isinstance(value, tuple | dict):
+        return "empty"
+    return f"`{value:.15g}`" if isinstance(value, float | int) else f"`{value}`"
+
+
+def _hub_section(path: str, kind: type[msgspec.Struct]) -> Iterator[str]:
+    sentences = HUB_SENTENCES[kind]
+    doc = (inspect.getdoc(kind) or "").replace("\n", " ")
+    yield f"### `{path}`\n\n{doc}\n\n| key | takes | default | |\n|---|---|---|---|\n"
+    for field in msgspec.structs.fields(kind):
+        key = camel(field.name)
+        if not is_category(field.type):
+            default = "required" if field.required else _default(_default_of(field))
+            if key == "timeoutSeconds":
+                default = "see right"
+            yield f"| `{key}` | {expected(field.type)} | {default} | {sentences[key]} |\n"
+    yield "\n"
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> object:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+if __name__ == "__main__":
+    TARGET.write_text(render())
+    print(f"wrote {TARGET.name}")
