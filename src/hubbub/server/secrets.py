@@ -1,0 +1,171 @@
+"""The keys that sign the hub's own tokens: made on first start, kept in a file of their owner.
+
+For each purpose there is a list of keys: the first signs, all verify. So a key can be replaced
+without breaking the tokens that the one before it has signed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from hubbub.server.settings_keys import Auth, Secret, SettingsError
+
+FILE_NAME = "secrets.json"
+FORMAT_VERSION = 1
+KEY_BYTES = 64  # enough for HS512
+MIN_KEY_BYTES = 32
+
+
+class SecretsError(SettingsError):
+    """The file of keys cannot be used; the message says what to do."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__([problem])
+
+
+class SigningKey(msgspec.Struct, frozen=True):
+    """One key; `id` goes into the `kid` of the tokens that it signs."""
+
+    id: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"SigningKey(id={self.id!r}, secret=hidden)"
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """The keys of session tokens and of administrators' tokens; the first of each signs."""
+
+    session: tuple[SigningKey, ...]
+    admin: tuple[SigningKey, ...]
+
+
+class _StoredKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    secret: str
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    session: list[_StoredKey]
+    admin: list[_StoredKey]
+
+
+def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
+    """The keys of this data folder, made now if there are none.
+
+    A secret in the settings takes the place of the file's keys for its purpose, which then verify
+    no longer. Processes that start at the same time agree on one file.
+    """
+    auth = auth or Auth()
+    session, admin = _configured(auth.session.secret), _configured(auth.admin.secret)
+    if session and admin:
+        return Secrets(session=session, admin=admin)
+    path = data_dir / FILE_NAME
+    if not path.exists():
+        _create(path)
+    stored = _read(path)
+    return Secrets(session=session or stored.session, admin=admin or stored.admin)
+
+
+def _configured(secret: Secret | None) -> tuple[SigningKey, ...]:
+    if secret is None:
+        return ()
+    key = secret.reveal().encode()
+    return (SigningKey(hashlib.sha256(b"hubbub key id:" + key).hexdigest()[:16], key),)
+
+
+def _create(path: Path) -> None:
+    """Write new keys completely under another name, then give them theirs, unless another process
+    was faster: `link` never replaces a file."""
+    content = _File(version=FORMAT_VERSION, session=[_new_key()], admin=[_new_key()])
+    draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            _write_private(draft, msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+            os.link(draft, path)
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise SecretsError(
+            f"{path} cannot be written: {error.strerror}; make the folder storage.path writable, "
+            "or set both auth.session.secret and auth.admin.secret"
+        ) from None
+
+
+def _new_key() -> _StoredKey:
+    return _StoredKey(
+        id=secrets.token_hex(8),
+        secret=base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode(),
+    )
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> Secrets:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
+            data = file.read()
+    except OSError as error:
+        raise SecretsError(f"{path} cannot be read: {error.strerror}") from None
+    if mode & 0o077:
+        raise SecretsError(
+            f"{path} holds signing keys and others may use it (mode {mode:o}); run: "
+            f"chmod 600 {shlex.quote(str(path))}"
+        )
+    try:
+        content = msgspec.json.decode(data, type=_File)
+        if content.version != FORMAT_VERSION:
+            raise ValueError(f"its version is {content.version}, not {FORMAT_VERSION}")
+        return Secrets(session=_usable(content.session), admin=_usable(content.admin))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise SecretsError(
+            f"{path} is damaged: {error}; restore it from a backup, or remove it to get new keys "
+            "(tokens issued so far stop working)"
+        ) from None
+
+
+def _usable(stored: list[_StoredKey]) -> tuple[SigningKey, ...]:
+    """The keys of one purpose. Errors never quote a key."""
+    if not stored:
+        raise ValueError("a list of keys is empty")
+    if len({key.id for key in stored}) < len(stored):
+        raise ValueError("two keys have the same id")
+    return tuple(SigningKey(key.id, _decoded(key)) for key in stored)
+
+
+def _decoded(key: _StoredKey) -> bytes:
+    try:
+        secret = base64.b64decode(key.secret, validate=True)
+    except binascii.Error:
+        raise ValueError(f"the key {key.id!r} is not base64") from None
+    if len(secret) < MIN_KEY_BYTES:
+        raise ValueError(f"the key {key.id!r} has {len(secret)} bytes, not {MIN_KEY_BYTES} or more")
+    return secret
