@@ -370,3 +370,10 @@ def test_difference_data_after_a_final_block() -> None:
     stream = [masked(0xC2, bytes.fromhex("f348cdc9c90700") + DEFLATE.compress(b"!"))]
     assert ours(stream, DEFLATE).events == [(2, b"Hello!")]
     assert theirs(stream, compressed=True).events == [(2, b"Hello")]
+
+
+def test_difference_code_for_a_bad_compressed_frame_out_of_place() -> None:
+    packed = DEFLATE.compress(b"Hello " * 20)
+    stream = [masked(0x42, packed) + masked(0xC2, b"\xff\xff\xff")]
+    assert ours(stream, DEFLATE).refused == 1002
+    assert theirs(stream, compressed=True).refused == 1007
