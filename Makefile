@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
+BENCH_READY := $(VENV)/.ready-to-measure
 
 .PHONY: help run test lint check spec bench format proto clean
 
@@ -16,6 +17,10 @@ $(RUN_READY): requirements/run.txt pyproject.toml scripts/setup.sh
 
 $(DEV_READY): $(RUN_READY) requirements/dev.txt
 	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/dev.txt
+	@touch $@
+
+$(BENCH_READY): $(DEV_READY) requirements/bench.txt
+	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/bench.txt
 	@touch $@
 
 run: $(RUN_READY) ## start a hub in developer mode on port 8000
@@ -35,7 +40,7 @@ check: lint test ## what has to pass before a change lands
 spec: $(DEV_READY) ## list which behaviours of the specification the tests prove
 	@$(BIN)/python scripts/spec_coverage.py $(ARGS)
 
-bench: $(DEV_READY) ## measure, side by side with other hubs
+bench: $(BENCH_READY) ## measure, side by side with other hubs
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 format: $(DEV_READY) ## put the code into the house's form

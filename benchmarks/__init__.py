@@ -1,0 +1,1 @@
+"""Measures Hubbub side by side with other hubs, under one load generator."""

@@ -1,0 +1,119 @@
+"""Hubbub under measurement: its configuration, and how its clients speak to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from benchmarks.load import wire
+from benchmarks.load.requesters import Requests
+from benchmarks.load.stamp import INDEX, json_payload
+from benchmarks.load.wire import Framing, Publication, Route, Step
+from benchmarks.servers import Running, free_port, running, workplace
+
+HUB = "bench"
+OTHER_HUB = "other"
+_OPEN = {"public": True, "clientPublish": True, "allowAnonymous": True}
+_NEVER_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Hubbub:
+    process: Running
+    port: int
+    token: str
+    name: str = "hubbub"
+    hub: str = HUB
+
+    def subscription(self, channel: str) -> Route:
+        request = {"reqID": 1, "channels": [{"channel": channel}]}
+        subscribe = json.dumps({"event": "Subscribe", "payload": request})
+        step = Step(subscribe.encode(), b'"subscribedChannels":["', Framing.TEXT)
+        return Route(self.port, (self._socket(), step))
+
+    def publication(self, channel: str, size: int) -> Publication:
+        message = _publish(channel, json_payload(size))
+        return Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
+
+    def posts(self, channel: str, size: int, connections: int, depth: int) -> Requests:
+        """HTTP publishes, each with the token of a service."""
+        path = f"/v1/hubs/{self.hub}/channels/{channel}/messages"
+        headers = f"Authorization: Bearer {self.token}", "Content-Type: application/json"
+        message = wire.post(path, json_payload(size), size, *headers)
+        publication = Publication(Route(self.port), message, Framing.RAW)
+        return Requests(publication, b"HTTP/1.1 20", connections, depth)
+
+    def stored(self, channel: str, size: int, connections: int) -> Requests:
+        """Publishes to a stored channel that wait for their acknowledgement."""
+        message = _publish(channel, json_payload(size), ',"reqID":7,"extra":{"store":true}')
+        publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
+        return Requests(publication, b'"success":true', connections)
+
+    def uses(self, channel: str, size: int, connections: int, count: int) -> Requests:
+        """Each publishes once to a channel of its own and waits for the acknowledgement."""
+        name = f"{channel}-{INDEX.decode()}"
+        message = _publish(name, json_payload(size), ',"reqID":7')
+        publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
+        return Requests(publication, b'"success":true', connections, limit=count)
+
+    def _socket(self) -> Step:
+        return wire.upgrade(f"/v1/hubs/{self.hub}/socket")
+
+
+def _publish(channel: str, payload: bytes, more: str = "") -> bytes:
+    head = f'{{"event":"Publish","payload":{{"publishes":[{{"channel":"{channel}","event":"m"{more}'
+    return head.encode() + b',"payload":{"json":' + payload + b"}}]}}"
+
+
+@contextlib.contextmanager
+def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterator[Hubbub]:
+    """A hub with its limits out of the way; `settings` adds to its file, by category.
+
+    Its store is under ./data, so that "synced to disk" means a disk, not a file system in memory.
+    """
+    port = free_port()
+    tree = _settings(port)
+    for category, values in (settings or {}).items():
+        tree[category] = {**tree.get(category, {}), **values}
+    home = Path("data")
+    home.mkdir(exist_ok=True)
+    with workplace(home) as directory:
+        config = directory / "hubbub.yaml"
+        config.write_text(yaml.safe_dump(tree))
+        serve = [_program(), "serve", "--config", str(config)]
+        with running(serve, port, directory) as process:
+            yield Hubbub(process, port, _token(config, directory))
+
+
+def _settings(port: int) -> dict[str, dict[str, object]]:
+    hub = {
+        "settings": {"allowAnonymous": True, "defaultRules": "open"},
+        "rules": {"open": _OPEN, "stored": {**_OPEN, "store": True}},
+        "namespaces": {"log": "stored"},
+    }
+    return {
+        "listener": {"port": port, "connectionsPerSecond": 0, "shutdownTimeout": 1},
+        "connection": {"ws": {"pingInterval": _NEVER_SECONDS, "pongTimeout": _NEVER_SECONDS}},
+        "session": {"messagesPerSecond": 0},
+        "auth": {"session": {"secret": secrets.token_hex(32)}},
+        "debug": {"level": "warning"},
+        "hubs": {HUB: hub, OTHER_HUB: hub},
+    }
+
+
+def _token(config: Path, directory: Path) -> str:
+    command = [_program(), "token", "--hub", HUB, "--level", "service", "--config", str(config)]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _program() -> str:
+    return str(Path(sys.executable).with_name("hubbub"))

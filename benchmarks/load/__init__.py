@@ -1,0 +1,1 @@
+"""The load generator: subscribers, publishers and requesters, each in a process of its own."""

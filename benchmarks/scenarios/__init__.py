@@ -1,0 +1,27 @@
+"""What is measured: one scenario for each line that the project promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.findings import Scenario
+from benchmarks.scenarios.channels import channels
+from benchmarks.scenarios.fanout import saturated, steady
+from benchmarks.scenarios.idle import idle
+from benchmarks.scenarios.latency import latency
+from benchmarks.scenarios.neighbours import neighbours
+from benchmarks.scenarios.posts import posts
+from benchmarks.scenarios.stalled import stalled
+from benchmarks.scenarios.stored import stored
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "saturated": saturated,
+    "steady": steady,
+    "latency": latency,
+    "idle": idle,
+    "posts": posts,
+    "stored": stored,
+    "stalled": stalled,
+    "neighbours": neighbours,
+    "channels": channels,
+}
