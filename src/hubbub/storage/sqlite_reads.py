@@ -26,10 +26,20 @@ _LATE_BEFORE_TIME = (
     f"{_SELECT} AND serial >= ? AND published_at < high_at AND published_at < ?"
     " ORDER BY serial DESC LIMIT ?"
 )
-_FIRST_AT = (
-    "SELECT serial FROM messages WHERE channel_id = ? AND high_at >= ?"
-    " ORDER BY high_at, serial LIMIT 1"
+# The first serial whose `high_at` is no less than :time, or head + 1. Serials have no gaps and
+# `high_at` rises with them, so halving finds it with a few reads of the index by serial; an index
+# by time would have to be written with every message.
+_FIRST_AT = """
+WITH RECURSIVE span (low, high) AS (
+    SELECT :first, :head + 1
+    UNION ALL
+    SELECT CASE WHEN high_at >= :time THEN low ELSE serial + 1 END,
+           CASE WHEN high_at >= :time THEN serial ELSE high END
+    FROM span JOIN messages ON channel_id = :channel_id AND serial = (low + high) / 2
+    WHERE low < high
 )
+SELECT low FROM span WHERE low = high
+"""
 
 
 class Reads:
@@ -64,19 +74,15 @@ class Reads:
         """The first message later than `time` is also the first whose `high_at` is; from there
         on, only those published under a clock that was set back have to be left out."""
         channel_id, head = self._channel(hub, channel)
-        start = self._first_at(channel_id, time + 1)
-        rows: Iterable[Row] = ()
-        if start is not None:
-            rows = self._sql.execute(_AFTER_TIME, (channel_id, start, time, limit + 1))
+        start = self._first_at(channel_id, head, time + 1)
+        rows = self._sql.execute(_AFTER_TIME, (channel_id, start, time, limit + 1))
         return self._page(rows, hub, channel, limit, head)
 
     def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """Everything before the first message whose `high_at` reaches `time` qualifies; behind
         it, only messages published under a clock that was set back, which have an index."""
         channel_id, head = self._channel(hub, channel)
-        boundary = self._first_at(channel_id, time)
-        if boundary is None:
-            boundary = head.head + 1 if head else 0
+        boundary = self._first_at(channel_id, head, time)
         rows = self._sql.execute(
             _LATE_BEFORE_TIME, (channel_id, boundary, time, limit + 1)
         ).fetchall()
@@ -84,9 +90,13 @@ class Reads:
             rows += self._sql.execute(_BEFORE, (channel_id, boundary, limit + 1 - len(rows)))
         return self._page(rows, hub, channel, limit, head, newest_first=True)
 
-    def _first_at(self, channel_id: int, time: int) -> int | None:
-        row = self._sql.execute(_FIRST_AT, (channel_id, time)).fetchone()
-        return None if row is None else int(row[0])
+    def _first_at(self, channel_id: int, head: ChannelHead | None, time: int) -> int:
+        if head is None:
+            return 0
+        parameters = {"channel_id": channel_id, "time": time}
+        parameters |= {"first": head.first, "head": head.head}
+        (serial,) = self._sql.execute(_FIRST_AT, parameters).fetchone()
+        return int(serial)
 
     def _page(
         self,
