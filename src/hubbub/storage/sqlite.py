@@ -21,8 +21,9 @@ from hubbub.ports.store import (
 )
 from hubbub.storage.sqlite_reads import Reads
 from hubbub.storage.sqlite_writes import Writes
-from hubbub.storage.worker_link import Limits, WorkerLink
+from hubbub.storage.worker_link import WorkerLink
 from hubbub.storage.worker_protocol import WorkerOptions
+from hubbub.storage.worker_queue import Limits
 
 _ENVELOPE_BYTES = 300
 _APPEND_SLICE = 1000

@@ -1,8 +1,9 @@
 """The process that works on a SQLite file for a hub: `python -m hubbub.storage.sqlite_worker`.
 
 A process, not a thread: beside an event loop that runs Python in slices below the switch
-interval, a thread of the same interpreter hardly ever gets the lock back (see
-`docs/adr/` and `benchmarks/store_append.py`), while a process does not notice.
+interval, a thread of the same interpreter hardly ever gets the lock back: it is woken at each
+release, finds the lock taken again, and starts its wait anew (33 messages/s were measured). A
+process does not notice (`benchmarks/store_append.py`).
 
 It reads batches from a socket, runs each in one transaction, and answers. It ends when the
 socket closes, be it that the hub is done or that it died; the batch it has begun is finished.
@@ -10,7 +11,6 @@ socket closes, be it that the hub is done or that it died; the batch it has begu
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -21,96 +21,34 @@ from typing import Protocol
 
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubbubError, Internal
+from hubbub.domain.errors import HubbubError
+from hubbub.storage.sqlite_batches import BatchRunner, Progress
 from hubbub.storage.sqlite_connection import connect_reader, connect_writer, describe, lock_file
 from hubbub.storage.sqlite_reads import Reads
 from hubbub.storage.sqlite_writes import Writes
 from hubbub.storage.worker_protocol import (
     HEADER_BYTES,
-    BatchOutcome,
     Fault,
-    Operation,
-    Outcome,
     Ready,
     WorkerOptions,
-    arguments_decoder,
     batch_decoder,
-    encoder,
     frame,
 )
 
-_log = logging.getLogger(__name__)
 
-
-class BatchRunner:
-    """Runs batches on a connection, through the methods of `target`."""
-
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, target: Writes | Reads, begin: str
-    ) -> None:
-        self._connection = connection
-        self._path = path
-        self._target = target
-        self._begin = begin
-
-    def run(self, operations: list[Operation]) -> BatchOutcome:
-        try:
-            return self._run_together(operations)
-        except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
-            self._roll_back()
-            if not isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
-                return BatchOutcome(_fault(describe(error, self._path)), [])
-            failure: Exception = Conflict(f"{self._path} refused a row: {error}")
-        except Exception as error:  # noqa: BLE001 - a fault of one operation, answered to it
-            self._roll_back()
-            failure = Internal(f"an operation cannot be stored in {self._path}: {error!r}")
-        return self._run_apart(operations, failure)
-
-    def _run_together(self, operations: list[Operation]) -> BatchOutcome:
-        self._connection.execute(self._begin)
-        outcomes = [self._run_operation(operation) for operation in operations]
-        self._connection.execute("COMMIT")
-        return BatchOutcome(None, outcomes)
-
-    def _run_operation(self, operation: Operation) -> Outcome:
-        method = getattr(type(self._target), operation.method)
-        arguments = arguments_decoder(method).decode(operation.arguments)
-        try:
-            answer = method(self._target, *arguments)
-        except HubbubError as error:
-            return Outcome(_fault(error))
-        return Outcome(None, msgspec.Raw(encoder.encode(answer)))
-
-    def _run_apart(self, operations: list[Operation], failure: Exception) -> BatchOutcome:
-        """One operation is at fault: let it fail alone, in a transaction of its own."""
-        if len(operations) == 1:
-            _log.error("%s", failure)
-            return BatchOutcome(None, [Outcome(_fault(failure))])
-        outcomes: list[Outcome] = []
-        for operation in operations:
-            result = self.run([operation])
-            outcomes += result.outcomes or [Outcome(result.fault)]
-        return BatchOutcome(None, outcomes)
-
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-
-def _fault(error: Exception) -> Fault:
-    return Fault(error.code if isinstance(error, HubbubError) else Internal.code, str(error))
-
-
-def _open(options: WorkerOptions) -> tuple[sqlite3.Connection, BatchRunner]:
+def _open(options: WorkerOptions) -> tuple[BatchRunner, Ready]:
     path = Path(options.path)
     if options.role == "reader":
         connection = connect_reader(path)
-        return connection, BatchRunner(
-            connection, path, Reads(connection, options.page_bytes), "BEGIN"
-        )
+        return BatchRunner(connection, path, Reads(connection, options.page_bytes)), Ready(None)
     lock_file(path, options.lock_patience_seconds)
     connection = connect_writer(path, options.max_bytes)
-    return connection, BatchRunner(connection, path, Writes(connection), "BEGIN IMMEDIATE")
+    try:
+        progress = Progress(connection, options.link_id)
+        ready = Ready(None, *progress.read())
+    except sqlite3.Error as error:
+        raise describe(error, path) from error
+    return BatchRunner(connection, path, Writes(connection), progress), ready
 
 
 class _Readable(Protocol):
@@ -126,18 +64,18 @@ def _read_frame(stream: _Readable) -> bytes | None:
 
 def serve(options: WorkerOptions, link: socket.socket) -> None:
     try:
-        connection, runner = _open(options)
+        runner, ready = _open(options)
     except HubbubError as error:
-        link.sendall(frame(Ready(_fault(error))))
+        link.sendall(frame(Ready(Fault(error.code, error.message))))
         return
-    link.sendall(frame(Ready(None)))
-    with link.makefile("rb", buffering=1 << 16) as stream:
-        try:
+    try:
+        link.sendall(frame(ready))
+        with link.makefile("rb", buffering=1 << 16) as stream:
             while (body := _read_frame(stream)) is not None:
-                link.sendall(frame(runner.run(batch_decoder.decode(body).operations)))
-        except ConnectionError:
-            pass  # the hub died; nobody waits for the answer
-    connection.close()
+                link.sendall(frame(runner.run(batch_decoder.decode(body))))
+    except ConnectionError:
+        pass  # the hub died; nobody waits for the answer
+    runner.close()
 
 
 def main() -> None:

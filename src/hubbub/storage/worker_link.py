@@ -1,139 +1,154 @@
-"""The hub's end of a worker process: a fair, bounded queue of operations, sent in batches.
+"""Calls to a worker process: grouped into batches, and carried over if the process dies.
 
-Everything happens on the event loop. Operations wait in lanes, one per hub; a batch takes from
-the lanes in turns, so that one hub's flood cannot hold up another's single write. While batches
-are under way, further operations gather for the next one: group commit.
+Everything happens on the event loop. While batches are under way, further operations gather for
+the next one: group commit. A worker that dies is started again. A writer keeps the number and the
+outcome of its last batch in the database, in that batch's own transaction, so what it had
+committed without answering is answered then, and the rest is sent again: nothing is lost or done
+twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import socket
-import subprocess
-import sys
+import logging
+import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-import hubbub
 from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable, catalogue
+from hubbub.storage.worker_process import WorkerProcess
 from hubbub.storage.worker_protocol import (
-    HEADER_BYTES,
     BatchOutcome,
+    Ready,
     WorkerOptions,
     answer_decoder,
     encoder,
     frame,
     outcome_decoder,
-    ready_decoder,
 )
+from hubbub.storage.worker_queue import FairQueue, Limits, Waiting
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_log = logging.getLogger(__name__)
 _ERRORS = catalogue()
+_OPERATION_BYTES = 256
+_MOST_SENDS = 3
+_MOST_RESTART_DELAY_SECONDS = 5.0
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """`weight` counts messages; other operations weigh 1. What is under way counts as pending."""
+class _Batch:
+    """Groups of operations under way. A group is one operation, or calls merged into one."""
 
-    batch_weight: int = 2000
-    batch_bytes: int = 4 * 1024 * 1024
-    turn_weight: int = 64
-    pending_weight: int = 200_000
-    pending_bytes: int = 128 * 1024 * 1024
-    lane_share: float = 0.5
-    batches_under_way: int = 2
+    __slots__ = ("groups", "number", "sends")
 
-
-class Waiting:
-    """An operation, and whoever awaits it."""
-
-    __slots__ = ("arguments", "future", "method", "size", "weight")
-
-    def __init__(
-        self,
-        method: Callable[..., Any],
-        arguments: Sequence[Any],
-        weight: int,
-        size: int,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self.method = method
-        self.arguments = arguments
-        self.weight = weight
-        self.size = size
-        self.future = future
+    def __init__(self, number: int, groups: list[list[Waiting]]) -> None:
+        self.number = number
+        self.groups = groups
+        self.sends = 0
 
 
-class _Lane:
-    __slots__ = ("size", "waiting", "weight")
-
-    def __init__(self) -> None:
-        self.waiting: deque[Waiting] = deque()
-        self.weight = 0
-        self.size = 0
-
-
-class WorkerLink(asyncio.Protocol):
-    """One worker process. `merged` names the method whose calls, where they stand side by side
-    in a batch, are sent as one; its only argument is a list and its answer tells of the elements
-    by `index`."""
+class WorkerLink:
+    """`merged` names the method whose calls, where they stand side by side in a batch, are sent
+    as one: its only argument is a list, and it answers with what was refused, by `index`."""
 
     def __init__(
         self, options: WorkerOptions, limits: Limits, merged: Callable[..., Any] | None = None
     ) -> None:
-        self._options = options
-        self._limits = limits
+        self._options = msgspec.structs.replace(options, link_id=secrets.token_hex(8))
+        self._batches_under_way = limits.batches_under_way
         self._merged = merged
-        self._lanes: dict[str, _Lane] = {}
-        self._under_way: deque[list[list[Waiting]]] = deque()
-        self._weight = 0
-        self._size = 0
+        self._queue = FairQueue(limits)
+        self._under_way: deque[_Batch] = deque()
+        self._batch_number = 0
         self._flush_scheduled = False
-        self._received = bytearray()
-        self._closed_because: HubbubError | None = StoreUnavailable("the store is not open")
+        self._refusing: HubbubError | None = StoreUnavailable("the store is not open")
+        self._process: WorkerProcess | None = None
+        self._restart_task: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start the process and wait until it has opened the database."""
         self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._gone: asyncio.Future[None] = self._loop.create_future()
-        self._idle: asyncio.Future[None] | None = None
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = _start_process(self._options, theirs)
-        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
-        try:
-            await self._ready
-        except BaseException:
-            await self._end()
-            raise
-        self._closed_because = None
+        await self._launch()
+        self._refusing = None
 
     async def close(self) -> None:
         """Take nothing more, finish what was taken, and end the process."""
-        if self._closed_because is not None:
-            return
-        self._closed_because = StoreUnavailable("the store is closed")
-        if self._weight:
+        self._refusing = StoreUnavailable("the store is closed")
+        if self._queue.pending_weight:
             self._idle = self._loop.create_future()
             await self._idle
-        await self._end()
+        if self._restart_task is not None:
+            self._restart_task.cancel()
+            await asyncio.wait([self._restart_task])
+        if self._process is not None:
+            await self._process.end()
+            self._process = None
 
-    async def _end(self) -> None:
-        if self._transport.can_write_eof() and not self._transport.is_closing():
-            self._transport.write_eof()
-        await self._gone
-        await self._loop.run_in_executor(None, self._process.wait)
+    async def _launch(self) -> Ready:
+        process = WorkerProcess(self._options, self._frame_received, self._process_lost)
+        ready = await process.start()
+        self._process = process
+        return ready
+
+    def _process_lost(self) -> None:
+        lost, self._process = self._process, None
+        assert lost is not None
+        _log.error("process %d for %s ended; starting another", lost.pid, self._options.path)
+        self._restart_task = self._loop.create_task(self._restart(lost))
+
+    async def _restart(self, lost: WorkerProcess) -> None:
+        """Until it works, or the store is closed. Meanwhile calls wait, but after the first
+        attempt that failed they are refused."""
+        await lost.end()
+        delay_seconds = 0.1
+        while True:
+            try:
+                ready = await self._launch()
+            except HubbubError as error:
+                self._give_up(error)
+            else:
+                self._restart_task = None
+                self._resume(ready)
+                return
+            await asyncio.sleep(delay_seconds)
+            delay_seconds = min(delay_seconds * 2, _MOST_RESTART_DELAY_SECONDS)
+
+    def _give_up(self, error: HubbubError) -> None:
+        if self._idle is None:
+            self._refusing = error
+        while self._under_way:
+            self._fail_batch(self._under_way.popleft(), error)
+        while self._queue:
+            for waiting in self._queue.take_batch():
+                self._finish(waiting, error=error)
+        self._notice_idle()
+
+    def _resume(self, ready: Ready) -> None:
+        if self._idle is None:
+            self._refusing = None
+        if self._under_way and self._under_way[0].number == ready.last_batch:
+            self._batch_done(self._under_way.popleft(), outcome_decoder.decode(ready.last_outcome))
+        again, self._under_way = self._under_way, deque()
+        for batch in again:
+            if batch.sends < _MOST_SENDS:
+                self._send(batch)
+            else:
+                self._fail_batch(batch, StoreUnavailable("the store failed over this repeatedly"))
+        self._flush()
+        self._notice_idle()
+
+    def _notice_idle(self) -> None:
+        if self._idle is not None and not self._queue.pending_weight and not self._idle.done():
+            self._idle.set_result(None)
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -145,80 +160,57 @@ class WorkerLink(asyncio.Protocol):
         **_: P.kwargs,
     ) -> asyncio.Future[R]:
         """Run a method of the worker's class over there."""
-        return self.submit(lane, method, arguments, 1, 256)
+        return self.submit(lane, method, arguments, 1, _OPERATION_BYTES)
 
     def submit(
         self,
-        lane_name: str,
+        lane: str,
         method: Callable[..., Any],
         arguments: Sequence[Any],
         weight: int,
         size: int,
     ) -> asyncio.Future[Any]:
         """Queue an operation; raises `StoreUnavailable` where there is no room or no worker."""
-        if self._closed_because is not None:
-            raise self._closed_because
-        lane = self._lanes.get(lane_name)
-        if lane is None:
-            lane = self._lanes[lane_name] = _Lane()
-        limits = self._limits
-        if (
-            self._weight >= limits.pending_weight
-            or self._size >= limits.pending_bytes
-            or lane.weight >= limits.pending_weight * limits.lane_share
-            or lane.size >= limits.pending_bytes * limits.lane_share
-        ):
-            raise StoreUnavailable(
-                f"the store is behind by {self._weight} messages ({lane.weight} of hub"
-                f" {lane_name!r}); send more slowly"
-            )
-        self._weight += weight
-        self._size += size
-        lane.weight += weight
-        lane.size += size
+        if self._refusing is not None:
+            raise _copy(self._refusing)
         future: asyncio.Future[Any] = self._loop.create_future()
-        lane.waiting.append(Waiting(method, arguments, weight, size, future))
-        if not self._flush_scheduled and len(self._under_way) < limits.batches_under_way:
+        self._queue.put(lane, Waiting(method, arguments, weight, size, future))
+        if not self._flush_scheduled and len(self._under_way) < self._batches_under_way:
             self._flush_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush_soon)
         return future
 
-    def _flush(self) -> None:
+    def _flush_soon(self) -> None:
         self._flush_scheduled = False
-        while self._lanes and len(self._under_way) < self._limits.batches_under_way:
-            batch = self._group(self._take_batch())
-            try:
-                data = frame([[[_name(group), self._arguments(group)] for group in batch]])
-            except Exception:  # noqa: BLE001 - answered to whoever brought it
-                batch = self._encodable(batch)
-                data = frame([[[_name(group), self._arguments(group)] for group in batch]])
-            self._under_way.append(batch)
-            self._transport.write(data)
+        self._flush()
 
-    def _take_batch(self) -> list[Waiting]:
-        """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end."""
-        limits = self._limits
-        batch: list[Waiting] = []
-        weight = size = 0
-        while self._lanes and weight < limits.batch_weight and size < limits.batch_bytes:
-            name = next(iter(self._lanes))
-            lane = self._lanes.pop(name)
-            turn = limits.turn_weight if self._lanes else limits.batch_weight
-            while lane.waiting and turn > 0 and size < limits.batch_bytes:
-                waiting = lane.waiting.popleft()
-                batch.append(waiting)
-                turn -= waiting.weight
-                weight += waiting.weight
-                size += waiting.size
-                lane.weight -= waiting.weight
-                lane.size -= waiting.size
-            if lane.waiting:
-                self._lanes[name] = lane
-        return batch
+    def _flush(self) -> None:
+        while (
+            self._process is not None
+            and self._queue
+            and len(self._under_way) < self._batches_under_way
+        ):
+            self._batch_number += 1
+            self._send(_Batch(self._batch_number, self._group(self._queue.take_batch())))
 
-    def _group(self, batch: list[Waiting]) -> list[list[Waiting]]:
+    def _send(self, batch: _Batch) -> None:
+        try:
+            data = self._encode(batch)
+        except Exception:  # noqa: BLE001 - one operation is at fault, which it is told
+            batch.groups = self._group(self._encodable(batch))
+            data = self._encode(batch)
+        batch.sends += 1
+        self._under_way.append(batch)
+        assert self._process is not None
+        self._process.send(data)
+
+    def _encode(self, batch: _Batch) -> bytes:
+        operations = [(group[0].method.__name__, self._arguments(group)) for group in batch.groups]
+        return frame((batch.number, operations))
+
+    def _group(self, operations: list[Waiting]) -> list[list[Waiting]]:
         groups: list[list[Waiting]] = []
-        for waiting in batch:
+        for waiting in operations:
             if groups and waiting.method is self._merged and groups[-1][0].method is self._merged:
                 groups[-1].append(waiting)
             else:
@@ -230,53 +222,31 @@ class WorkerLink(asyncio.Protocol):
             return ([item for waiting in group for item in waiting.arguments],)
         return group[0].arguments
 
-    def _encodable(self, batch: list[list[Waiting]]) -> list[list[Waiting]]:
-        """The batch without the operations that cannot be encoded, which fail."""
+    def _encodable(self, batch: _Batch) -> list[Waiting]:
         good: list[Waiting] = []
-        for waiting in (waiting for group in batch for waiting in group):
+        for waiting in (waiting for group in batch.groups for waiting in group):
             try:
                 encoder.encode(waiting.arguments)
             except Exception as error:  # noqa: BLE001 - answered to whoever brought it
                 self._finish(waiting, error=Internal(f"this cannot be stored: {error!r}"))
             else:
                 good.append(waiting)
-        return self._group(good)
+        return good
 
     # -- receiving ----------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= HEADER_BYTES:
-            end = HEADER_BYTES + int.from_bytes(received[:HEADER_BYTES], "little")
-            if len(received) < end:
-                return
-            body = bytes(received[HEADER_BYTES:end])
-            del received[:end]
-            self._frame_received(body)
-
     def _frame_received(self, body: bytes) -> None:
-        if not self._ready.done():
-            fault = ready_decoder.decode(body).fault
-            if fault is None:
-                self._ready.set_result(None)
-            else:
-                self._ready.set_exception(_error(fault))
-            return
         self._batch_done(self._under_way.popleft(), outcome_decoder.decode(body))
-        if self._lanes and not self._flush_scheduled:
-            self._flush()
-        if self._idle is not None and not self._weight and not self._idle.done():
-            self._idle.set_result(None)
+        self._flush()
+        self._notice_idle()
 
-    def _batch_done(self, batch: list[list[Waiting]], result: BatchOutcome) -> None:
+    def _batch_done(self, batch: _Batch, result: BatchOutcome) -> None:
         if result.fault is not None:
-            for group in batch:
-                self._finish_all(group, error=_error(result.fault))
+            self._fail_batch(batch, _error(result.fault))
             return
-        for group, outcome in zip(batch, result.outcomes, strict=True):
+        for group, outcome in zip(batch.groups, result.outcomes, strict=True):
             if outcome.fault is not None:
-                self._finish_all(group, error=_error(outcome.fault))
+                self._fail_group(group, _error(outcome.fault))
                 continue
             answer = answer_decoder(group[0].method).decode(outcome.answer)
             if group[0].method is self._merged:
@@ -285,79 +255,42 @@ class WorkerLink(asyncio.Protocol):
                 self._finish(group[0], answer)
 
     def _finish_merged(self, group: list[Waiting], refusals: Sequence[Any]) -> None:
-        """Hand each call the refusals of its own elements, by their place in that call."""
-        by_index = {refusal.index: _error(refusal) for refusal in refusals}
+        """Give each call the refusals of its own elements."""
+        errors = {refusal.index: _error(refusal) for refusal in refusals}
         start = 0
         for waiting in group:
             end = start + waiting.weight
-            self._finish(
-                waiting,
-                [by_index.get(index) for index in range(start, end)]
-                if by_index
-                else [None] * waiting.weight,
-            )
+            if errors:
+                self._finish(waiting, [errors.get(index) for index in range(start, end)])
+            else:
+                self._finish(waiting, [None] * waiting.weight)
             start = end
 
-    def _finish_all(self, group: list[Waiting], error: HubbubError) -> None:
+    def _fail_batch(self, batch: _Batch, error: HubbubError) -> None:
+        for group in batch.groups:
+            self._fail_group(group, error)
+
+    def _fail_group(self, group: list[Waiting], error: HubbubError) -> None:
         for waiting in group:
             self._finish(waiting, error=error)
 
     def _finish(
         self, waiting: Waiting, answer: object = None, error: HubbubError | None = None
     ) -> None:
-        self._weight -= waiting.weight
-        self._size -= waiting.size
+        self._queue.release(waiting)
         if waiting.future.done():
             return  # whoever awaited it was cancelled
         if error is not None:
-            waiting.future.set_exception(error)
+            waiting.future.set_exception(_copy(error))
         else:
             waiting.future.set_result(answer)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        error = StoreUnavailable(
-            f"the process that works on {self._options.path} ended unexpectedly; restart the hub"
-        )
-        if self._closed_because is None:
-            self._closed_because = error
-        if not self._ready.done():
-            self._ready.set_exception(error)
-        for batch in self._under_way:
-            for group in batch:
-                self._finish_all(group, error)
-        self._under_way.clear()
-        for lane in self._lanes.values():
-            self._finish_all(list(lane.waiting), error)
-        self._lanes.clear()
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
-        with contextlib.suppress(asyncio.InvalidStateError):
-            self._gone.set_result(None)
-
-
-def _name(group: list[Waiting]) -> str:
-    return group[0].method.__name__
-
 
 def _error(fault: Any) -> HubbubError:
-    """From a `Fault`, or from anything else that carries a code and a message."""
+    """From anything that carries a code and a message."""
     return _ERRORS.get(fault.code, Internal)(fault.message)
 
 
-def _start_process(options: WorkerOptions, link: socket.socket) -> subprocess.Popen[bytes]:
-    package_root = str(Path(hubbub.__file__).parents[1])
-    inherited = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
-    return subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-        [
-            sys.executable,
-            "-m",
-            "hubbub.storage.sqlite_worker",
-            msgspec.json.encode(options).decode(),
-            str(link.fileno()),
-        ],
-        pass_fds=[link.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+def _copy(error: HubbubError) -> HubbubError:
+    """One for each who gets it: an exception collects the traceback of everyone that raises it."""
+    return type(error)(error.message)

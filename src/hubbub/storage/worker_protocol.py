@@ -24,6 +24,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     lock_patience_seconds: float
     page_bytes: int
     max_bytes: int | None
+    link_id: str = ""
+    """Tells this opening of the store from every other."""
 
 
 class Fault(msgspec.Struct, frozen=True, array_like=True):
@@ -34,9 +36,12 @@ class Fault(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True):
-    """The worker's first frame: it has opened the database, or could not."""
+    """The worker's first frame: it has opened the database, or could not. If an earlier process
+    of the same link has committed a batch, its number and its encoded `BatchOutcome`."""
 
     fault: Fault | None
+    last_batch: int = 0
+    last_outcome: bytes = b""
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True):
@@ -52,8 +57,9 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """Operations that run in order in one transaction."""
+    """Operations that run in order in one transaction. Numbers rise."""
 
+    number: int
     operations: list[Operation]
 
 

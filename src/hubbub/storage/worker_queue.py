@@ -1,0 +1,122 @@
+"""A bounded queue of operations that serves its hubs in turns.
+
+Operations wait in lanes, one per hub. A batch takes from the lanes in turns, so that one hub's
+flood cannot hold up another's single write, and no hub may fill more than its share of the room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.errors import StoreUnavailable
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`weight` counts messages; other operations weigh 1. `pending` includes what is under way."""
+
+    batch_weight: int = 2000
+    batch_bytes: int = 4 * 1024 * 1024
+    turn_weight: int = 64
+    pending_weight: int = 200_000
+    pending_bytes: int = 128 * 1024 * 1024
+    lane_share: float = 0.5
+    batches_under_way: int = 2
+
+
+class Waiting:
+    """An operation, and the future of whoever awaits it."""
+
+    __slots__ = ("arguments", "future", "method", "size", "weight")
+
+    def __init__(
+        self,
+        method: Callable[..., Any],
+        arguments: Sequence[Any],
+        weight: int,
+        size: int,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.method = method
+        self.arguments = arguments
+        self.weight = weight
+        self.size = size
+        self.future = future
+
+
+class _Lane:
+    __slots__ = ("size", "waiting", "weight")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Waiting] = deque()
+        self.weight = 0
+        self.size = 0
+
+
+class FairQueue:
+    """Lanes exist only while something waits in them. What was taken counts as pending until
+    `release`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lane_weight = int(limits.pending_weight * limits.lane_share)
+        self._lane_bytes = int(limits.pending_bytes * limits.lane_share)
+        self._lanes: dict[str, _Lane] = {}
+        self.pending_weight = 0
+        self.pending_bytes = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._lanes)
+
+    def put(self, lane_name: str, waiting: Waiting) -> None:
+        """Raises `StoreUnavailable` where there is no room."""
+        lane = self._lanes.get(lane_name)
+        if lane is None:
+            lane = _Lane()
+        limits = self._limits
+        if (
+            self.pending_weight >= limits.pending_weight
+            or self.pending_bytes >= limits.pending_bytes
+            or lane.weight >= self._lane_weight
+            or lane.size >= self._lane_bytes
+        ):
+            raise StoreUnavailable(
+                f"the store is behind: {self.pending_weight} messages wait, {lane.weight} of them"
+                f" in hub {lane_name!r}; send more slowly"
+            )
+        self.pending_weight += waiting.weight
+        self.pending_bytes += waiting.size
+        lane.weight += waiting.weight
+        lane.size += waiting.size
+        lane.waiting.append(waiting)
+        self._lanes[lane_name] = lane
+
+    def take_batch(self) -> list[Waiting]:
+        """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end."""
+        limits = self._limits
+        batch: list[Waiting] = []
+        weight = size = 0
+        while self._lanes and weight < limits.batch_weight and size < limits.batch_bytes:
+            name = next(iter(self._lanes))
+            lane = self._lanes.pop(name)
+            turn = limits.turn_weight
+            while lane.waiting and turn > 0 and size < limits.batch_bytes:
+                waiting = lane.waiting.popleft()
+                batch.append(waiting)
+                turn -= waiting.weight
+                weight += waiting.weight
+                size += waiting.size
+                lane.weight -= waiting.weight
+                lane.size -= waiting.size
+            if lane.waiting:
+                self._lanes[name] = lane
+        return batch
+
+    def release(self, waiting: Waiting) -> None:
+        self.pending_weight -= waiting.weight
+        self.pending_bytes -= waiting.size
