@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import Message
+from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import json_shapes as shapes
 from hubbub.protocols.json_shapes import write_payload
+
+_encode = msgspec.json.Encoder().encode
 
 
 def notice_shape(notice: Notice) -> tuple[str, shapes.Shape]:
@@ -20,19 +25,42 @@ def notice_shape(notice: Notice) -> tuple[str, shapes.Shape]:
     return event, shape(notice)
 
 
+def message_json(message: Message) -> bytes:
+    """The text of `message_shape`, for the message that has just been published: once for each,
+    and put together from known parts where that is faster."""
+    if message.content_type != JSON:
+        return _encode(message_shape(message))
+    return b'%b%b},"msgID":%b,"ts":%d%b%b' % (
+        _place(message.channel, message.event),
+        message.payload,
+        _encode(message.id),
+        message.published_at,
+        b',"channelSerial":"%d"' % message.serial if message.serial else b"",
+        _end(message.publisher),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _place(channel: str, event: str) -> bytes:
+    return b'{"channel":%b,"event":%b,"payload":{"json":' % (_encode(channel), _encode(event))
+
+
+@lru_cache(maxsize=8192)
+def _end(publisher: str | None) -> bytes:
+    return b"}" if publisher is None else b',"publisher":%b}' % _encode(publisher)
+
+
 def message_shape(message: Message) -> shapes.ChannelPublish:
-    """The payload that delivers a message. Also called for each message that is published: the
-    common case comes first, and positions instead of names save a fifth of the time."""
     payload, content_type = write_payload(message.payload, message.content_type)
     return shapes.ChannelPublish(
-        message.channel,
-        message.event,
-        payload,
-        message.id,
-        message.published_at,
-        str(message.serial) if message.serial else None,
-        content_type,
-        message.publisher,
+        channel=message.channel,
+        event=message.event,
+        payload=payload,
+        msg_id=message.id,
+        timestamp=message.published_at,
+        channel_serial=str(message.serial) if message.serial else None,
+        content_type=content_type,
+        publisher=message.publisher,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.domain import requests
-from hubbub.domain.errors import HubbubError, InvalidPayload, Malformed
+from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malformed
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.requests import PublishItem, Rejected, Request
 from hubbub.protocols import json_shapes as shapes
@@ -164,27 +164,16 @@ _READERS: dict[str, Callable[[Raw], Request]] = {
 
 def _read_publish(payload: Raw) -> list[Request]:
     try:
-        shape = _publish(payload)
-    except msgspec.ValidationError:
-        return _read_items_apart(payload)
-    publishes = shape.publishes
-    if len(publishes) > 1:
+        publishes = _publish(payload).publishes
         check_batch("Publish", len(publishes))
-    items: list[PublishItem] = []
-    rejected: list[Request] = []
-    for index, item in enumerate(publishes):
-        try:
-            items.append(_item(item, index))
-        except HubbubError as error:
-            rejected.append(Rejected(error, item.req_id or 0))
-    if not rejected:
-        return [requests.Publish(tuple(items))]
-    return [requests.Publish(tuple(items)), *rejected] if items else rejected
+        return [requests.Publish(tuple([_item(each) for each in publishes]))]
+    except (msgspec.ValidationError, InvalidName, InvalidPayload):
+        return _read_items_apart(payload)
 
 
 def _read_items_apart(payload: Raw) -> list[Request]:
-    """A Publish in which something has the wrong shape: the other items are published all the
-    same, since each is answered by itself."""
+    """A Publish with something wrong in it: the other items are published all the same, since
+    each is answered by itself."""
     publishes = _any_publishes(payload).publishes
     check_batch("Publish", len(publishes))
     items: list[PublishItem] = []
@@ -200,7 +189,7 @@ def _read_items_apart(payload: Raw) -> list[Request]:
     return [requests.Publish(tuple(items)), *rejected] if items else rejected
 
 
-def _item(shape: shapes.PubRequestInfo, index: int) -> PublishItem:
+def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
     event = shape.event
     if event:
         check_event_name(event)

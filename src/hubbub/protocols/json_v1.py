@@ -17,10 +17,10 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols.envelopes import check_frame
 from hubbub.protocols.json_client import read_notice, request_shape
-from hubbub.protocols.json_notices import message_shape, notice_shape
+from hubbub.protocols.json_notices import message_json, notice_shape
 from hubbub.protocols.json_requests import read_request
 from hubbub.protocols.json_shapes import Envelope, Shape
-from hubbub.protocols.payloads import is_utf8
+from hubbub.protocols.payloads import NEWLINE, is_utf8
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode
@@ -39,12 +39,12 @@ class JsonCodec:
         # must not hang on a caller.
         if not data.isascii() and not is_utf8(data):
             return [Rejected(Malformed("the frame is not UTF-8"))]
-        if b"\n" not in data:
+        if NEWLINE not in data:
             return _decode_envelope(data)
         return _decode_lines(data)
 
     def encode_message(self, message: Message) -> bytes:
-        return b'{"event":"Publish","payload":' + _encode(message_shape(message)) + b"}"
+        return b'{"event":"Publish","payload":%b}' % message_json(message)
 
     def encode(self, notice: Notice) -> bytes:
         return _encode_envelope(*notice_shape(notice))

@@ -143,8 +143,16 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Request]]] = {
 def _read_publish(payload: bytes) -> list[Request]:
     # A slice is a list: iterating over the repeated field itself takes eight times as long.
     publishes = pb.ChannelPubRequest.FromString(payload).publishes[:]
-    if len(publishes) > 1:
-        check_batch("Publish", len(publishes))
+    check_batch("Publish", len(publishes))
+    try:
+        return [requests.Publish(tuple([_item(each) for each in publishes]))]
+    except HubbubError:
+        return _read_items_apart(publishes)
+
+
+def _read_items_apart(publishes: list[pb.PubRequestInfo]) -> list[Request]:
+    """A Publish with something wrong in it: the other items are published all the same, since
+    each is answered by itself."""
     items: list[PublishItem] = []
     rejected: list[Request] = []
     for proto in publishes:
@@ -152,8 +160,6 @@ def _read_publish(payload: bytes) -> list[Request]:
             items.append(_item(proto))
         except HubbubError as error:
             rejected.append(Rejected(error, proto.req_id))
-    if not rejected:
-        return [requests.Publish(tuple(items))]
     return [requests.Publish(tuple(items)), *rejected] if items else rejected
 
 
@@ -166,7 +172,9 @@ def _item(proto: pb.PubRequestInfo) -> PublishItem:
         body, content_type = typed_payload(proto.payload, content_type)
     else:
         body, content_type = proto.payload, BINARY
-    req_id = proto.req_id if proto.HasField("req_id") else None
+    req_id: int | None = proto.req_id
+    if not req_id and not proto.HasField("req_id"):
+        req_id = None
     if not proto.HasField("extra"):
         return PublishItem(
             proto.channel, event, body, content_type, False, False, False, False, req_id

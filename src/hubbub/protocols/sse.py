@@ -16,7 +16,7 @@ import msgspec
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Delivery, Notice
-from hubbub.protocols.json_notices import message_shape, notice_shape
+from hubbub.protocols.json_notices import message_json, notice_shape
 
 MAX_ID_CHARS = 8192
 """Browsers send the id back in a header, and servers bound those."""
@@ -25,8 +25,11 @@ _encode = msgspec.json.Encoder().encode
 _ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})", re.ASCII)
 
 
-def encode_message(message: Message, event_id: str) -> bytes:
-    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), _encode(message_shape(message)))
+def encode_message(message: Message, event_id: str | None) -> bytes:
+    """Without an id where the message has no position."""
+    if event_id is None:
+        return b"data: %b\n\n" % message_json(message)
+    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), message_json(message))
 
 
 def encode(notice: Notice, event_id: str | None = None) -> bytes:
