@@ -25,10 +25,12 @@ def main() -> int:
             found = SCENARIOS[name](effort)
         except Exception as error:
             complete = False
-            found = [Finding(name, "", f"not measured: {error}", None)]
+            found = [Finding(name, "to be measured", f"not measured: {error}", False)]
         findings += found
         print(f"\n{name} ({time.monotonic() - started:.0f} s)\n{table(found)}", flush=True)
-    print(f"\nAll of it\n{table(findings)}")
+    promised = [finding for finding in findings if finding.reach]
+    missed = sum(finding.met is False for finding in promised)
+    print(f"\nWhat was to be reached\n{table(promised)}\n{missed} of {len(promised)} missed")
     if options.json:
         options.json.write_text(as_json(findings))
     return 0 if complete else 1

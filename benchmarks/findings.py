@@ -21,7 +21,7 @@ class Effort:
     rounds: int
     seconds: float
     warm_seconds: float
-    scale: float  # of the numbers of sessions and channels, for a quick look
+    scale: float  # of large numbers of sessions and channels, for a quick look
     peers: Mapping[str, Start]
 
     def scaled(self, count: int) -> int:

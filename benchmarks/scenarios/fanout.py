@@ -85,7 +85,7 @@ def steady(effort: Effort) -> list[Finding]:
 
 def _compare(effort: Effort, pace: Pace) -> dict[str, list[Cost]]:
     def one(server: Server) -> Cost:
-        return measure(server, effort, pace, effort.scaled(SUBSCRIBERS))
+        return measure(server, effort, pace, SUBSCRIBERS)
 
     return side_by_side(effort, {"hubbub": hubbub, **effort.peers}, one)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import inf
 from statistics import median
 
 from benchmarks.findings import Effort, Finding, spread
@@ -33,7 +34,7 @@ def _finding(effort: Effort, how: str, pace: Pace, promised: bool) -> Finding:
     for _ in range(effort.rounds):
         with hubbub() as server:
             runs.append(_measure(server, effort, pace))
-    p99s = [quiet.latency.p99 / 1e3 for quiet, _ in runs]
+    p99s = [quiet.latency.p99 / 1e3 if quiet.delivered else inf for quiet, _ in runs]
     rate = median(loud.delivered / loud.seconds for _, loud in runs)
     lost = sum(quiet.lost for quiet, _ in runs)
     return Finding(

@@ -56,9 +56,7 @@ def stalled(effort: Effort) -> list[Finding]:
 
 
 def _measure(server: Hubbub, effort: Effort, stops_reading: int) -> FanOut:
-    audience = Audience(
-        server.subscription("bench"), effort.scaled(_SUBSCRIBERS) - stops_reading, stops_reading
-    )
+    audience = Audience(server.subscription("bench"), _SUBSCRIBERS - stops_reading, stops_reading)
     publication = server.publication("bench", _SIZE)
     with fan_out(audience, publication, Steady(_PER_SECOND)) as load:
         load.warm(effort.warm_seconds)

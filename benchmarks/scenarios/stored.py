@@ -26,7 +26,7 @@ def stored(effort: Effort) -> list[Finding]:
     for _ in range(effort.rounds):
         with hubbub() as server:
             alone.append(_measure(server, effort))
-        with hubbub() as server, _fan_out_beside(server, effort):
+        with hubbub() as server, _fan_out_beside(server):
             beside.append(_measure(server, effort))
     company = f"beside a fan-out of {_FAN_OUT_PER_SECOND}/s to {_SUBSCRIBERS:,}"
     return [
@@ -44,8 +44,8 @@ def _measure(server: Hubbub, effort: Effort) -> Exchange:
 
 
 @contextlib.contextmanager
-def _fan_out_beside(server: Hubbub, effort: Effort) -> Iterator[None]:
-    audience = Audience(server.subscription("bench"), effort.scaled(_SUBSCRIBERS))
+def _fan_out_beside(server: Hubbub) -> Iterator[None]:
+    audience = Audience(server.subscription("bench"), _SUBSCRIBERS)
     publication = server.publication("bench", _SIZE)
     with fan_out(audience, publication, Steady(_FAN_OUT_PER_SECOND)) as load:
         load.warm(0)
