@@ -25,7 +25,8 @@ def main() -> int:
             found = SCENARIOS[name](effort)
         except Exception as error:
             complete = False
-            found = [Finding(name, "to be measured", f"not measured: {error}", False)]
+            print(f"\n{name}: {error}")
+            found = [Finding(name, "to be measured", "not measured, see above", False)]
         findings += found
         print(f"\n{name} ({time.monotonic() - started:.0f} s)\n{table(found)}", flush=True)
     promised = [finding for finding in findings if finding.reach]

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from benchmarks.load import wire
 from benchmarks.load.requesters import Requests
 from benchmarks.load.stamp import INDEX, json_payload
@@ -29,7 +27,7 @@ _NEVER_SECONDS = 3600
 class Hubbub:
     process: Running
     port: int
-    token: str
+    config: Path
     name: str = "hubbub"
     hub: str = HUB
 
@@ -46,7 +44,8 @@ class Hubbub:
     def posts(self, channel: str, size: int, connections: int, depth: int) -> Requests:
         """HTTP publishes, each with the token of a service."""
         path = f"/v1/hubs/{self.hub}/channels/{channel}/messages"
-        headers = f"Authorization: Bearer {self.token}", "Content-Type: application/json"
+        token = _token(self.config, self.hub)
+        headers = f"Authorization: Bearer {token}", "Content-Type: application/json"
         message = wire.post(path, json_payload(size), size, *headers)
         publication = Publication(Route(self.port), message, Framing.RAW)
         return Requests(publication, b"HTTP/1.1 20", connections, depth)
@@ -87,10 +86,10 @@ def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterat
     home.mkdir(exist_ok=True)
     with workplace(home) as directory:
         config = directory / "hubbub.yaml"
-        config.write_text(yaml.safe_dump(tree))
+        config.write_text(json.dumps(tree))  # which is YAML too
         serve = [_program(), "serve", "--config", str(config)]
         with running(serve, port, directory) as process:
-            yield Hubbub(process, port, _token(config, directory))
+            yield Hubbub(process, port, config)
 
 
 def _settings(port: int) -> dict[str, dict[str, object]]:
@@ -109,9 +108,9 @@ def _settings(port: int) -> dict[str, dict[str, object]]:
     }
 
 
-def _token(config: Path, directory: Path) -> str:
-    command = [_program(), "token", "--hub", HUB, "--level", "service", "--config", str(config)]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True)
+def _token(config: Path, hub: str) -> str:
+    command = [_program(), "token", "--hub", hub, "--level", "service", "--config", str(config)]
+    done = subprocess.run(command, cwd=config.parent, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
