@@ -34,6 +34,7 @@ _history = msgspec.json.Decoder(shapes.HistoryRequest).decode
 _presence = msgspec.json.Decoder(shapes.PresenceRequest).decode
 
 _EMPTY = Raw(b"{}")
+_NULL = Raw(b"null")
 _HEARTBEATS = ("Ping", "Pong", "Close")
 
 
@@ -41,7 +42,7 @@ def read_request(event: str, payload: Raw) -> list[Request]:
     """All that the envelope asks for. What cannot be read of it comes back as rejections."""
     if event != "Publish" and event not in _READERS:
         return [Rejected(unknown_event(event), req_id_of(payload))]
-    if not payload or payload == b"null":
+    if not payload or payload == _NULL:
         if event not in _HEARTBEATS:
             return [Rejected(Malformed(f"{event}: Object missing required field `payload`"))]
         payload = _EMPTY
@@ -83,6 +84,7 @@ def _read_pong(payload: Raw) -> Request:
 
 
 def _read_close(payload: Raw) -> Request:
+    _heartbeat(payload)
     return requests.Close()
 
 
@@ -174,19 +176,32 @@ def _read_publish(payload: Raw) -> list[Request]:
 def _read_items_apart(payload: Raw) -> list[Request]:
     """A Publish with something wrong in it: the other items are published all the same, since
     each is answered by itself."""
+    found = _read_each(payload)
+    items = tuple(item for _, item in found if isinstance(item, PublishItem))
+    rejected: list[Request] = [
+        Rejected(item, req_id_of(text)) for text, item in found if isinstance(item, HubbubError)
+    ]
+    return [requests.Publish(items), *rejected] if items else rejected
+
+
+def read_items(payload: Raw) -> list[PublishItem | HubbubError]:
+    """The items of a batch, or what is wrong with each."""
+    return [item for _, item in _read_each(payload)]
+
+
+def _read_each(payload: Raw) -> list[tuple[Raw, PublishItem | HubbubError]]:
     publishes = _any_publishes(payload).publishes
     check_batch("Publish", len(publishes))
-    items: list[PublishItem] = []
-    rejected: list[Request] = []
-    for index, text in enumerate(publishes):
-        try:
-            items.append(_item(_publish_item(text), index))
-        except msgspec.ValidationError as error:
-            where = f"$.payload.publishes[{index}]"
-            rejected.append(Rejected(malformed("Publish", error, where), req_id_of(text)))
-        except HubbubError as error:
-            rejected.append(Rejected(error, req_id_of(text)))
-    return [requests.Publish(tuple(items)), *rejected] if items else rejected
+    return [(text, _read_item(text, index)) for index, text in enumerate(publishes)]
+
+
+def _read_item(text: Raw, index: int) -> PublishItem | HubbubError:
+    try:
+        return _item(_publish_item(text), index)
+    except msgspec.ValidationError as error:
+        return malformed("Publish", error, f"$.payload.publishes[{index}]")
+    except HubbubError as error:
+        return error
 
 
 def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:

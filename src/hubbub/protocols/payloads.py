@@ -25,6 +25,7 @@ _JSON_DECODER = msgspec.json.Decoder(msgspec.Raw)
 _JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _PRINTABLE_ASCII = re.compile("[ -~]*")
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_KIND_OF_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
 
 def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
@@ -83,9 +84,9 @@ def is_utf8(body: bytes) -> bool:
 
 def _check_depth(text: bytes) -> None:
     """Peels one level of innermost brackets at a time, each at the speed of a byte search."""
-    brackets = _JSON_STRING.sub(b"", text).translate(None, _ALL_BUT_BRACKETS)
+    brackets = _JSON_STRING.sub(b"", text).translate(_ONE_KIND_OF_BRACKETS, _ALL_BUT_BRACKETS)
     for _ in range(MAX_JSON_DEPTH):
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return
     raise _too_deep()

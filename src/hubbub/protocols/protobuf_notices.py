@@ -85,7 +85,7 @@ def _history_page(notice: notices.HistoryPage) -> bytes:
         req_id=notice.req_id,
         channel=notice.channel,
         epoch=notice.epoch,
-        head=str(notice.head),
+        head=str(notice.head) if notice.error is None else "",
         recovered=notice.recovered,
         more=notice.more,
         error=_error_or_none(notice.error),

@@ -69,7 +69,7 @@ class ProtobufCodec:
             envelopes = pb.Frame.FromString(data).envelopes[:]
             found = (read_notice(each.event, each.payload) for each in envelopes)
             return [notice for notice in found if notice is not None]
-        except (DecodeError, msgspec.DecodeError) as error:
+        except (DecodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Malformed(f"the hub's frame cannot be read: {error}") from error
 
 

@@ -1,0 +1,508 @@
+"""What holds for both encodings of the socket protocol."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message as Proto
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.domain import errors, notices, requests
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import BINARY, JSON, TEXT, Message
+from hubbub.domain.notices import Notice
+from hubbub.domain.permissions import Grant
+from hubbub.domain.requests import Rejected, Request
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols import json_shapes
+from hubbub.protocols.envelopes import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
+from hubbub.protocols.json_v1 import JSON_V1, JsonCodec
+from hubbub.protocols.payloads import MAX_JSON_DEPTH
+from hubbub.protocols.protobuf_v1 import PROTOBUF_V1, ProtobufCodec
+
+Codec = JsonCodec | ProtobufCodec
+
+VECTORS = json.loads((Path(__file__).parents[3] / "spec" / "vectors.json").read_text())
+
+both = pytest.mark.parametrize(
+    "codec", [JSON_V1, PROTOBUF_V1], ids=lambda codec: str(codec.subprotocol)
+)
+quick = settings(derandomize=True, max_examples=40, deadline=None)
+
+
+def plain(value: object) -> object:
+    """Comparable, with errors by kind and message."""
+    return msgspec.to_builtins(value, enc_hook=lambda error: [type(error).__name__, error.message])
+
+
+# Strategies: everything that the domain can say.
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+event_name = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+int64 = st.integers(-(2**63), 2**63 - 1)
+serial = st.integers(0, 10**18 - 1)
+milliseconds = st.integers(0, 2**53)
+json_value = st.recursive(
+    st.none() | st.booleans() | int64 | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+extra = st.dictionaries(text, json_value, max_size=3)
+content = (
+    st.tuples(json_value.map(msgspec.json.encode), st.just(JSON))
+    | st.tuples(text.map(str.encode), st.sampled_from([TEXT, "text/html"]))
+    | st.tuples(st.binary(max_size=40), st.sampled_from([BINARY, "image/png", "a/b; c=d"]))
+)
+error = st.builds(
+    lambda kind, message: kind(message), st.sampled_from(list(errors.catalogue().values())), text
+)
+
+
+@st.composite
+def publish_items(draw: st.DrawFn) -> requests.PublishItem:
+    payload, content_type = draw(content)
+    flags = {flag: draw(st.booleans()) for flag in ("store", "push", "retain", "transient")}
+    req_id = draw(st.none() | int64)
+    return requests.PublishItem(
+        draw(text), draw(event_name), payload, content_type, req_id=req_id, **flags
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> requests.History:
+    bound = draw(st.sampled_from(["", "after", "before", "after_time", "before_time"]))
+    bounds = {bound: draw(int64 if bound.endswith("time") else serial)} if bound else {}
+    epoch, limit = draw(st.none() | text), draw(st.integers(0, 2**31 - 1))
+    return requests.History(draw(text), draw(int64), epoch=epoch, limit=limit, **bounds)
+
+
+def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
+a_request: st.SearchStrategy[Request] = st.one_of(
+    st.builds(requests.Ping, int64),
+    st.builds(requests.Pong, int64),
+    st.just(requests.Close()),
+    st.builds(requests.Authenticate, int64, name),
+    st.builds(requests.Authenticate, int64, st.none(), st.binary(min_size=1, max_size=20)),
+    st.builds(
+        requests.Restore, name, int64, tuples(st.builds(requests.Position, text, serial, text))
+    ),
+    st.builds(
+        requests.Subscribe,
+        tuples(
+            st.builds(
+                requests.ChannelRequest,
+                text,
+                st.none() | int64,
+                st.none() | serial,
+                st.none() | text,
+            )
+        ),
+        int64,
+    ),
+    st.builds(requests.Unsubscribe, tuples(text), int64),
+    st.builds(requests.Publish, tuples(publish_items())),
+    histories(),
+    st.builds(requests.PresenceQuery, text, int64),
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    payload, content_type = draw(content)
+    return Message(
+        id=draw(text),
+        hub="",
+        channel=draw(text),
+        event=draw(event_name),
+        payload=payload,
+        content_type=content_type,
+        published_at=draw(milliseconds),
+        serial=draw(serial),
+        publisher=draw(st.none() | name),
+    )
+
+
+grants = tuples(st.builds(Grant, text, st.booleans(), st.booleans()))
+channels = tuples(st.builds(notices.SubscribedChannel, text, text, serial, st.booleans()))
+failures = tuples(st.builds(notices.ChannelFailure, text, error))
+members = tuples(st.builds(notices.Member, text, st.none() | name, extra, milliseconds))
+page = st.fixed_dictionaries(
+    {
+        "channel": text,
+        "messages": tuples(messages()),
+        "epoch": text,
+        "recovered": st.booleans(),
+        "more": st.booleans(),
+        "req_id": int64,
+    }
+)
+a_notice: st.SearchStrategy[Notice] = st.one_of(
+    st.builds(notices.Ping, int64),
+    st.builds(notices.Pong, int64),
+    st.builds(notices.Failed, error, int64),
+    st.builds(notices.Disconnect, error),
+    st.builds(
+        notices.SessionInfo,
+        text,
+        text,
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+        st.none() | name,
+        st.integers(0, 2**31 - 1),
+        st.integers(0, 2**31 - 1),
+    ),
+    st.builds(
+        notices.Authenticated,
+        int64,
+        st.none() | error,
+        st.none() | name,
+        st.none() | name,
+        grants,
+        tuples(text),
+        extra,
+        st.none() | st.integers(1, 2**53),
+    ),
+    st.builds(notices.RestoreKey, text),
+    st.builds(
+        notices.SessionRestored,
+        text,
+        st.none() | name,
+        grants,
+        tuples(text),
+        extra,
+        channels,
+        failures,
+        int64,
+    ),
+    st.builds(notices.Subscribed, channels, failures, int64),
+    st.builds(notices.Unsubscribed, tuples(text), failures, int64),
+    st.builds(
+        notices.Published,
+        tuples(
+            st.builds(notices.PublishResult, int64, st.none() | text, serial, st.none() | error)
+        ),
+    ),
+    st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial),
+    st.builds(lambda page, head: notices.HistoryPage(head=head, **page), page, serial),
+    st.builds(lambda page, error: notices.HistoryPage(error=error, **page), page, error),
+    st.builds(notices.ChannelReset, text, text, serial),
+    st.builds(notices.Presence, text, members, int64, st.none() | error),
+    st.builds(notices.Joined, text, members),
+    st.builds(notices.Left, text, members),
+    st.builds(notices.Occupancy, text, int64),
+)
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@quick
+@given(a_request)
+def test_a_request_arrives_as_it_was_sent(codec: Codec, request_sent: Request) -> None:
+    assert codec.decode(codec.encode_request(request_sent)) == [request_sent]
+
+
+@both
+@pytest.mark.spec("LIVE-01", "LIVE-17")
+@settings(quick, max_examples=100)
+@given(a_notice)
+def test_a_notice_arrives_as_it_was_said(codec: Codec, notice: Notice) -> None:
+    (arrived,) = codec.decode_notices(codec.encode(notice))
+
+    assert type(arrived) is type(notice)
+    assert plain(arrived) == plain(notice)
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@quick
+@given(messages())
+def test_a_fresh_message_is_encoded_like_its_delivery(codec: Codec, message: Message) -> None:
+    expected = [notices.Delivery(message)]
+
+    assert codec.decode_notices(codec.encode_message(message)) == expected
+    assert codec.decode_notices(codec.encode(notices.Delivery(message))) == expected
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@quick
+@given(st.lists(a_notice, max_size=5))
+def test_joined_units_arrive_in_order(codec: Codec, several: list[Notice]) -> None:
+    frame = codec.join([codec.encode(notice) for notice in several])
+
+    assert plain(codec.decode_notices(frame)) == plain(several)
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@quick
+@given(st.lists(a_request, min_size=1, max_size=5))
+def test_a_frame_may_hold_several_requests(codec: Codec, several: list[Request]) -> None:
+    frame = codec.join([codec.encode_request(each) for each in several])
+
+    assert codec.decode(frame) == several
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(st.binary(max_size=60))
+def test_noise_is_rejected_and_never_raises(codec: Codec, noise: bytes) -> None:
+    assert codec.decode(noise)
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(a_request, st.data())
+def test_damaged_requests_never_raise(codec: Codec, sent: Request, data: st.DataObject) -> None:
+    frame = bytearray(codec.encode_request(sent))
+    at = data.draw(st.integers(0, max(0, len(frame) - 1)))
+    frame[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+
+    assert codec.decode(bytes(frame))
+
+
+@both
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(a_notice, st.data())
+def test_a_damaged_notice_is_read_or_malformed(
+    codec: Codec, notice: Notice, data: st.DataObject
+) -> None:
+    frame = bytearray(codec.encode(notice))
+    at = data.draw(st.integers(0, max(0, len(frame) - 1)))
+    frame[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+
+    with suppress(errors.Malformed):
+        codec.decode_notices(bytes(frame))
+
+
+@both
+@pytest.mark.spec("LIVE-16")
+def test_a_frame_holds_at_most_a_thousand_envelopes(codec: Codec) -> None:
+    ping = codec.encode_request(requests.Ping(1))
+
+    assert len(codec.decode(codec.join([ping] * MAX_ENVELOPES))) == MAX_ENVELOPES
+    (rejected,) = codec.decode(codec.join([ping] * (MAX_ENVELOPES + 1)))
+    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected.error, errors.TooLarge)
+    assert str(MAX_ENVELOPES) in rejected.error.message
+
+
+@both
+@pytest.mark.spec("LIVE-16")
+@pytest.mark.parametrize(
+    "sized",
+    [
+        lambda size: requests.Subscribe((requests.ChannelRequest("a"),) * size, 7),
+        lambda size: requests.Unsubscribe(("a",) * size, 7),
+        lambda size: requests.Restore("key", 7, (requests.Position("a", 1),) * size),
+        lambda size: requests.Publish((requests.PublishItem("a", "", b"1", JSON),) * size),
+    ],
+    ids=["Subscribe", "Unsubscribe", "SessionRestore", "Publish"],
+)
+def test_a_batch_holds_at_most_a_thousand_items(codec: Codec, sized: Any) -> None:
+    assert codec.decode(codec.encode_request(sized(MAX_ITEMS))) == [sized(MAX_ITEMS)]
+    (rejected,) = codec.decode(codec.encode_request(sized(MAX_ITEMS + 1)))
+    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected.error, errors.TooLarge)
+
+
+@both
+@pytest.mark.spec("LIVE-08")
+def test_a_bad_item_does_not_hurt_the_others_of_its_batch(codec: Codec) -> None:
+    good = requests.PublishItem("a", "", b"1", JSON, req_id=1)
+    bad = requests.PublishItem("a", "line\nbreak", b"1", JSON, req_id=2)
+    late = requests.PublishItem("a", "", b"3", JSON, req_id=3)
+
+    published, rejected = codec.decode(codec.encode_request(requests.Publish((good, bad, late))))
+
+    assert published == requests.Publish((good, late))
+    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected.error, errors.InvalidName)
+    assert rejected.req_id == 2
+
+
+@both
+@pytest.mark.parametrize("event", ["x" * 256, "tab\there", "del\x7f", "c1\x85"])
+def test_event_names_are_short_and_printable(codec: Codec, event: str) -> None:
+    item = requests.PublishItem("a", event, b"1", JSON, req_id=2)
+
+    (rejected,) = codec.decode(codec.encode_request(requests.Publish((item,))))
+
+    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected.error, errors.InvalidName)
+
+
+@both
+def test_an_event_name_may_be_long_and_in_any_script(codec: Codec) -> None:
+    publish = requests.Publish((requests.PublishItem("a", "é\u00a0ж" * 85, b"1", JSON),))
+
+    assert codec.decode(codec.encode_request(publish)) == [publish]
+
+
+@both
+def test_json_that_is_accepted_can_be_read_in_every_envelope(codec: Codec) -> None:
+    deep = b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH
+    publish = requests.Publish((requests.PublishItem("a", "", deep, JSON),))
+    history = notices.HistoryPage("a", (Message("1", "", "a", "", deep, JSON, 1),))
+
+    assert codec.decode(codec.encode_request(publish)) == [publish]
+    assert codec.decode_notices(codec.encode(history)) == [history]
+
+
+@both
+@pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 800, 100_000])
+def test_json_that_is_nested_too_deeply_is_rejected(codec: Codec, depth: int) -> None:
+    deep = b'{"a":[' * (depth // 2) + b"[" * (depth % 2) + b"1"
+    deep += b"]" * (depth % 2) + b"]}" * (depth // 2)
+    publish = requests.Publish((requests.PublishItem("a", "", deep, JSON, req_id=1),))
+
+    (rejected,) = codec.decode(codec.encode_request(publish))
+
+    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected.error, errors.InvalidPayload | errors.Malformed)
+    assert "nested" in rejected.error.message
+
+
+@both
+def test_a_client_does_not_send_rejections(codec: Codec) -> None:
+    with pytest.raises(TypeError, match="Rejected"):
+        codec.encode_request(Rejected(errors.Malformed("x")))
+
+
+@pytest.mark.spec("LIVE-17")
+def test_every_error_survives_the_wire() -> None:
+    for code, kind in errors.catalogue().items():
+        rebuilt = error_from_wire(code, "why")
+        assert type(rebuilt) is kind
+        assert rebuilt.message == "why"
+
+
+@pytest.mark.spec("LIVE-17")
+def test_an_error_of_a_newer_hub_keeps_its_code_as_a_note() -> None:
+    rebuilt = error_from_wire("brand_new", "why")
+
+    assert type(rebuilt) is HubbubError
+    assert "'brand_new'" in rebuilt.__notes__[0]
+
+
+# The schema and the vectors, against Google's own reading of the .proto.
+
+
+@pytest.mark.spec("LIVE-01")
+def test_json_names_are_those_of_the_proto() -> None:
+    for found in pb.DESCRIPTOR.message_types_by_name.values():
+        if found.name in ("Frame", "Envelope"):
+            continue
+        fields = msgspec.structs.fields(getattr(json_shapes, found.name))
+        assert {field.encode_name for field in fields} == {
+            field.json_name for field in found.fields
+        }, found.name
+
+
+def google_json(value: Any) -> Any:
+    """Our JSON as the standard mapping of protobuf has it: bytes in base64."""
+    if isinstance(value, list):
+        return [google_json(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    mapped = {key: google_json(each) for key, each in value.items()}
+    if isinstance(value.get("extra"), dict) and not value.keys() & {"publishes", "payload"}:
+        mapped["extra"] = base64(compact(value["extra"]))
+    for key in value.keys() & {"payload", "credentials"}:
+        mapped[key], content_type = bytes_of(value[key])
+        if key == "payload" and content_type != BINARY:
+            mapped.setdefault("contentType", content_type)
+    return mapped
+
+
+def bytes_of(payload: dict[str, Any]) -> tuple[str, str]:
+    if "json" in payload:
+        return base64(compact(payload["json"])), JSON
+    if "text" in payload:
+        return base64(payload["text"].encode()), TEXT
+    return payload["base64"], BINARY
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def base64(body: bytes) -> str:
+    return b64encode(body).decode()
+
+
+def vectors(sender: str) -> pytest.MarkDecorator:
+    found = [each for each in VECTORS["messages"] if each["from"] == sender]
+    return pytest.mark.parametrize("vector", found, ids=[each["name"] for each in found])
+
+
+def parsed(frame: bytes, kind: type[Proto]) -> tuple[int, Proto]:
+    (envelope,) = pb.Frame.FromString(frame).envelopes
+    return envelope.event, kind.FromString(envelope.payload)
+
+
+@vectors("client")
+@pytest.mark.spec("LIVE-01")
+def test_the_hub_reads_both_encodings_of_a_vector_alike(vector: dict[str, Any]) -> None:
+    from_json = JSON_V1.decode(compact(vector["json"]))
+    from_protobuf = PROTOBUF_V1.decode(bytes.fromhex(vector["protobuf"]))
+
+    assert from_json == from_protobuf
+    assert not any(isinstance(each, Rejected) for each in from_json)
+
+
+@vectors("hub")
+@pytest.mark.spec("LIVE-01")
+def test_the_hub_writes_the_vectors(vector: dict[str, Any]) -> None:
+    (notice,) = JSON_V1.decode_notices(compact(vector["json"]))
+    frame = bytes.fromhex(vector["protobuf"])
+    kind = getattr(pb, vector["message"])
+
+    assert plain(PROTOBUF_V1.decode_notices(frame)) == plain([notice])
+    assert json.loads(JSON_V1.encode(notice)) == vector["json"]
+    assert parsed(PROTOBUF_V1.encode(notice), kind) == parsed(frame, kind)
+
+
+@pytest.mark.parametrize("vector", VECTORS["messages"], ids=lambda vector: str(vector["name"]))
+@pytest.mark.spec("LIVE-01")
+def test_both_encodings_of_a_vector_are_one_message(vector: dict[str, Any]) -> None:
+    event, proto = parsed(bytes.fromhex(vector["protobuf"]), getattr(pb, vector["message"]))
+    payload = google_json(vector["json"].get("payload", {}))
+
+    assert pb.EventType.Name(pb.EventType.ValueType(event)) == vector["json"]["event"]
+    assert json_format.ParseDict(payload, type(proto)()) == proto
+
+
+@pytest.mark.spec("LIVE-01")
+def test_every_event_has_a_vector() -> None:
+    assert {vector["json"]["event"] for vector in VECTORS["messages"]} == set(
+        pb.EventType.keys()
+    ) - {"UNSPECIFIED"}
+
+
+@pytest.mark.parametrize("vector", VECTORS["rejected"], ids=lambda vector: str(vector["name"]))
+@pytest.mark.spec("LIVE-01", "LIVE-17")
+def test_the_hub_rejects_the_vectors_of_mistakes(vector: dict[str, Any]) -> None:
+    codec: Codec = JSON_V1 if "text" in vector else PROTOBUF_V1
+    frame = vector["text"].encode() if "text" in vector else bytes.fromhex(vector["protobuf"])
+
+    found = [each for each in codec.decode(frame) if isinstance(each, Rejected)]
+
+    assert [[each.error.code, each.req_id] for each in found] == vector["errors"]

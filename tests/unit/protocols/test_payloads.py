@@ -1,0 +1,83 @@
+"""Payloads that come in over HTTP and the check of JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.domain.errors import InvalidPayload
+from hubbub.domain.messages import BINARY, JSON, TEXT
+from hubbub.protocols.payloads import MAX_JSON_DEPTH, json_text, parse_payload
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected"),
+    [
+        (b"hi", None, (b"hi", TEXT)),
+        (b"hi", "", (b"hi", TEXT)),
+        (b"hi", "application/x-www-form-urlencoded", (b"hi", TEXT)),
+        (b"hi", "Application/X-WWW-Form-URLencoded; charset=utf-8", (b"hi", TEXT)),
+        (b"\xff", None, (b"\xff", BINARY)),
+        (b"\xff", "application/x-www-form-urlencoded", (b"\xff", BINARY)),
+        ("é".encode(), "text/plain", ("é".encode(), TEXT)),
+        (b"<p>", "Text/HTML; charset=utf-8", (b"<p>", "text/html")),
+        (b' {"a":\n1} ', "application/json", (b'{"a": 1}', JSON)),
+        (b"1", "application/JSON; charset=utf-8", (b"1", JSON)),
+        (b"1", "application/problem+json", (b"1", JSON)),
+        (b"\xff", "image/png", (b"\xff", "image/png")),
+        (b"\xff", "multipart/x; boundary=Ab", (b"\xff", "multipart/x; boundary=Ab")),
+    ],
+)
+@pytest.mark.spec("LIVE-02")
+def test_a_body_becomes_what_its_content_type_says(
+    body: bytes, content_type: str | None, expected: tuple[bytes, str]
+) -> None:
+    assert parse_payload(body, content_type) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"\xff", "text/plain"),
+        (b"", "application/json"),
+        (b"nope", "application/json"),
+        (b"1 2", "application/json"),
+        (b'"\xff"', "application/json"),
+        (b'"\\ud800"', "application/json"),
+        (b"NaN", "application/ld+json"),
+        (b"", "x" * 256),
+        (b"", "a/\x00"),
+        (b"", "a/é"),
+        (b"[" * 100_000, "application/json"),
+        (b"[" * (MAX_JSON_DEPTH + 1) + b"]" * (MAX_JSON_DEPTH + 1), "application/json"),
+    ],
+)
+def test_a_body_that_is_not_what_it_claims_is_refused(body: bytes, content_type: str) -> None:
+    with pytest.raises(InvalidPayload) as refused:
+        parse_payload(body, content_type)
+    assert len(refused.value.message) < 200
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}"\\\n a'), inner),
+    ),
+    st.sampled_from([None, 0, 2, "\t", "\r"]),
+)
+def test_json_keeps_its_value_and_fits_on_one_line(value: object, indent: str | int | None) -> None:
+    line = json_text(json.dumps(value, indent=indent, ensure_ascii=False).encode())
+
+    assert b"\n" not in line
+    assert b"\r" not in line
+    assert json.loads(line) == value
+
+
+def test_brackets_that_do_not_nest_are_not_counted() -> None:
+    flat = json.dumps([["[[[", '\\"{{'] for _ in range(10 * MAX_JSON_DEPTH)]).encode()
+
+    assert json_text(flat) == flat
