@@ -263,10 +263,8 @@ def _refuse(append: Append, terms: dict[int, int], channel: _Channel) -> HubbubE
 
 
 def _stale(partition: int, term: int, terms: dict[int, int]) -> StaleOwner | None:
-    current = terms.get(partition, 0)
+    current = terms.get(partition)
     if current == term:
         return None
-    return StaleOwner(
-        f"partition {partition} is owned under term {current} by now; a write under term {term}"
-        " was refused"
-    )
+    owned = "owned by nobody" if current is None else f"owned under term {current} by now"
+    return StaleOwner(f"partition {partition} is {owned}; a write under term {term} was refused")

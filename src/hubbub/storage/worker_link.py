@@ -236,7 +236,8 @@ class WorkerLink:
     # -- receiving ----------------------------------------------------------------------------
 
     def _frame_received(self, body: bytes) -> None:
-        self._batch_done(self._under_way.popleft(), outcome_decoder.decode(body))
+        result = outcome_decoder.decode(body)  # if this fails, the batch stays under way
+        self._batch_done(self._under_way.popleft(), result)
         self._flush()
         self._notice_idle()
 

@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """The encoded answer of one operation, or why there is none."""
 
     fault: Fault | None
-    answer: msgspec.Raw = msgspec.Raw()
+    answer: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
