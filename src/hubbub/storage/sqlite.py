@@ -64,6 +64,11 @@ class SqliteStore:
         await self._reader.close()
         await self._writer.close()
 
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes that work for this store right now: writer, reader. For telemetry."""
+        return tuple(link.pid for link in (self._writer, self._reader) if link.pid is not None)
+
     # -- ownership ----------------------------------------------------------------------------
 
     async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:

@@ -72,6 +72,11 @@ class WorkerLink:
         self._restart_task: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[None] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """None while there is no process."""
+        return None if self._process is None else self._process.pid
+
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -249,7 +254,11 @@ class WorkerLink:
             if outcome.fault is not None:
                 self._fail_group(group, _error(outcome.fault))
                 continue
-            answer = answer_decoder(group[0].method).decode(outcome.answer)
+            try:
+                answer = answer_decoder(group[0].method).decode(outcome.answer)
+            except msgspec.DecodeError as error:
+                self._fail_group(group, Internal(f"the store's answer cannot be read: {error}"))
+                continue
             if group[0].method is self._merged:
                 self._finish_merged(group, answer)
             else:
