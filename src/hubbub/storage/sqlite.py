@@ -53,11 +53,14 @@ class SqliteStore:
         self._reader = WorkerLink(msgspec.structs.replace(options, role="reader"), limits)
 
     async def open(self) -> None:
-        await self._writer.start()
+        """Both processes load their code at the same time; the writer opens the file first."""
         try:
+            await self._writer.start()
             await self._reader.start()
+            await self._writer.open()
+            await self._reader.open()
         except BaseException:
-            await self._writer.close()
+            await self.close()
             raise
 
     async def close(self) -> None:

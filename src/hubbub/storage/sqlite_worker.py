@@ -63,19 +63,22 @@ def _read_frame(stream: _Readable) -> bytes | None:
 
 
 def serve(options: WorkerOptions, link: socket.socket) -> None:
-    try:
-        runner, ready = _open(options)
-    except HubbubError as error:
-        link.sendall(frame(Ready(Fault(error.code, error.message))))
-        return
-    try:
-        link.sendall(frame(ready))
-        with link.makefile("rb", buffering=1 << 16) as stream:
+    """Wait for `OPEN`, open the database, and run batches until the other side closes."""
+    with link.makefile("rb", buffering=1 << 16) as stream:
+        if _read_frame(stream) is None:
+            return
+        try:
+            runner, ready = _open(options)
+        except HubbubError as error:
+            link.sendall(frame(Ready(Fault(error.code, error.message))))
+            return
+        try:
+            link.sendall(frame(ready))
             while (body := _read_frame(stream)) is not None:
                 link.sendall(frame(runner.run(batch_decoder.decode(body))))
-    except ConnectionError:
-        pass  # the hub died; nobody waits for the answer
-    runner.close()
+        except ConnectionError:
+            pass  # the hub died; nobody waits for the answer
+        runner.close()
 
 
 def main() -> None:

@@ -80,9 +80,16 @@ class WorkerLink:
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the process and wait until it has opened the database."""
+        """Start the process."""
         self._loop = asyncio.get_running_loop()
-        await self._launch()
+        self._process = await self._start_process()
+
+    async def open(self) -> None:
+        """Have the process open the database. Raises `StoreUnavailable`; it has ended then."""
+        process, self._process = self._process, None
+        assert process is not None
+        await process.open()
+        self._process = process
         self._refusing = None
 
     async def close(self) -> None:
@@ -98,11 +105,10 @@ class WorkerLink:
             await self._process.end()
             self._process = None
 
-    async def _launch(self) -> Ready:
+    async def _start_process(self) -> WorkerProcess:
         process = WorkerProcess(self._options, self._frame_received, self._process_lost)
-        ready = await process.start()
-        self._process = process
-        return ready
+        await process.start()
+        return process
 
     def _process_lost(self) -> None:
         lost, self._process = self._process, None
@@ -117,10 +123,12 @@ class WorkerLink:
         delay_seconds = 0.1
         while True:
             try:
-                ready = await self._launch()
+                process = await self._start_process()
+                ready = await process.open()
             except HubbubError as error:
                 self._give_up(error)
             else:
+                self._process = process
                 self._restart_task = None
                 self._resume(ready)
                 return

@@ -14,7 +14,7 @@ import msgspec
 
 import hubbub
 from hubbub.domain.errors import Internal, StoreUnavailable, catalogue
-from hubbub.storage.worker_protocol import HEADER_BYTES, Ready, WorkerOptions, ready_decoder
+from hubbub.storage.worker_protocol import HEADER_BYTES, OPEN, Ready, WorkerOptions, ready_decoder
 
 _ERRORS = catalogue()
 
@@ -38,12 +38,16 @@ class WorkerProcess(asyncio.Protocol):
         self._ending = False
         self._received = bytearray()
 
-    async def start(self) -> Ready:
-        """Start it and wait until it has opened the database. Raises `StoreUnavailable`."""
+    async def start(self) -> None:
+        """Start the process; it loads its code and waits for `open`."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = _spawn(self._options, theirs)
         self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+
+    async def open(self) -> Ready:
+        """Have it open the database. Raises `StoreUnavailable`; it has ended then."""
+        self.send(OPEN)
         try:
             ready = await self._ready
             if ready.fault is not None:
@@ -84,14 +88,16 @@ class WorkerProcess(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disconnected.set_result(None)
-        if not self._ready.done():
+        if self._ending:
+            self._ready.cancel()
+        elif not self._ready.done():
             self._ready.set_exception(
                 StoreUnavailable(
                     f"the process that works on {self._options.path} ended as it started;"
                     " its own output tells why"
                 )
             )
-        elif not self._ending:
+        else:
             self._on_lost()
 
 

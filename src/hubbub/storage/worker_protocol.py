@@ -36,8 +36,8 @@ class Fault(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True):
-    """The worker's first frame: it has opened the database, or could not. If an earlier process
-    of the same link has committed a batch, its number and its encoded `BatchOutcome`."""
+    """The worker's answer to `OPEN`: it has opened the database, or could not. If an earlier
+    process of the same link has committed a batch, its number and its encoded `BatchOutcome`."""
 
     fault: Fault | None
     last_batch: int = 0
@@ -79,6 +79,10 @@ outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
 def frame(value: object) -> bytes:
     body = encoder.encode(value)
     return len(body).to_bytes(HEADER_BYTES, "little") + body
+
+
+OPEN = frame(None)
+"""The hub's first frame."""
 
 
 @cache
