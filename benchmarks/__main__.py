@@ -15,7 +15,7 @@ from benchmarks.scenarios import SCENARIOS
 def main() -> int:
     """0 when everything was measured, whether or not it was reached."""
     options = _options()
-    effort = _effort(options.quick)
+    effort = _effort(options.quick, options.rounds)
     print(f"side by side with {', '.join(effort.peers)}")
     findings: list[Finding] = []
     complete = True
@@ -43,15 +43,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=list(SCENARIOS), metavar="NAME", help="(repeatable)"
     )
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure there")
     return parser.parse_args()
 
 
-def _effort(quick: bool) -> Effort:
+def _effort(quick: bool, rounds: int) -> Effort:
     found = peers.installed()
     if quick:
         return Effort(rounds=1, seconds=2.0, warm_seconds=1.0, scale=0.25, peers=found)
-    return Effort(rounds=3, seconds=6.0, warm_seconds=2.0, scale=1.0, peers=found)
+    return Effort(rounds=rounds, seconds=6.0, warm_seconds=2.0, scale=1.0, peers=found)
 
 
 if __name__ == "__main__":

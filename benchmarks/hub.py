@@ -64,7 +64,7 @@ class Hubbub:
         return Requests(publication, b'"success":true', connections, limit=count)
 
     def _socket(self) -> Step:
-        return wire.upgrade(f"/v1/hubs/{self.hub}/socket")
+        return wire.upgrade(f"/v1/hubs/{self.hub}/socket", expect=b'"SessionInfo"')
 
 
 def _publish(channel: str, payload: bytes, more: str = "") -> bytes:

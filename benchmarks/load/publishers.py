@@ -73,6 +73,7 @@ def publish(
             publisher.fill(pace.outstanding)
         else:
             publisher.send(_BATCH)
+    watch.follow(Phase.EXIT)
     connection.close()
     return Published(*watch.seconds)
 

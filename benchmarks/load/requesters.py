@@ -74,6 +74,7 @@ class _Asker:
             for fd, _ in self._poll.poll(0.05, 512):
                 answers += self._receive(fd, phase)
             slots[Slot.DELIVERED] += answers
+        watch.follow(Phase.EXIT)
         self._poll.close()
         return Answered(self._latency, self._odd, *watch.seconds)
 

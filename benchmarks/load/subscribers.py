@@ -88,6 +88,7 @@ class _Swarm:
             events = poll(0.05, _EVENTS_AT_ONCE)
             if events:
                 self._receive(events, phase == Phase.COUNT)
+        watch.follow(Phase.EXIT)
         self._poll.close()
         return watch.seconds
 

@@ -64,14 +64,14 @@ def frame(framing: Framing, payload: bytes) -> bytes:
     return head + key + apply_mask(payload, key)
 
 
-def upgrade(path: str, *headers: str) -> Step:
+def upgrade(path: str, *headers: str, expect: bytes = b" 101 ") -> Step:
     """Opens a WebSocket."""
-    return _get(path, *_UPGRADE, *headers, status=b" 101 ")
+    return _get(path, *_UPGRADE, *headers, expect=expect)
 
 
 def event_stream(path: str, *headers: str) -> Step:
     """Opens a stream of server-sent events."""
-    return _get(path, "Accept: text/event-stream", *headers, status=b" 200 ")
+    return _get(path, "Accept: text/event-stream", *headers, expect=b" 200 ")
 
 
 def post(path: str, body: bytes, size: int, *headers: str) -> bytes:
@@ -102,9 +102,9 @@ _UPGRADE = (
 )
 
 
-def _get(path: str, *headers: str, status: bytes) -> Step:
+def _get(path: str, *headers: str, expect: bytes) -> Step:
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
-    return Step("\r\n".join(lines).encode(), status)
+    return Step("\r\n".join(lines).encode(), expect)
 
 
 def _mqtt_text(text: bytes) -> bytes:
