@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 
@@ -19,13 +20,15 @@ from wherever they call their decoder, also when it comes inside the envelope of
 # Looking for a byte by its number takes a fifth of the time of looking for b"\n".
 NEWLINE = ord("\n")
 _RETURN = ord("\r")
+_BACKSLASH = ord("\\")
+_QUOTE = ord('"')
 
 _CURL_DEFAULT = "application/x-www-form-urlencoded"
 _JSON_DECODER = msgspec.json.Decoder(msgspec.Raw)
-_JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_QUOTED = re.compile(rb'"[^"]*"')
 _PRINTABLE_ASCII = re.compile("[ -~]*")
-_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_ONE_KIND_OF_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_ALL_BUT_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # 255 is -1 as a signed byte
 
 
 def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
@@ -83,13 +86,16 @@ def is_utf8(body: bytes) -> bool:
 
 
 def _check_depth(text: bytes) -> None:
-    """Peels one level of innermost brackets at a time, each at the speed of a byte search."""
-    brackets = _JSON_STRING.sub(b"", text).translate(_ONE_KIND_OF_BRACKETS, _ALL_BUT_BRACKETS)
-    for _ in range(MAX_JSON_DEPTH):
-        brackets = brackets.replace(b"[]", b"")
-        if not brackets:
-            return
-    raise _too_deep()
+    """Counts up at each opening bracket and down at each closing one, in one pass: the time must
+    not depend on how a hostile payload nests. `text` is valid JSON."""
+    if _BACKSLASH in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = text.translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
+    if _QUOTE in marks:  # some strings have brackets in them
+        marks = _QUOTED.sub(b"", marks)
+    steps = memoryview(marks.translate(_STEPS)).cast("b")
+    if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
+        raise _too_deep()
 
 
 def _too_deep() -> InvalidPayload:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import cycle, islice
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,13 @@ from hypothesis import strategies as st
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.protocols.payloads import MAX_JSON_DEPTH, json_text, parse_payload
+
+NESTINGS: list[Callable[[object], object]] = [
+    lambda inner: [inner],
+    lambda inner: {"]": inner},
+    lambda inner: ["[{", inner, []],
+    lambda inner: {'\\"[': inner, "": "\\"},
+]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +86,41 @@ def test_json_keeps_its_value_and_fits_on_one_line(value: object, indent: str | 
     assert json.loads(line) == value
 
 
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(
+    st.lists(st.text('[]{}"\\n,', max_size=8), max_size=6),
+    st.lists(st.sampled_from(NESTINGS), min_size=1, max_size=6),
+    st.sampled_from([-1, 0, 1]),
+)
+def test_depth_is_counted_outside_of_strings(
+    strings: list[str], nestings: list[Callable[[object], object]], beyond: int
+) -> None:
+    value: object = strings
+    for nest in islice(cycle(nestings), MAX_JSON_DEPTH - 1 + beyond):
+        value = nest(value)
+    text = json.dumps(value).encode()
+
+    if beyond > 0:
+        with pytest.raises(InvalidPayload, match="nested"):
+            json_text(text)
+    else:
+        assert json_text(text) == text
+
+
 def test_brackets_that_do_not_nest_are_not_counted() -> None:
     flat = json.dumps([["[[[", '\\"{{'] for _ in range(10 * MAX_JSON_DEPTH)]).encode()
 
     assert json_text(flat) == flat
+
+
+def test_a_string_of_brackets_has_no_depth() -> None:
+    text = b'"' + b"[" * 1000 + b'"'
+
+    assert json_text(text) == text
+
+
+def test_json_of_only_brackets_is_checked_in_one_pass() -> None:
+    inner = b"[" * (MAX_JSON_DEPTH - 1) + b"]" * (MAX_JSON_DEPTH - 1)
+    hostile = b"[" + b",".join([inner] * 1000) + b"]"
+
+    assert json_text(hostile) == hostile
