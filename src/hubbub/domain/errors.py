@@ -7,6 +7,8 @@ HubbubError
 │   ├── InvalidName       a hub, channel or event name that breaks the naming rules
 │   ├── InvalidPayload    a payload that is not what its content type claims
 │   ├── TooLarge          over a size limit
+│   │   └── HeadTooLarge  of an HTTP request
+│   ├── MethodNotAllowed  the path is right, the HTTP method is not
 │   └── WrongChannelKind  the channel's kind does not take this request
 ├── Denied                the caller may not do this
 │   ├── NotAuthenticated  nobody has proven who this is
@@ -88,6 +90,16 @@ class TooLarge(BadRequest):
     code = "too_large"
     http_status = 413
     close_code = 4413
+
+
+class HeadTooLarge(TooLarge):
+    code = "head_too_large"
+    http_status = 431
+
+
+class MethodNotAllowed(BadRequest):
+    code = "method_not_allowed"
+    http_status = 405
 
 
 class WrongChannelKind(BadRequest):

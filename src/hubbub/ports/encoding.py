@@ -17,8 +17,8 @@ class Encoder(Protocol):
     group can be packed together in any number, and only packed bytes go onto the wire.
     """
 
-    def encode_message(self, message: Message) -> bytes:
-        """The unit that delivers a message that has just been published."""
+    def encode_message(self, message: Message, epoch: str) -> bytes:
+        """The unit that delivers a message; its serial counts in this epoch."""
 
     def encode(self, notice: Notice) -> bytes:
         """The unit for any notice."""

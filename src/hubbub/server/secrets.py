@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from hubbub.engine.tokens import SigningKey
 from hubbub.server.settings_keys import Auth, Secret, SettingsError
 
 FILE_NAME = "secrets.json"
@@ -29,16 +30,6 @@ class SecretsError(SettingsError):
 
     def __init__(self, problem: str) -> None:
         super().__init__([problem])
-
-
-class SigningKey(msgspec.Struct, frozen=True):
-    """One key; `id` goes into the `kid` of the tokens that it signs."""
-
-    id: str
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"SigningKey(id={self.id!r}, secret=hidden)"
 
 
 class Secrets(msgspec.Struct, frozen=True):

@@ -1,0 +1,61 @@
+"""The bus of a node that is alone: every request is a direct call to the owner in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import HistoryPage, Member
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, PublishReply
+
+NODE = "local"
+
+
+class LocalBus:
+    """Connects one node with one owner. `connect` closes the circle after both exist."""
+
+    def __init__(self) -> None:
+        self._owner: ChannelOwner
+        self._sink: FeedSink
+
+    def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
+        self._owner = owner
+        self._sink = sink
+        self.publish = owner.publish  # type: ignore[method-assign]  # saves a call per message
+
+    def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:
+        """The owner's way to the nodes."""
+        self._sink.receive(hub, channel, event)
+
+    def publish(self, message: Message, reply: PublishReply | None) -> None:
+        self._owner.publish(message, reply)
+
+    async def attach(self, hub: str, channel: str) -> Attachment:
+        return await self._owner.attach(NODE, hub, channel)
+
+    def detach(self, hub: str, channel: str) -> None:
+        self._owner.detach(NODE, hub, channel)
+
+    def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
+        self._owner.join(NODE, hub, channel, members)
+
+    def leave(self, hub: str, channel: str, session_ids: Sequence[str]) -> None:
+        self._owner.leave(NODE, hub, channel, session_ids)
+
+    def occupy(self, hub: str, channel: str, count: int) -> None:
+        self._owner.occupy(NODE, hub, channel, count)
+
+    async def members(self, hub: str, channel: str) -> tuple[Member, ...]:
+        return await self._owner.members(hub, channel)
+
+    async def occupancy(self, hub: str, channel: str) -> int:
+        return await self._owner.occupancy(hub, channel)
+
+    async def history(self, query: HistoryQuery) -> HistoryPage:
+        return await self._owner.history(query)
+
+    async def announce_hub_change(self, hub: str) -> None:
+        self._owner.hub_changed(hub)
+        self._sink.hub_changed(hub)

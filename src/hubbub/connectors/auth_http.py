@@ -1,0 +1,130 @@
+"""Auth providers over HTTP: forwards a client's credentials and reads the verdict.
+
+The provider gets a POST with the client's credentials as the body, untouched, and the headers
+`Hubbub-Hub` and `Hubbub-Session` besides those that its settings name. It answers with JSON:
+
+    {"success": true, "userID": "ann", "extra": {…}, "expiresIn": 3600,
+     "channels": [{"channel": "room:*", "publish": true, "subscribe": true}],
+     "rpcs": ["cart.*"]}
+
+Anything else (another status, another form, too slow, too much) is a failure, never access.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from hubbub.domain.errors import AuthProviderFailed, NotAuthenticated
+from hubbub.domain.permissions import Grant, Identity
+from hubbub.domain.rules import AuthProvider
+from hubbub.ports.clock import Clock
+
+MAX_ANSWER_BYTES = 64 * 1024
+_REFUSALS = (401, 403)
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    success: bool
+    user_id: str | None = msgspec.field(name="userID", default=None)
+    extra: dict[str, Any] = {}
+    channels: tuple[Grant, ...] = ()
+    rpcs: tuple[str, ...] = ()
+    expires_in: float | None = msgspec.field(name="expiresIn", default=None)
+    message: str | None = None
+
+
+class HttpAuthenticator:
+    """Keeps one pool of connections for all providers."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def authenticate(
+        self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
+    ) -> Identity:
+        try:
+            async with asyncio.timeout(provider.timeout_seconds):
+                status, body = await self._post(provider, hub, session_id, credentials)
+        except TimeoutError:
+            raise AuthProviderFailed(
+                f"the auth provider of hub {hub!r} did not answer in {provider.timeout_seconds:g} s"
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise AuthProviderFailed(
+                f"the auth provider of hub {hub!r} cannot be reached: {type(error).__name__}"
+            ) from None
+        return self._identity(_verdict(hub, status, body))
+
+    async def _post(
+        self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
+    ) -> tuple[int, bytes]:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=200, limit_per_host=50),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Accept": "application/json",
+            **provider.headers,
+            "Hubbub-Hub": _header_safe(hub),
+            "Hubbub-Session": session_id,
+        }
+        async with self._session.post(
+            provider.url, data=credentials, headers=headers, allow_redirects=False
+        ) as response:
+            body = bytearray()
+            async for chunk in response.content.iter_chunked(16 * 1024):
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise AuthProviderFailed(
+                        f"the auth provider of hub {hub!r} answered more than "
+                        f"{MAX_ANSWER_BYTES} bytes"
+                    )
+            return response.status, bytes(body)
+
+    def _identity(self, verdict: _Verdict) -> Identity:
+        expires_at = None
+        if verdict.expires_in is not None:
+            expires_at = int(self._clock.now() + verdict.expires_in)
+        return Identity(
+            user_id=verdict.user_id,
+            grants=verdict.channels,
+            rpcs=verdict.rpcs,
+            extra=verdict.extra,
+            expires_at=expires_at,
+        )
+
+
+def _verdict(hub: str, status: int, body: bytes) -> _Verdict:
+    if status in _REFUSALS:
+        raise NotAuthenticated("the credentials were refused")
+    if status != 200:
+        raise AuthProviderFailed(f"the auth provider of hub {hub!r} answered with status {status}")
+    try:
+        verdict = msgspec.json.decode(body, type=_Verdict)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise AuthProviderFailed(
+            f"the auth provider of hub {hub!r} answered in a form that cannot be read"
+        ) from None
+    if not verdict.success:
+        raise NotAuthenticated(verdict.message or "the credentials were refused")
+    if not verdict.user_id:
+        raise AuthProviderFailed(f"the auth provider of hub {hub!r} named no user")
+    return verdict
+
+
+def _header_safe(text: str) -> str:
+    """Header values are ASCII; other characters go percent-encoded, as in paths."""
+    return quote(text, safe=" !#$&'()*+,-./:;=?@[]^_`{|}~")

@@ -1,0 +1,46 @@
+"""What a hub has done so far, as plain numbers that cost next to nothing to keep."""
+
+from __future__ import annotations
+
+BUCKETS = 24
+"""Processing times are counted by powers of two of microseconds, up to 8 seconds."""
+
+
+class HubCounters:
+    """Totals since the start of the process."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "messages_in",
+        "messages_out",
+        "messages_refused",
+        "publish_buckets",
+        "publish_count",
+        "publish_seconds",
+        "sessions_closed",
+        "sessions_opened",
+        "slow_consumers",
+        "subscriptions",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_refused = 0
+        self.sessions_opened = 0
+        self.sessions_closed = 0
+        self.slow_consumers = 0
+        self.subscriptions = 0
+        """How many there are now."""
+        self.publish_count = 0
+        self.publish_seconds = 0.0
+        self.publish_buckets = [0] * BUCKETS
+
+    def publish_took(self, seconds: float) -> None:
+        """Count one publish request, by the time it took until it was handed on."""
+        self.publish_count += 1
+        self.publish_seconds += seconds
+        self.publish_buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1

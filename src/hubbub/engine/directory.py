@@ -1,0 +1,146 @@
+"""The directory of hubs: their settings, kept in memory and changed through the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.errors import HubNotFound, Internal
+from hubbub.domain.names import check_name
+from hubbub.domain.rules import (
+    AuthProvider,
+    ChannelSettings,
+    HubConfiguration,
+    HubSettings,
+    Rules,
+)
+from hubbub.ports.bus import Bus
+from hubbub.ports.store import SettingsEntry, Store
+
+_KINDS: dict[str, type] = {
+    "hub": HubSettings,
+    "rules": Rules,
+    "namespace": str,
+    "channel": ChannelSettings,
+    "auth_provider": AuthProvider,
+}
+
+Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider
+
+
+class Directory:
+    """All hubs that are known, as snapshots that answer without I/O."""
+
+    def __init__(
+        self, store: Store, bus: Bus, dynamic: Callable[[str], HubConfiguration] | None
+    ) -> None:
+        """`dynamic` makes the settings of a hub that comes into being by use; None forbids it."""
+        self._store = store
+        self._bus = bus
+        self._dynamic = dynamic
+        self._hubs: dict[str, HubConfiguration] = {}
+
+    def get(self, hub: str) -> HubConfiguration:
+        """The settings of a hub. Raises `HubNotFound`."""
+        known = self._hubs.get(hub)
+        if known is not None:
+            return known
+        check_name(hub, "hub")
+        if self._dynamic is None:
+            raise HubNotFound(
+                f"there is no hub {hub!r}; declare it under `hubs` in the configuration, or "
+                "allow hubs to come into being by use (engine.allowDynamicHubs)"
+            )
+        return self._dynamic(hub)
+
+    def names(self) -> list[str]:
+        return sorted(self._hubs)
+
+    async def load(self) -> None:
+        """Read everything that is stored, at start and as a safety net from time to time."""
+        entries: dict[str, list[SettingsEntry]] = {}
+        for entry in await self._store.read_settings():
+            entries.setdefault(entry.hub, []).append(entry)
+        self._hubs = {hub: _assemble(hub, rows) for hub, rows in entries.items()}
+
+    async def refresh(self) -> None:
+        """Read everything again, and apply what is different."""
+        before = self._hubs
+        await self.load()
+        for hub in before.keys() | self._hubs.keys():
+            if before.get(hub) != self._hubs.get(hub):
+                await self._bus.announce_hub_change(hub)
+
+    async def reload(self, hub: str) -> None:
+        rows = await self._store.read_settings(hub)
+        if rows:
+            self._hubs[hub] = _assemble(hub, rows)
+        else:
+            self._hubs.pop(hub, None)
+
+    async def put(
+        self, hub: str, kind: str, name: str, value: Setting, version: int | None = None
+    ) -> int:
+        """Change one setting everywhere; answers its new version. With `version`, raises
+        `Conflict` if somebody else changed it since."""
+        entry = SettingsEntry(kind, check_name(hub, "hub"), name, msgspec.json.encode(value))
+        expected = None if version is None else {name: version}
+        (saved,) = await self._store.put_settings([entry], expected)
+        await self._changed(hub)
+        return saved.version
+
+    async def delete(self, hub: str, kind: str, name: str) -> bool:
+        found = await self._store.delete_settings(kind, hub, name)
+        if found:
+            await self._changed(hub)
+        return found
+
+    async def declare(self, configurations: Sequence[HubConfiguration]) -> None:
+        """Make the store say what the configuration file says, for the hubs that it names."""
+        for wanted in configurations:
+            for entry in _entries_of(wanted):
+                await self._store.put_settings([entry])
+        await self.load()
+
+    async def _changed(self, hub: str) -> None:
+        await self.reload(hub)
+        await self._bus.announce_hub_change(hub)
+
+
+def _assemble(hub: str, rows: Sequence[SettingsEntry]) -> HubConfiguration:
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
+    for row in rows:
+        kind = _KINDS.get(row.kind)
+        if kind is None:
+            continue
+        try:
+            found[row.kind][row.name] = msgspec.json.decode(row.value, type=kind)
+        except msgspec.MsgspecError as error:
+            raise Internal(
+                f"the stored setting {row.kind} {row.name!r} of hub {hub!r} cannot be read: {error}"
+            ) from error
+    return HubConfiguration(
+        hub=hub,
+        settings=found["hub"].get("", HubSettings()),
+        rules=found["rules"],
+        namespaces=found["namespace"],
+        channels=found["channel"],
+        auth_providers=found["auth_provider"],
+    )
+
+
+def _entries_of(configuration: HubConfiguration) -> list[SettingsEntry]:
+    kinds: list[tuple[str, Mapping[str, object]]] = [
+        ("hub", {"": configuration.settings}),
+        ("rules", configuration.rules),
+        ("namespace", configuration.namespaces),
+        ("channel", configuration.channels),
+        ("auth_provider", configuration.auth_providers),
+    ]
+    return [
+        SettingsEntry(kind, configuration.hub, name, msgspec.json.encode(value))
+        for kind, settings in kinds
+        for name, value in settings.items()
+    ]

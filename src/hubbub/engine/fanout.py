@@ -1,0 +1,168 @@
+"""Fan-out: writes what a channel says to all of its subscribers on this node.
+
+One send costs a few microseconds whatever is in it, so what counts is to send rarely: all that a
+group of subscribers must get within one turn of the loop is packed once and written as the same
+bytes to each of them. The work is done in slices, in turns between hubs, so that nobody waits for
+a hub with a large audience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from hubbub.engine.counters import HubCounters
+from hubbub.ports.connection import Connection, Pausable, Transmitter
+from hubbub.ports.encoding import Encoder
+
+SLICE_WRITES = 500
+SLICE_BYTES = 2 * 1024 * 1024
+CONGESTED_BYTES = 256 * 1024
+
+
+class Outbox:
+    """The groups of one hub that have something to write, and who waits for room."""
+
+    __slots__ = ("congested", "counters", "groups", "paused")
+
+    def __init__(self, counters: HubCounters) -> None:
+        self.counters = counters
+        self.groups: deque[Group] = deque()
+        self.congested: set[Group] = set()
+        self.paused: set[Pausable] = set()
+
+
+class _Job:
+    """Packed bytes on their way to those who were subscribed when they were packed."""
+
+    __slots__ = ("data", "done", "gone", "targets", "units")
+
+    def __init__(self, data: bytes, targets: list[Connection], units: int) -> None:
+        self.data = data
+        self.targets = targets
+        self.units = units
+        self.done = 0
+        self.gone: set[Connection] | None = None
+
+    def next_targets(self, count: int) -> list[Connection]:
+        targets = self.targets[self.done : self.done + count]
+        self.done += len(targets)
+        if self.gone:
+            targets = [target for target in targets if target not in self.gone]
+        return targets
+
+
+class Group:
+    """Subscribers of one channel that take the same bytes."""
+
+    __slots__ = ("_jobs", "_size", "_units", "connections", "encoder", "outbox", "queued")
+
+    def __init__(self, encoder: Encoder, outbox: Outbox) -> None:
+        self.encoder = encoder
+        self.outbox = outbox
+        self.connections: dict[Connection, None] = {}
+        self.queued = False
+        self._units: list[bytes] = []
+        self._size = 0
+        self._jobs: deque[_Job] | None = None
+
+    def add(self, connection: Connection) -> None:
+        """It gets everything from here on, and nothing that was said before."""
+        self._pack()
+        self.connections[connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        """It gets nothing more, not even what is already on its way to the others."""
+        self.connections.pop(connection, None)
+        for job in self._jobs or ():
+            if job.gone is None:
+                job.gone = set()
+            job.gone.add(connection)
+
+    def put(self, unit: bytes) -> bool:
+        """Collect a unit. Answers whether so much has gathered that publishers should wait."""
+        self._units.append(unit)
+        self._size += len(unit)
+        return self._size > CONGESTED_BYTES
+
+    def _pack(self) -> None:
+        if self._units:
+            units, self._units, self._size = self._units, [], 0
+            job = _Job(self.encoder.pack(units), list(self.connections), len(units))
+            if self._jobs is None:
+                self._jobs = deque()
+            self._jobs.append(job)
+
+    def write(self, transmit: Transmitter, budget: int) -> int:
+        """Write one slice; answers how many writes it took. The group is done when it is 0."""
+        if not self._jobs:
+            self._pack()
+        if not self._jobs:
+            self._jobs = None
+            return 0
+        job = self._jobs[0]
+        count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
+        targets = job.next_targets(count)
+        transmit(targets, job.data)
+        counters = self.outbox.counters
+        counters.messages_out += job.units * len(targets)
+        counters.bytes_out += len(job.data) * len(targets)
+        if job.done >= len(job.targets):
+            self._jobs.popleft()
+        return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
+
+
+class Fanout:
+    """All groups of a node that have something to write."""
+
+    def __init__(self, transmit: Transmitter) -> None:
+        self._transmit = transmit
+        self._rotation: deque[Outbox] = deque()
+        self._scheduled = False
+
+    def send(self, group: Group, unit: bytes) -> None:
+        """Say it to the whole group, in this turn of the loop if there is time."""
+        if group.put(unit):
+            group.outbox.congested.add(group)
+        if group.queued:
+            return
+        group.queued = True
+        outbox = group.outbox
+        if not outbox.groups:
+            self._rotation.append(outbox)
+        outbox.groups.append(group)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def hold_back(self, outbox: Outbox, connection: Pausable) -> None:
+        """Let a publisher wait while its hub's subscribers are being served."""
+        if connection not in outbox.paused:
+            outbox.paused.add(connection)
+            connection.pause_reading()
+
+    def _run(self) -> None:
+        """One turn: some slices, from one hub after the other."""
+        budget = SLICE_WRITES
+        while self._rotation and budget > 0:
+            outbox = self._rotation.popleft()
+            budget -= self._serve(outbox, budget)
+            if outbox.groups:
+                self._rotation.append(outbox)
+        self._scheduled = bool(self._rotation)
+        if self._scheduled:
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _serve(self, outbox: Outbox, budget: int) -> int:
+        group = outbox.groups.popleft()
+        written = group.write(self._transmit, budget)
+        if written:
+            outbox.groups.append(group)
+        else:
+            group.queued = False
+            outbox.congested.discard(group)
+            if outbox.paused and not outbox.congested:
+                paused, outbox.paused = outbox.paused, set()
+                for connection in paused:
+                    connection.resume_reading()
+        return written

@@ -1,0 +1,193 @@
+"""A feed: one channel as this node follows it for its subscribers.
+
+Events from the owner may be lost, doubled or late. The feed lets every message through once and
+in order: it knows the serial that must come next, ignores what it has had, and fetches what it
+missed. If that is gone, it says so to the subscribers instead of hiding it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy
+from hubbub.engine.fanout import Fanout, Group
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import (
+    Attachment,
+    Bus,
+    FeedEvent,
+    HeadAnnounced,
+    MembersJoined,
+    MembersLeft,
+    OccupancyChanged,
+    Published,
+)
+from hubbub.ports.encoding import Encoder
+
+if TYPE_CHECKING:
+    from hubbub.engine.session import Session
+
+CATCH_UP_PAGE = 500
+
+
+class Feed:
+    """`position` is the serial of the last message that was passed on."""
+
+    __slots__ = (
+        "_attaching",
+        "_bus",
+        "_catching_up",
+        "_fanout",
+        "_seen_head",
+        "attached",
+        "channel",
+        "epoch",
+        "groups",
+        "hub",
+        "occupancy",
+        "position",
+        "subscribers",
+        "users",
+    )
+
+    def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout) -> None:
+        self.hub = hub
+        self.channel = channel
+        self.epoch = ""
+        self.position = 0
+        self.occupancy: int | None = None
+        self.attached = False
+        self.groups: dict[Encoder, Group] = {}
+        self.subscribers = 0
+        self.users = 0
+        """How many are about to subscribe; the feed stays while there are any."""
+        self._bus = bus
+        self._fanout = fanout
+        self._attaching: asyncio.Task[Attachment] | None = None
+        self._catching_up = False
+        self._seen_head = 0
+
+    # -- following the owner --------------------------------------------------------------------
+
+    async def attach(self) -> None:
+        """Begin to follow the channel; whoever comes meanwhile waits for the same answer."""
+        if self.attached:
+            return
+        if self._attaching is None:
+            loop = asyncio.get_running_loop()
+            self._attaching = loop.create_task(self._bus.attach(self.hub.name, self.channel))
+        attaching = self._attaching
+        try:
+            attachment = await asyncio.shield(attaching)
+        finally:
+            if self._attaching is attaching and attaching.done():
+                self._attaching = None
+        if not self.attached:
+            self.attached = True
+            self.epoch = attachment.epoch
+            self.position = attachment.head
+
+    def receive(self, event: FeedEvent) -> None:
+        if not self.attached:
+            return
+        if isinstance(event, Published):
+            self._receive_message(event.message, event.epoch)
+        elif isinstance(event, HeadAnnounced):
+            self._compare(event.epoch, event.head)
+        elif isinstance(event, OccupancyChanged):
+            if event.count != self.occupancy:
+                self.occupancy = event.count
+                self.say(Occupancy(self.channel, event.count))
+        elif isinstance(event, MembersJoined):
+            self.say(Joined(self.channel, event.members))
+        elif isinstance(event, MembersLeft):
+            self.say(Left(self.channel, event.members))
+
+    def _receive_message(self, message: Message, epoch: str) -> None:
+        serial = message.serial
+        if serial == 0:
+            self._pass_on(message)
+        elif serial == self.position + 1 and epoch == self.epoch and not self._catching_up:
+            self.position = serial
+            self._pass_on(message)
+        else:
+            self._compare(epoch, serial)
+
+    def _compare(self, epoch: str, head: int) -> None:
+        """The owner is at `head`. Behind it, or in another epoch, something was missed."""
+        if epoch != self.epoch:
+            self._reset(epoch, head)
+        elif head > self.position:
+            self._seen_head = max(self._seen_head, head)
+            if not self._catching_up:
+                self._catching_up = True
+                asyncio.get_running_loop().create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        try:
+            while self.subscribers and self.position < self._seen_head:
+                if not await self._fetch_next():
+                    break
+        except HubbubError:
+            pass  # the next announcement of the head tries again
+        finally:
+            self._catching_up = False
+            self._seen_head = 0
+
+    async def _fetch_next(self) -> bool:
+        page = await self._bus.history(
+            HistoryQuery(
+                self.hub.name,
+                self.channel,
+                CATCH_UP_PAGE,
+                after=self.position,
+                epoch=self.epoch,
+            )
+        )
+        if not page.recovered:
+            self._reset(page.epoch, page.head)
+            return False
+        for message in page.messages:
+            if message.serial == self.position + 1:
+                self.position = message.serial
+                self._pass_on(message)
+        return bool(page.messages)
+
+    def _reset(self, epoch: str, head: int) -> None:
+        """What lies between is lost, or never was: say so rather than hide a gap."""
+        self.epoch = epoch
+        self.position = head
+        self.say(ChannelReset(self.channel, epoch, head))
+
+    # -- speaking to subscribers ----------------------------------------------------------------
+
+    def _pass_on(self, message: Message) -> None:
+        for group in self.groups.values():
+            self._fanout.send(group, group.encoder.encode_message(message, self.epoch))
+
+    def say(self, notice: Notice) -> None:
+        for group in self.groups.values():
+            self._fanout.send(group, group.encoder.encode(notice))
+
+    def add(self, session: Session) -> None:
+        """The session gets everything after `position`."""
+        connection = session.connection
+        group = self.groups.get(connection.encoder)
+        if group is None:
+            group = self.groups[connection.encoder] = Group(connection.encoder, self.hub.outbox)
+        group.add(connection)
+        self.subscribers += 1
+
+    def remove(self, session: Session) -> None:
+        connection = session.connection
+        group = self.groups.get(connection.encoder)
+        if group is None or connection not in group.connections:
+            return
+        group.remove(connection)
+        self.subscribers -= 1
+        if not group.connections:
+            del self.groups[connection.encoder]

@@ -1,0 +1,66 @@
+"""A hub on this node: its settings, its sessions, and the channels that they follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.domain.limits import TokenBucket
+from hubbub.domain.names import check_name
+from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.fanout import Outbox
+
+if TYPE_CHECKING:
+    from hubbub.engine.feed import Feed
+    from hubbub.engine.session import Session
+
+_REMEMBERED_RULES = 4096
+
+
+class Hub:
+    """The state of a tenant in memory. It goes when nobody has used it for a while."""
+
+    __slots__ = (
+        "_rules",
+        "configuration",
+        "counters",
+        "deliveries",
+        "feeds",
+        "idle_since",
+        "messages",
+        "name",
+        "outbox",
+        "sessions",
+    )
+
+    def __init__(self, configuration: HubConfiguration, counters: HubCounters, now: float) -> None:
+        self.name = configuration.hub
+        self.counters = counters
+        self.outbox = Outbox(counters)
+        self.sessions: dict[str, Session] = {}
+        self.feeds: dict[str, Feed] = {}
+        self.idle_since = now
+        self.configure(configuration, now)
+
+    def configure(self, configuration: HubConfiguration, now: float) -> None:
+        quotas = configuration.settings.quotas
+        self.configuration = configuration
+        self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
+        self.deliveries = TokenBucket(
+            quotas.deliveries_per_second, quotas.deliveries_per_second, now
+        )
+        self._rules: dict[str, Rules] = {}
+
+    def rules_for(self, channel: str) -> Rules:
+        """The rules of a channel. Raises `InvalidName`."""
+        rules = self._rules.get(channel)
+        if rules is None:
+            rules = self.configuration.rules_for(check_name(channel, "channel"))
+            if len(self._rules) >= _REMEMBERED_RULES:
+                self._rules.clear()
+            self._rules[channel] = rules
+        return rules
+
+    @property
+    def user_channels(self) -> bool:
+        return self.configuration.settings.user_channel

@@ -1,0 +1,28 @@
+"""The numbers that bound the engine, all in one place; settings fill them in."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EngineLimits(msgspec.Struct, frozen=True):
+    """Sizes in bytes, times in seconds; 0 means none where a limit can be switched off."""
+
+    live_history_messages: int = 100
+    live_history_bytes: int = 1024 * 1024
+    retain_seconds: float = 7 * 24 * 3600.0
+    history_page: int = 100
+    channel_idle_seconds: float = 60.0
+    hub_idle_seconds: float = 300.0
+    dynamic_hubs: bool = False
+    session_messages_per_second: float = 0.0
+    session_burst: float = 0.0
+    session_channels: int = 128
+    message_bytes: int = 256 * 1024
+    authenticate_within_seconds: float = 15.0
+    ping_interval_seconds: float = 25.0
+    pong_timeout_seconds: float = 10.0
+    restore_seconds: float = 120.0
+    token_seconds: float = 3600.0
+    announce_interval_seconds: float = 5.0
+    settings_reread_seconds: float = 60.0

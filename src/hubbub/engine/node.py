@@ -1,0 +1,270 @@
+"""A node: everything that serves the sessions connected to this process.
+
+The gateways open sessions here and hand requests to them. The node keeps the hubs in memory, looks
+after heartbeats and time limits, and applies changed settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Coroutine
+from typing import Any
+
+from hubbub.domain.errors import (
+    AuthenticationTimeout,
+    GoingAway,
+    HeartbeatTimeout,
+    HubbubError,
+    HubNotFound,
+    InvalidToken,
+    QuotaExceeded,
+)
+from hubbub.domain.notices import Ping, SessionInfo
+from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.engine.authentication import Authentication
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.directory import Directory
+from hubbub.engine.fanout import Fanout
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.publishing import Publisher
+from hubbub.engine.queries import Queries
+from hubbub.engine.restoring import Restorer
+from hubbub.engine.session import Session
+from hubbub.engine.subscriptions import Subscriptions
+from hubbub.engine.tokens import Tokens
+from hubbub.ports.authenticator import Authenticator
+from hubbub.ports.bus import Bus, FeedEvent
+from hubbub.ports.clock import Clock
+from hubbub.ports.connection import Connection, Transmitter
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+RESTORE_FLUSH_SECONDS = 0.5
+
+
+class Node:
+    """Built once by the wiring; lives on the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        store: Store,
+        clock: Clock,
+        directory: Directory,
+        tokens: Tokens,
+        authenticator: Authenticator,
+        transmit: Transmitter,
+        limits: EngineLimits,
+    ) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.limits = limits
+        self.directory = directory
+        self.tokens = tokens
+        self.fanout = Fanout(transmit)
+        self.publisher = Publisher(bus, clock, limits)
+        self.subscriptions = Subscriptions(bus, self.fanout, limits)
+        self.queries = Queries(bus, limits)
+        self.authentication = Authentication(tokens, authenticator, limits)
+        self.restorer = Restorer(self, store)
+        self.hubs: dict[str, Hub] = {}
+        self.counters: dict[str, HubCounters] = {}
+        """Outlive the hubs, which come and go."""
+        self.session_count = 0
+        self.draining = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pinged: dict[Session, float] = {}
+        self._unauthenticated: dict[Session, float] = {}
+        self._wheel: list[dict[Session, None]] = []
+        self._hand = 0
+
+    # -- hubs -----------------------------------------------------------------------------------
+
+    def hub(self, name: str) -> Hub:
+        """The hub, brought into memory if need be. Raises `HubNotFound`, `InvalidName`."""
+        hub = self.hubs.get(name)
+        if hub is None:
+            configuration = self.directory.get(name)
+            counters = self.counters.setdefault(name, HubCounters())
+            hub = self.hubs[name] = Hub(configuration, counters, self.clock.monotonic())
+        return hub
+
+    def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
+        """From the owner of a channel, for this node's subscribers."""
+        known = self.hubs.get(hub)
+        feed = known.feeds.get(channel) if known is not None else None
+        if feed is not None:
+            feed.receive(event)
+
+    def hub_changed(self, hub: str) -> None:
+        """Apply changed settings at once, also to who is already here."""
+        known = self.hubs.get(hub)
+        if known is None:
+            return
+        try:
+            configuration = self.directory.get(hub)
+        except HubNotFound as error:
+            for session in list(known.sessions.values()):
+                session.connection.disconnect(error)
+            return
+        known.configure(configuration, self.clock.monotonic())
+        for session in list(known.sessions.values()):
+            if not configuration.settings.allow_anonymous and not session.identity.authenticated:
+                self._unauthenticated.setdefault(session, self._authenticate_before())
+            self.subscriptions.recheck(session)
+        self.subscriptions.announce_members(known)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def open(self, hub_name: str, connection: Connection, identity: Identity) -> Session:
+        """A new session, greeted. Raises what speaks against it."""
+        if self.draining:
+            raise GoingAway("the server is shutting down; connect again")
+        hub = self.hub(hub_name)
+        quota = hub.configuration.settings.quotas.sessions
+        if quota and len(hub.sessions) >= quota:
+            raise QuotaExceeded(f"hub {hub_name!r} already has {quota} sessions, its quota")
+        session = Session(self, hub, secrets.token_urlsafe(12), connection, identity)
+        hub.sessions[session.id] = session
+        hub.counters.sessions_opened += 1
+        self.session_count += 1
+        if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
+            self._unauthenticated[session] = self._authenticate_before()
+        self._put_on_wheel(session)
+        session.send(self._greeting(session))
+        return session
+
+    def welcome(self, session: Session) -> None:
+        """What an identity that was proven at connect brings with it, before anything else that
+        the session asks for."""
+        if session.identity.authenticated:
+            session.run(self.authentication.welcome(session))
+
+    def close(self, session: Session, keep_state: bool = True) -> None:
+        """The connection is gone or about to be. Idempotent."""
+        if session.closed:
+            return
+        self.restorer.closed(session, keep_state)
+        session.closed = True
+        self.subscriptions.end_all(session)
+        hub = session.hub
+        if hub.sessions.get(session.id) is session:
+            del hub.sessions[session.id]
+        hub.counters.sessions_closed += 1
+        self.session_count -= 1
+        hub.idle_since = self.clock.monotonic()
+        self._pinged.pop(session, None)
+        self._unauthenticated.pop(session, None)
+        for slot in self._wheel:
+            slot.pop(session, None)
+
+    def check_identity(self, session: Session) -> None:
+        """That the session is still who it was. Raises `InvalidToken`."""
+        expires_at = session.identity.expires_at
+        if expires_at is not None:
+            self.tokens.check(session.identity)
+
+    def authenticated(self, session: Session) -> None:
+        """The session proved who it is: it has no deadline any more."""
+        self._unauthenticated.pop(session, None)
+
+    def _greeting(self, session: Session) -> SessionInfo:
+        settings = session.hub.configuration.settings
+        return SessionInfo(
+            hub_id=session.hub.name,
+            session_id=session.id,
+            hub_allow_anonymous=settings.allow_anonymous,
+            hub_allow_user_channel=settings.user_channel,
+            default_public=settings.default_public,
+            authenticated=session.identity.authenticated,
+            user_id=session.identity.user_id,
+            ping_interval_seconds=int(self.limits.ping_interval_seconds),
+        )
+
+    def _authenticate_before(self) -> float:
+        return self.clock.monotonic() + self.limits.authenticate_within_seconds
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _put_on_wheel(self, session: Session) -> None:
+        """Sessions are looked at once per ping interval, a share of them every second."""
+        if not self._wheel:
+            slots = max(1, round(self.limits.ping_interval_seconds))
+            self._wheel = [{} for _ in range(slots)]
+        self._wheel[self._hand - 1][session] = None
+
+    def sweep(self) -> None:
+        """Called every second: heartbeats, deadlines, expired identities, idle hubs."""
+        now = self.clock.monotonic()
+        if self._wheel:
+            self._hand = (self._hand + 1) % len(self._wheel)
+            for session in list(self._wheel[self._hand]):
+                self._look_after(session, now)
+        for session, deadline in list(self._pinged.items()):
+            if deadline > now:
+                break
+            del self._pinged[session]
+            if session.last_seen < deadline - self.limits.pong_timeout_seconds:
+                session.connection.disconnect(HeartbeatTimeout("no answer to a ping; closing"))
+        for session, deadline in list(self._unauthenticated.items()):
+            if deadline <= now:
+                del self._unauthenticated[session]
+                seconds = self.limits.authenticate_within_seconds
+                session.connection.disconnect(
+                    AuthenticationTimeout(f"not authenticated within {seconds:g} seconds")
+                )
+        self._close_idle_hubs(now)
+
+    def _look_after(self, session: Session, now: float) -> None:
+        try:
+            self.check_identity(session)
+        except InvalidToken as error:
+            self._expire(session, error)
+        silent = now - session.last_seen
+        if silent >= self.limits.ping_interval_seconds * 0.9 and not session.closed:
+            session.send(Ping())
+            if not session.connection.one_way:
+                self._pinged[session] = now + self.limits.pong_timeout_seconds
+
+    def _expire(self, session: Session, error: HubbubError) -> None:
+        """The identity no longer holds. Where anonymity is allowed, that is what is left."""
+        if session.hub.configuration.settings.allow_anonymous and not session.connection.one_way:
+            session.identity = ANONYMOUS
+            self.subscriptions.recheck(session)
+        else:
+            session.connection.disconnect(error)
+
+    def _close_idle_hubs(self, now: float) -> None:
+        limit = now - self.limits.hub_idle_seconds
+        for name, hub in list(self.hubs.items()):
+            if not hub.sessions and not hub.feeds and hub.idle_since <= limit:
+                del self.hubs[name]
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that belongs to the node and ends with it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task failed", exc_info=task.exception())
+
+    async def drain(self) -> None:
+        """Send everyone away, with their state kept, and finish what is under way."""
+        self.draining = True
+        error = GoingAway("the server is shutting down; connect again")
+        for hub in self.hubs.values():
+            for session in list(hub.sessions.values()):
+                session.connection.disconnect(error)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        await self.restorer.flush()

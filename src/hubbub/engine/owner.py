@@ -1,0 +1,349 @@
+"""The owner of channels: takes publishes in, gives them an order, makes them durable if they must
+be, and sends them to every node that has subscribers.
+
+This is the one place where a channel changes. What it promises:
+- all subscribers of a channel see one order, and serials show any gap;
+- a stored message is on disk before anyone sees it or its publisher is told so;
+- a publish waits for nothing but its own channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+
+from hubbub.domain.errors import HubbubError, QuotaExceeded
+from hubbub.domain.history import HistoryQuery, LiveHistory
+from hubbub.domain.messages import Message
+from hubbub.domain.names import partition_of
+from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.announcements import Announcements, Emit
+from hubbub.engine.appends import Appender
+from hubbub.engine.channel import Channel
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.pages import page_from_store
+from hubbub.engine.retained import RetainedMessages
+from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Store
+
+ConfigurationOf = Callable[[str], HubConfiguration]
+"""The current settings of a hub."""
+
+
+class ChannelOwner:
+    """All channels that this node owns, on the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        configuration_of: ConfigurationOf,
+        limits: EngineLimits,
+        emit: Emit,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._configuration_of = configuration_of
+        self._limits = limits
+        self._emit = emit
+        self._channels: dict[tuple[str, str], Channel] = {}
+        self._channels_of: dict[str, int] = {}
+        self._announcements = Announcements(emit)
+        self._terms: dict[int, int] = {}
+        self._retained = RetainedMessages(store, clock, limits.retain_seconds, self._terms)
+        self._appender = Appender(
+            store=store,
+            clock=clock,
+            terms=self._terms,
+            retained=self._retained,
+            deliver=self._deliver,
+            accept_unstored=self._accept_unstored,
+            landed=self._landed,
+        )
+        self._loads: set[asyncio.Task[None]] = set()
+
+    def start(self, terms: Mapping[int, int]) -> None:
+        """Begin to own the partitions, each under its term."""
+        self._terms.update(terms)
+
+    async def stop(self) -> None:
+        """Let what was accepted become durable and be answered."""
+        while self._loads:
+            await asyncio.gather(*self._loads)
+        await self._appender.settle()
+        await self._retained.settle()
+
+    def count(self, hub: str | None = None) -> int:
+        return len(self._channels) if hub is None else self._channels_of.get(hub, 0)
+
+    def names(self, hub: str) -> list[str]:
+        return [name for of_hub, name in self._channels if of_hub == hub]
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def publish(self, message: Message, reply: PublishReply | None) -> None:
+        try:
+            channel = self._channels.get((message.hub, message.channel)) or self._open(
+                message.hub, message.channel
+            )
+            if channel.loaded:
+                self._accept(channel, message, reply)
+            else:
+                self._load(channel)
+                channel.wait(message, reply)
+        except HubbubError as error:
+            if reply is not None:
+                reply(PublishOutcome(error=error))
+
+    async def attach(self, node: str, hub: str, name: str) -> Attachment:
+        channel = self._channel(hub, name)
+        if node not in channel.nodes:
+            channel.nodes = (*channel.nodes, node)
+        await self._loaded(channel)
+        return Attachment(channel.epoch, channel.head, self._retained.current(channel))
+
+    def detach(self, node: str, hub: str, name: str) -> None:
+        channel = self._channels.get((hub, name))
+        if channel is None or node not in channel.nodes:
+            return
+        channel.nodes = tuple(other for other in channel.nodes if other != node)
+        channel.idle_since = self._clock.monotonic()
+        if channel.counts is not None and channel.counts.pop(node, 0):
+            self._announcements.occupancy_changed(channel)
+
+    def join(self, node: str, hub: str, name: str, members: Sequence[Member]) -> None:
+        channel = self._channels.get((hub, name))
+        if channel is not None and channel.rules.presence:
+            for member in members:
+                if channel.join(node, member):
+                    self._announcements.presence_changed(channel)
+
+    def leave(self, node: str, hub: str, name: str, session_ids: Sequence[str]) -> None:
+        channel = self._channels.get((hub, name))
+        if channel is not None:
+            for session_id in session_ids:
+                if channel.leave(node, session_id):
+                    self._announcements.presence_changed(channel)
+
+    def occupy(self, node: str, hub: str, name: str, count: int) -> None:
+        channel = self._channels.get((hub, name))
+        if channel is not None and channel.rules.occupancy:
+            if channel.counts is None:
+                channel.counts = {}
+            channel.counts[node] = count
+            self._announcements.occupancy_changed(channel)
+
+    async def members(self, hub: str, name: str) -> tuple[Member, ...]:
+        channel = self._channels.get((hub, name))
+        return channel.present() if channel is not None else ()
+
+    async def occupancy(self, hub: str, name: str) -> int:
+        channel = self._channels.get((hub, name))
+        return channel.occupancy() if channel is not None else 0
+
+    async def history(self, query: HistoryQuery) -> HistoryPage:
+        channel = self._channel(query.hub, query.channel)
+        await self._loaded(channel)
+        if channel.rules.store:
+            return await page_from_store(self._store, query, channel.epoch)
+        return channel.page_from_live_history(query)
+
+    # -- the path of a message ------------------------------------------------------------------
+
+    def _accept(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
+        """Decide how durable the message must be, and deliver it once it is."""
+        if channel.must_store(message):
+            self._check_stored_quota(channel, message)
+            self._appender.append(channel, message, reply)
+        elif channel.queue or channel.flying:
+            channel.wait(message, reply)  # behind the stored ones that came first
+        else:
+            self._accept_unstored(channel, message, reply)
+
+    def _accept_unstored(
+        self, channel: Channel, message: Message, reply: PublishReply | None
+    ) -> None:
+        message.store = False
+        channel.number(message)
+        self._deliver(channel, message)
+        if channel.must_retain(message):
+            self._retained.save(channel, message, reply)
+        elif reply is not None:
+            reply(PublishOutcome(message.serial))
+
+    def _deliver(self, channel: Channel, message: Message) -> None:
+        """Show a message to everyone; it is as durable as it will be."""
+        if channel.history is not None:
+            channel.history.append(message)
+        if channel.nodes:
+            event = Published(message, channel.epoch)
+            self._emit(channel.nodes, channel.hub, channel.name, event)
+        else:
+            channel.idle_since = self._clock.monotonic()
+
+    def _check_stored_quota(self, channel: Channel, message: Message) -> None:
+        quota = self._configuration_of(channel.hub).settings.quotas.stored_bytes
+        used = self._appender.stored_bytes.get(channel.hub, 0)
+        if quota and used + len(message.payload) > quota:
+            raise QuotaExceeded(
+                f"hub {channel.hub!r} has used up its quota of {quota} stored bytes; "
+                "shorten its retention or raise the quota"
+            )
+
+    # -- the life of a channel ------------------------------------------------------------------
+
+    def _channel(self, hub: str, name: str) -> Channel:
+        channel = self._channels.get((hub, name)) or self._open(hub, name)
+        if not channel.loaded:
+            self._load(channel)
+        return channel
+
+    def _open(self, hub: str, name: str) -> Channel:
+        configuration = self._configuration_of(hub)
+        quota = configuration.settings.quotas.channels
+        if quota and self.count(hub) >= quota:
+            raise QuotaExceeded(
+                f"hub {hub!r} already has {quota} channels in use, its quota; "
+                f"{name!r} was not opened"
+            )
+        channel = Channel(hub, name, partition_of(hub, name), configuration.rules_for(name))
+        channel.idle_since = self._clock.monotonic()
+        self._channels[hub, name] = channel
+        self._channels_of[hub] = self.count(hub) + 1
+        if not (channel.rules.store or channel.rules.retain):
+            self._begin_live(channel)
+            channel.loaded = True
+        return channel
+
+    def _begin_live(self, channel: Channel) -> None:
+        """A live-only channel counts from one, under an epoch that nobody has seen before."""
+        channel.epoch = secrets.token_hex(4)
+        channel.head = 0
+        self._fit_history(channel)
+
+    def _fit_history(self, channel: Channel) -> None:
+        """Have a live history where the rules want one and the store does not serve already."""
+        wanted = channel.rules.live_history and not channel.rules.store
+        if not wanted or not self._limits.live_history_messages:
+            channel.history = None
+        elif channel.history is None:
+            channel.history = LiveHistory(
+                self._limits.live_history_messages,
+                self._limits.live_history_bytes,
+                channel.head,
+                int(self._clock.now() * 1000),
+            )
+
+    def _load(self, channel: Channel) -> None:
+        """Read where the channel stands; those who need it wait until then."""
+        if not channel.loading:
+            channel.loading = True
+            task = asyncio.get_running_loop().create_task(self._load_now(channel))
+            self._loads.add(task)
+            task.add_done_callback(self._loads.discard)
+
+    async def _load_now(self, channel: Channel) -> None:
+        try:
+            rules = None
+            while rules != channel.rules:  # they may change while the store is asked
+                rules = channel.rules
+                await self._read_state(channel)
+        except HubbubError as error:
+            channel.loading = False
+            channel.fail_waiting(error)
+            self._wake(channel, error)
+            return
+        channel.loading = False
+        channel.loaded = True
+        self._wake(channel, None)
+        self._announcements.heads((channel,))
+        waiting, channel.queue = channel.queue, None
+        for message, reply in waiting or ():
+            self.publish(message, reply)
+
+    async def _read_state(self, channel: Channel) -> None:
+        channel.history = None
+        if channel.rules.store:
+            head = await self._store.read_head(channel.hub, channel.name)
+            channel.epoch = head.epoch if head else secrets.token_hex(4)
+            channel.head = head.head if head else 0
+            quota = self._configuration_of(channel.hub).settings.quotas.stored_bytes
+            if quota and channel.hub not in self._appender.stored_bytes:
+                stored = await self._store.stored_bytes(channel.hub)
+                self._appender.stored_bytes.setdefault(channel.hub, stored)
+        else:
+            self._begin_live(channel)
+        if channel.rules.retain:
+            await self._retained.load(channel)
+
+    async def _loaded(self, channel: Channel) -> None:
+        if channel.loaded:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if channel.waiters is None:
+            channel.waiters = []
+        channel.waiters.append(waiter)
+        await waiter
+
+    @staticmethod
+    def _wake(channel: Channel, error: HubbubError | None) -> None:
+        waiters, channel.waiters = channel.waiters, None
+        for waiter in waiters or ():
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+
+    def _landed(self, channel: Channel, intact: bool) -> None:
+        """An append has ended. After a failed one, or under new rules, begin again from disk."""
+        if channel.stale:
+            channel.stale = False
+            self._apply_rules(channel)
+        elif not intact:
+            channel.loaded = False
+            self._load(channel)
+
+    def close_idle(self, idle_seconds: float) -> int:
+        """Let go of channels that nobody has used for so long. Answers how many went."""
+        limit = self._clock.monotonic() - idle_seconds
+        idle = [c for c in self._channels.values() if c.idle_since <= limit and c.idle]
+        for channel in idle:
+            del self._channels[channel.hub, channel.name]
+            self._channels_of[channel.hub] -= 1
+            if not self._channels_of[channel.hub]:
+                del self._channels_of[channel.hub]
+        return len(idle)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def hub_changed(self, hub: str) -> None:
+        """Apply changed rules to the hub's channels at once, or as soon as no append is under
+        way."""
+        for channel in [c for c in self._channels.values() if c.hub == hub]:
+            if channel.flying:
+                channel.stale = True
+            else:
+                self._apply_rules(channel)
+
+    def _apply_rules(self, channel: Channel) -> None:
+        before = channel.rules
+        rules = self._configuration_of(channel.hub).rules_for(channel.name)
+        channel.rules = rules
+        if not rules.presence:
+            channel.members = channel.joined = channel.left = None
+        if not rules.occupancy:
+            channel.counts = None
+        if rules.store != before.store or (rules.retain and not before.retain):
+            channel.loaded = False
+            self._load(channel)
+        elif not channel.loading:
+            self._fit_history(channel)
+
+    def announce_heads(self) -> None:
+        self._announcements.heads(list(self._channels.values()))

@@ -1,0 +1,287 @@
+"""Subscriptions of sessions: who may follow what, what they missed, and taking it away again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import (
+    ChannelFailure,
+    ChannelReset,
+    Delivery,
+    HistoryPage,
+    Notice,
+    Occupancy,
+    Presence,
+    Subscribed,
+    SubscribedChannel,
+    Unsubscribed,
+)
+from hubbub.domain.permissions import may_subscribe
+from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.engine.fanout import Fanout
+from hubbub.engine.feed import Feed
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.session import Session
+from hubbub.ports.bus import Bus
+
+REPLAY_PAGE = 200
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A subscription that was granted and is about to begin."""
+
+    feed: Feed
+    page: HistoryPage | None
+    """What was missed, its first part; None: nothing was asked for."""
+    retained: Message | None
+
+    def start(self) -> tuple[str, int]:
+        """Epoch and serial after which the session's messages begin."""
+        if self.page is None:
+            return self.feed.epoch, self.feed.position
+        if self.page.messages:
+            return self.page.epoch, self.page.messages[0].serial - 1
+        return self.page.epoch, self.page.head
+
+    def confirmation(self) -> SubscribedChannel:
+        return SubscribedChannel(
+            channel=self.feed.channel,
+            epoch=self.feed.epoch,
+            serial=self.feed.position,
+            recovered=self.page is None or self.page.recovered,
+        )
+
+
+class Subscriptions:
+    """Serves all sessions of a node."""
+
+    def __init__(self, bus: Bus, fanout: Fanout, limits: EngineLimits) -> None:
+        self._bus = bus
+        self._fanout = fanout
+        self._limits = limits
+
+    async def subscribe(self, session: Session, request: Subscribe) -> None:
+        plans, failures = await self.prepare(session, request.channels)
+        confirmations = tuple(plan.confirmation() for plan in plans)
+        session.send(Subscribed(confirmations, tuple(failures), request.req_id))
+        await self.begin(session, plans)
+
+    async def prepare(
+        self, session: Session, wanted: Iterable[ChannelRequest]
+    ) -> tuple[list[Plan], list[ChannelFailure]]:
+        """Check each channel and find out what the session missed. Every plan must be begun."""
+        plans: dict[str, Plan] = {}
+        failures: list[ChannelFailure] = []
+        for channel in wanted:
+            if channel.channel in plans:
+                continue
+            try:
+                self._check(session, channel.channel, len(plans))
+                plans[channel.channel] = await self._plan(session, channel)
+            except HubbubError as error:
+                failures.append(ChannelFailure(channel.channel, error))
+        return list(plans.values()), failures
+
+    async def begin(self, session: Session, plans: Sequence[Plan]) -> None:
+        """Called right after the plans were confirmed. Those without a replay begin before
+        anything waits, so that they start exactly at the confirmed serial."""
+        for plan in plans:
+            if plan.page is None and not session.closed:
+                self._begin_live(session, plan)
+        for plan in plans:
+            try:
+                if plan.page is not None:
+                    await self._replay(session, plan, plan.page)
+                await self._send_state(session, plan.feed)
+            finally:
+                plan.feed.users -= 1
+                self._drop_if_unused(plan.feed)
+
+    def unsubscribe(self, session: Session, request: Unsubscribe) -> None:
+        ended: list[str] = []
+        failures: list[ChannelFailure] = []
+        for channel in request.channels:
+            if self.end(session, channel):
+                ended.append(channel)
+            else:
+                error = NotFound(f"not subscribed to {channel!r}")
+                failures.append(ChannelFailure(channel, error))
+        session.send(Unsubscribed(tuple(ended), tuple(failures), request.req_id))
+
+    def end(self, session: Session, channel: str) -> bool:
+        """Whether there was a subscription to end."""
+        feed = session.feeds.pop(channel, None) if session.feeds else None
+        if feed is None:
+            return False
+        self._remove(session, feed)
+        rules = session.hub.rules_for(channel)
+        if rules.presence:
+            self._bus.leave(session.hub.name, channel, [session.id])
+        if rules.occupancy and feed.subscribers:
+            self._bus.occupy(session.hub.name, channel, feed.subscribers)
+        self._drop_if_unused(feed)
+        session.node.restorer.touched(session)
+        return True
+
+    def end_all(self, session: Session) -> None:
+        for channel in list(session.feeds or ()):
+            self.end(session, channel)
+
+    def abandon_to(self, session: Session) -> None:
+        """Take a session off its channels without a word: its successor is already there."""
+        feeds, session.feeds = session.feeds, None
+        for feed in (feeds or {}).values():
+            self._remove(session, feed)
+            self._drop_if_unused(feed)
+
+    def recheck(self, session: Session) -> None:
+        """End what the session may no longer follow, and tell it why."""
+        lost = [channel for channel in session.feeds or () if not self._permitted(session, channel)]
+        for channel in lost:
+            self.end(session, channel)
+        if lost:
+            reason = NotPermitted("the permission to subscribe was taken away")
+            failures = tuple(ChannelFailure(channel, reason) for channel in lost)
+            session.send(Unsubscribed((), failures))
+
+    def announce_members(self, hub: Hub) -> None:
+        """Tell the owners who is where, after rules that may have switched presence on."""
+        for channel, feed in hub.feeds.items():
+            rules = hub.rules_for(channel)
+            if rules.presence:
+                present = [s.member() for s in hub.sessions.values() if channel in (s.feeds or ())]
+                self._bus.join(hub.name, channel, present)
+            if rules.occupancy:
+                self._bus.occupy(hub.name, channel, feed.subscribers)
+
+    # -- one subscription -----------------------------------------------------------------------
+
+    def _permitted(self, session: Session, channel: str) -> bool:
+        hub = session.hub
+        return may_subscribe(session.identity, channel, hub.rules_for(channel), hub.user_channels)
+
+    def _check(self, session: Session, channel: str, planned: int) -> None:
+        session.node.check_identity(session)
+        if not self._permitted(session, channel):
+            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        held = session.feeds or {}
+        if channel not in held and len(held) + planned >= self._limits.session_channels:
+            raise TooManyChannels(
+                f"a session may follow {self._limits.session_channels} channels; "
+                f"{channel!r} is one too many"
+            )
+
+    async def _plan(self, session: Session, wanted: ChannelRequest) -> Plan:
+        hub, channel = session.hub, wanted.channel
+        feed = hub.feeds.get(channel)
+        if feed is None:
+            feed = hub.feeds[channel] = Feed(hub, channel, self._bus, self._fanout)
+        feed.users += 1
+        try:
+            await feed.attach()
+            page = await self._missed(hub.name, wanted)
+            retained = None
+            if hub.rules_for(channel).retain:
+                retained = (await self._bus.attach(hub.name, channel)).retained
+        except BaseException:
+            feed.users -= 1
+            self._drop_if_unused(feed)
+            raise
+        return Plan(feed, page, retained)
+
+    async def _missed(self, hub: str, wanted: ChannelRequest) -> HistoryPage | None:
+        if wanted.serial is None and wanted.timestamp is None:
+            return None
+        return await self._bus.history(
+            HistoryQuery(
+                hub,
+                wanted.channel,
+                REPLAY_PAGE,
+                after=wanted.serial,
+                after_time=wanted.timestamp if wanted.serial is None else None,
+                epoch=wanted.epoch or None,
+            )
+        )
+
+    def _begin_live(self, session: Session, plan: Plan) -> None:
+        if plan.retained is not None:
+            session.send(Delivery(plan.retained, retained=True))
+        if plan.feed.channel not in (session.feeds or ()):
+            self._join(session, plan.feed)
+
+    async def _replay(self, session: Session, plan: Plan, page: HistoryPage) -> None:
+        """Send what was missed, page by page, and join the live feed exactly where it ends."""
+        feed, messages = plan.feed, page.messages
+        if session.feeds and feed.channel in session.feeds:
+            self._remove(session, session.feeds.pop(feed.channel))
+        if plan.retained is not None and all(m.id != plan.retained.id for m in messages):
+            session.send(Delivery(plan.retained, retained=True))
+        self._send_messages(session, feed, messages)
+        reached = _end_of(page, feed)
+        while reached < feed.position and not session.closed:
+            await session.connection.drain()
+            query = HistoryQuery(
+                session.hub.name, feed.channel, REPLAY_PAGE, after=reached, epoch=feed.epoch
+            )
+            page = await self._bus.history(query)
+            if not page.recovered or not page.messages:
+                session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
+                break
+            self._send_messages(session, feed, page.messages)
+            reached = page.messages[-1].serial
+        # From the check of the position to here nothing waited: no message fits in between.
+        if not session.closed:
+            self._join(session, feed)
+
+    def _send_messages(self, session: Session, feed: Feed, messages: tuple[Message, ...]) -> None:
+        if messages:
+            encoder = session.connection.encoder
+            units = [encoder.encode_message(message, feed.epoch) for message in messages]
+            session.connection.send(encoder.pack(units))
+
+    def _join(self, session: Session, feed: Feed) -> None:
+        feed.add(session)
+        if session.feeds is None:
+            session.feeds = {}
+        session.feeds[feed.channel] = feed
+        session.hub.counters.subscriptions += 1
+        session.node.restorer.touched(session)
+
+    async def _send_state(self, session: Session, feed: Feed) -> None:
+        """Presence and occupancy as they are now; changes follow through the feed."""
+        hub, channel = session.hub.name, feed.channel
+        if session.closed or channel not in (session.feeds or ()):
+            return
+        rules = session.hub.rules_for(channel)
+        state: list[Notice] = []
+        if rules.presence:
+            self._bus.join(hub, channel, [session.member()])
+            state.append(Presence(channel, await self._bus.members(hub, channel)))
+        if rules.occupancy:
+            self._bus.occupy(hub, channel, feed.subscribers)
+            state.append(Occupancy(channel, await self._bus.occupancy(hub, channel)))
+        if state:
+            session.send(*state)
+
+    def _remove(self, session: Session, feed: Feed) -> None:
+        feed.remove(session)
+        session.hub.counters.subscriptions -= 1
+
+    def _drop_if_unused(self, feed: Feed) -> None:
+        feeds = feed.hub.feeds
+        if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
+            del feeds[feed.channel]
+            self._bus.detach(feed.hub.name, feed.channel)
+
+
+def _end_of(page: HistoryPage, feed: Feed) -> int:
+    """How far a first page reaches."""
+    if page.messages:
+        return page.messages[-1].serial
+    return page.head if page.epoch == feed.epoch else feed.position

@@ -1,0 +1,51 @@
+"""Where a request carries its token, and who that makes the caller."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import NotAuthenticated
+from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.engine.hub import Hub
+from hubbub.engine.tokens import Tokens
+from hubbub.gateways.http import Request, Target
+
+TOKEN_SUBPROTOCOL = "hubbub.token."  # noqa: S105
+"""Browsers cannot set headers on a WebSocket: there the token is offered as a subprotocol."""
+
+
+def token_of(request: Request, target: Target) -> str | None:
+    """From the Authorization header, else the query, else the offered subprotocols."""
+    authorization = request.headers.get(b"authorization")
+    if authorization is not None:
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise NotAuthenticated("the Authorization header must be 'Bearer' and a token")
+        return token.strip()
+    in_query = target.first("token") or target.first("access_token")
+    if in_query:
+        return in_query
+    for offered in offered_subprotocols(request):
+        if offered.startswith(TOKEN_SUBPROTOCOL):
+            return offered[len(TOKEN_SUBPROTOCOL) :]
+    return None
+
+
+def offered_subprotocols(request: Request) -> list[str]:
+    header = request.header(b"sec-websocket-protocol") or ""
+    return [name.strip() for name in header.split(",") if name.strip()]
+
+
+def identify(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Identity:
+    """The caller. Raises where the token is bad, never falling back to less."""
+    token = token_of(request, target)
+    return ANONYMOUS if token is None else tokens.verify(token, hub.name)
+
+
+def require_identity(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Identity:
+    """The same, for calls that a hub without anonymous access does not take from just anyone."""
+    identity = identify(request, target, hub, tokens)
+    if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
+        raise NotAuthenticated(
+            f"hub {hub.name!r} wants a token: send 'Authorization: Bearer …' "
+            "(`hubbub token` makes one)"
+        )
+    return identity

@@ -1,0 +1,104 @@
+"""Encodings bound to a way of framing: what a group of connections shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+from hubbub.domain import notices
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import Notice
+from hubbub.domain.requests import Request
+from hubbub.protocols import sse
+from hubbub.protocols.websocket import Deflate, frame
+
+_FRAME_UNITS = 1000
+_FRAME_BYTES = 256 * 1024
+
+
+class Codec(Protocol):
+    """A WebSocket subprotocol."""
+
+    subprotocol: str
+    opcode: int
+
+    def decode(self, data: bytes) -> list[Request]: ...
+    def encode_message(self, message: Message) -> bytes: ...
+    def encode(self, notice: Notice) -> bytes: ...
+    def join(self, units: Sequence[bytes]) -> bytes: ...
+    def __hash__(self) -> int: ...
+
+
+class WebSocketEncoder:
+    """A codec in WebSocket frames, compressed or not. Made by `encoder_for`, one per kind."""
+
+    def __init__(self, codec: Codec, deflate: Deflate | None) -> None:
+        self.codec = codec
+        self.deflate = deflate
+        self._encode_message = codec.encode_message
+        self.encode = codec.encode
+
+    def encode_message(self, message: Message, epoch: str) -> bytes:
+        return self._encode_message(message)
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        """Units go together into frames of a bounded size: receivers buffer whole frames."""
+        if len(units) == 1:
+            return self._frame(units)
+        frames: list[bytes] = []
+        batch: list[bytes] = []
+        size = 0
+        for unit in units:
+            if batch and (size + len(unit) > _FRAME_BYTES or len(batch) >= _FRAME_UNITS):
+                frames.append(self._frame(batch))
+                batch, size = [], 0
+            batch.append(unit)
+            size += len(unit)
+        frames.append(self._frame(batch))
+        return b"".join(frames)
+
+    def _frame(self, units: Sequence[bytes]) -> bytes:
+        payload = self.codec.join(units)
+        if self.deflate is None:
+            return frame(self.codec.opcode, payload)
+        return frame(self.codec.opcode, self.deflate.compress(payload), rsv1=True)
+
+
+@cache
+def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
+    return WebSocketEncoder(codec, deflate)
+
+
+class SseEncoder:
+    """Server-sent events of one channel: every subscriber gets the same ids."""
+
+    def encode_message(self, message: Message, epoch: str) -> bytes:
+        if not message.serial:
+            return sse.encode_message(message, None)
+        event_id = sse.encode_positions({message.channel: (epoch, message.serial)})
+        return sse.encode_message(message, event_id)
+
+    def encode(self, notice: Notice) -> bytes:
+        if isinstance(notice, notices.Ping):
+            return sse.heartbeat()
+        return sse.encode(notice)
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        return b"".join(units)
+
+
+class SseVectorEncoder(SseEncoder):
+    """Server-sent events of several channels: an id names a position in each of them, so that
+    every client has its own."""
+
+    def __init__(self) -> None:
+        self.positions: dict[str, tuple[str, int]] = {}
+
+    def encode_message(self, message: Message, epoch: str) -> bytes:
+        if message.serial:
+            self.positions[message.channel] = (epoch, message.serial)
+        return sse.encode_message(message, sse.encode_positions(self.positions))
+
+
+SSE = SseEncoder()

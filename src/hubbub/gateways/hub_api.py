@@ -1,0 +1,222 @@
+"""The HTTP side of a hub: publish, batches, history, presence."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed, MethodNotAllowed, NotFound
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import History, PublishItem
+from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
+from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.ports.bus import PublishOutcome
+from hubbub.protocols.json_http import page_json, presence_json, publish_items
+from hubbub.protocols.payloads import parse_payload
+
+_TRUE = frozenset(("1", "true", "yes", "on", ""))
+_FALSE = frozenset(("0", "false", "no", "off"))
+
+
+class HubApi:
+    """Paths under /v1/hubs/{hub}/ that answer and are done."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def handle(self, request: Request, target: Target, exchange: Exchange) -> None:
+        """Raises `NotFound` for paths that are not here."""
+        segments, method = target.segments, request.method
+        hub = self._node.hub(segments[2])
+        rest = segments[3:]
+        if len(rest) == 3 and rest[0] == "channels":
+            channel, what = rest[1], rest[2]
+            if what == "messages" and method == b"POST":
+                self._publish(request, target, exchange, hub, channel)
+            elif what == "messages" and method == b"GET":
+                exchange.run(self._history(request, target, exchange, hub, channel))
+            elif what == "presence" and method == b"GET":
+                exchange.run(self._presence(request, target, exchange, hub, channel))
+            elif what in ("messages", "presence"):
+                raise _wrong_method(method, "GET or POST" if what == "messages" else "GET")
+            else:
+                raise _no_path(request)
+        elif rest == ("messages",):
+            if method != b"POST":
+                raise _wrong_method(method, "POST")
+            self._publish_batch(request, target, exchange, hub)
+        else:
+            raise _no_path(request)
+
+    # -- publishing -----------------------------------------------------------------------------
+
+    def _publish(
+        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+    ) -> None:
+        """The body is the payload; the query says the rest."""
+        identity = require_identity(request, target, hub, self._node.tokens)
+        payload, content_type = parse_payload(request.body, request.header(b"content-type"))
+        item = PublishItem(
+            channel=channel,
+            event=target.first("event") or "",
+            payload=payload,
+            content_type=content_type,
+            store=_flag(target, "store"),
+            retain=_flag(target, "retain"),
+            push=_flag(target, "push"),
+            transient=_flag(target, "transient"),
+        )
+        answer = _PublishAnswer(exchange)
+        answer.accepted(self._node.publisher.publish(hub, identity, item, answer.conclude))
+        if hub.outbox.congested:
+            self._node.fanout.hold_back(hub.outbox, exchange.connection)
+
+    def _publish_batch(
+        self, request: Request, target: Target, exchange: Exchange, hub: Hub
+    ) -> None:
+        """`{"publishes": […]}`, answered with a result for each."""
+        identity = require_identity(request, target, hub, self._node.tokens)
+        items = publish_items(request.body)
+        if not items:
+            raise BadRequest("'publishes' is empty; give at least one message")
+        batch = _BatchAnswer(exchange, len(items))
+        for index, item in enumerate(items):
+            self._publish_one(hub, identity, item, batch, index)
+
+    def _publish_one(
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem | HubbubError,
+        batch: _BatchAnswer,
+        index: int,
+    ) -> None:
+        if isinstance(item, HubbubError):
+            batch.conclude(index, PublishOutcome(error=item))
+            return
+        try:
+            batch.ids[index] = self._node.publisher.publish(
+                hub, identity, item, lambda outcome: batch.conclude(index, outcome)
+            )
+            batch.send_if_done()
+        except HubbubError as error:
+            batch.conclude(index, PublishOutcome(error=error))
+
+    # -- questions ------------------------------------------------------------------------------
+
+    async def _history(
+        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+    ) -> None:
+        identity = require_identity(request, target, hub, self._node.tokens)
+        query = History(
+            channel=channel,
+            after=_number(target, "after"),
+            before=_number(target, "before"),
+            after_time=_number(target, "afterTime"),
+            before_time=_number(target, "beforeTime"),
+            epoch=target.first("epoch"),
+            limit=_number(target, "limit") or 0,
+        )
+        exchange.answer_json(page_json(await self._node.queries.page(hub, identity, query)))
+
+    async def _presence(
+        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+    ) -> None:
+        identity = require_identity(request, target, hub, self._node.tokens)
+        members = await self._node.queries.members(hub, identity, channel)
+        exchange.answer_json(presence_json(channel, members))
+
+
+class _PublishAnswer:
+    """Waits for both: the message's id and what became of it."""
+
+    __slots__ = ("_exchange", "_message_id", "_outcome")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._message_id: str | None = None
+        self._outcome: PublishOutcome | None = None
+
+    def accepted(self, message_id: str) -> None:
+        self._message_id = message_id
+        self._send_if_done()
+
+    def conclude(self, outcome: PublishOutcome) -> None:
+        self._outcome = outcome
+        self._send_if_done()
+
+    def _send_if_done(self) -> None:
+        outcome = self._outcome
+        if outcome is None or self._message_id is None:
+            return
+        if outcome.error is not None:
+            self._exchange.fail(outcome.error)
+        elif outcome.serial:
+            self._exchange.answer_json(
+                b'{"msgID":"%b","channelSerial":"%d"}' % (self._message_id.encode(), outcome.serial)
+            )
+        else:
+            self._exchange.answer_json(b'{"msgID":"%b"}' % self._message_id.encode())
+
+
+class _BatchAnswer:
+    """Collects the results of a batch, in its order."""
+
+    def __init__(self, exchange: Exchange, size: int) -> None:
+        self._exchange = exchange
+        self._outcomes: list[PublishOutcome | None] = [None] * size
+        self._pending = size
+        self.ids: list[str | None] = [None] * size
+
+    def conclude(self, index: int, outcome: PublishOutcome) -> None:
+        self._outcomes[index] = outcome
+        self._pending -= 1
+        self.send_if_done()
+
+    def send_if_done(self) -> None:
+        results = [self._result(index) for index in range(len(self.ids))]
+        if not self._pending and None not in results:
+            self._exchange.answer_json(msgspec.json.encode({"published": results}))
+
+    def _result(self, index: int) -> dict[str, object] | None:
+        outcome = self._outcomes[index]
+        if outcome is None:
+            return None
+        error = outcome.error
+        if error is not None:
+            info = {"code": error.code, "message": error.message, "retry": error.retry}
+            return {"success": False, "error": info}
+        if self.ids[index] is None:
+            return None
+        result: dict[str, object] = {"success": True, "msgID": self.ids[index]}
+        if outcome.serial:
+            result["channelSerial"] = str(outcome.serial)
+        return result
+
+
+def _flag(target: Target, name: str) -> bool:
+    value = target.first(name)
+    if value is None or value.lower() in _FALSE:
+        return False
+    if value.lower() in _TRUE:
+        return True
+    raise Malformed(f"{name}={value!r} is neither true nor false")
+
+
+def _number(target: Target, name: str) -> int | None:
+    value = target.first(name)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > 18:
+        raise Malformed(f"{name}={value!r} is not a number")
+    return int(value)
+
+
+def _wrong_method(method: bytes, right: str) -> MethodNotAllowed:
+    return MethodNotAllowed(f"{method.decode('latin-1')} is not for this path; use {right}")
+
+
+def _no_path(request: Request) -> NotFound:
+    path = request.url.partition(b"?")[0].decode("latin-1")
+    return NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")

@@ -1,0 +1,342 @@
+"""The listener: one port for WebSocket, server-sent events and HTTP.
+
+It decides who is let in at all (admission, origin), finds the right door by the path, and looks
+after connections that take too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from hubbub.domain.errors import (
+    BadRequest,
+    HubbubError,
+    HubNotFound,
+    InvalidName,
+    MethodNotAllowed,
+    NotFound,
+    OriginRefused,
+    Overloaded,
+)
+from hubbub.domain.limits import TokenBucket
+from hubbub.engine.node import Node
+from hubbub.gateways.credentials import (
+    TOKEN_SUBPROTOCOL,
+    identify,
+    offered_subprotocols,
+    require_identity,
+)
+from hubbub.gateways.encoders import Codec, encoder_for
+from hubbub.gateways.http import (
+    Exchange,
+    HttpConnection,
+    HttpLimits,
+    Request,
+    Target,
+    parse_target,
+)
+from hubbub.gateways.hub_api import HubApi
+from hubbub.gateways.origins import origin_allowed
+from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
+from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
+from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.sse import retry
+from hubbub.protocols.websocket import Deflate, FrameReader, accept_key
+
+_CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
+_SSE_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
+    b"X-Accel-Buffering: no\r\nConnection: close\r\n"
+)
+
+
+class Page(Protocol):
+    """A page of the server's own (health, metrics …)."""
+
+    def __call__(self) -> tuple[int, str, bytes]:
+        """Status, content type, body."""
+
+
+class ListenerSettings(msgspec.Struct, frozen=True):
+    """What the listener needs to know; sizes in bytes."""
+
+    http: HttpLimits = HttpLimits()
+    max_message_bytes: int = 256 * 1024
+    ws_send_buffer_bytes: int = 1024 * 1024
+    sse_send_buffer_bytes: int = 1024 * 1024
+    sse_retry_milliseconds: int = 2000
+    compression: bool = False
+    allowed_origins: Sequence[str] = ()
+    max_connections: int = 50_000
+    connections_per_second: float = 2000.0
+    echo: bool = False
+
+
+class Listener:
+    """Serves all connections of a process. It is the `Handler` of its HTTP connections."""
+
+    def __init__(self, node: Node, settings: ListenerSettings, pages: dict[str, Page]) -> None:
+        self._node = node
+        self._settings = settings
+        self._pages = pages
+        self._api = HubApi(node)
+        self._watched: set[HttpConnection] = set()
+        self._servers: list[asyncio.Server] = []
+        self._admission: TokenBucket | None = None
+
+    async def start(
+        self, host: str, port: int, backlog: int = 2048, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Listen; answers the port, which the system chooses where 0 was given."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            self._connection, host, port, backlog=backlog, ssl=tls, reuse_address=True
+        )
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Take no new connections; those that speak HTTP end with their answer."""
+        for server in self._servers:
+            server.close()
+        for connection in list(self._watched):
+            connection.time_out()
+
+    def sweep(self) -> None:
+        """Called every second: end connections that are past their deadline."""
+        now = asyncio.get_running_loop().time()
+        for connection in [c for c in self._watched if c.deadline <= now]:
+            connection.time_out()
+
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(self, self._settings.http, self._watch)
+
+    def _watch(self, connection: HttpConnection, alive: bool) -> None:
+        if alive:
+            self._watched.add(connection)
+        else:
+            self._watched.discard(connection)
+
+    @property
+    def http_connections(self) -> int:
+        return len(self._watched)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        target = parse_target(request.url)
+        segments = target.segments
+        in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
+        origin = request.headers.get(b"origin")
+        if origin is not None:
+            hub_name = segments[2] if in_hub else None
+            exchange.extra_headers = self._check_origin(request, origin, hub_name)
+            if request.method == b"OPTIONS":
+                self._answer_preflight(exchange)
+                return
+        if not in_hub:
+            self._serve_page(request, segments, exchange)
+        elif segments[3:] == ("events",):
+            self._open_stream(request, target, exchange)
+        elif segments[3:] == ("socket",):
+            exchange.answer(
+                426,
+                b'{"error":{"code":"upgrade_required","message":"connect here with WebSocket"}}',
+                headers="Upgrade: websocket\r\nConnection: Upgrade\r\n",
+            )
+        else:
+            self._api.handle(request, target, exchange)
+
+    def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
+        page = self._pages.get("/" + "/".join(segments))
+        if page is None:
+            path = request.url.partition(b"?")[0].decode("latin-1")
+            raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
+        if request.method != b"GET":
+            raise MethodNotAllowed("this page is only for GET")
+        status, content_type, body = page()
+        exchange.answer(status, body, content_type)
+
+    # -- origins --------------------------------------------------------------------------------
+
+    def _check_origin(self, request: Request, origin: bytes, hub_name: str | None) -> bytes:
+        """The CORS headers for an allowed origin. Raises `OriginRefused`."""
+        text = origin.decode("latin-1")
+        if not origin_allowed(text, request.header(b"host"), self._origins_of(hub_name)):
+            raise OriginRefused(
+                f"pages from {text!r} may not use this hub; add it to allowedOrigins"
+            )
+        return (
+            b"Access-Control-Allow-Origin: %b\r\nVary: Origin\r\n"
+            b"Access-Control-Expose-Headers: Retry-After\r\n" % origin
+        )
+
+    def _origins_of(self, hub_name: str | None) -> Sequence[str]:
+        if hub_name is not None:
+            try:
+                own = self._node.hub(hub_name).configuration.settings.allowed_origins
+            except (HubNotFound, InvalidName):
+                own = ()
+            if own:
+                return own
+        return self._settings.allowed_origins
+
+    @staticmethod
+    def _answer_preflight(exchange: Exchange) -> None:
+        exchange.answer(
+            204,
+            b"",
+            headers=(
+                "Access-Control-Allow-Methods: GET, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
+                "Access-Control-Allow-Headers: Authorization, Content-Type, Last-Event-ID\r\n"
+                "Access-Control-Max-Age: 600\r\n"
+            ),
+        )
+
+    # -- connections that stay ------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        """Under a storm of connections, take as many as can be served well and send the others
+        away for a moment. Raises `Overloaded`."""
+        settings = self._settings
+        if self._node.session_count >= settings.max_connections:
+            raise Overloaded(f"all {settings.max_connections} places are taken; try again later")
+        now = self._node.clock.monotonic()
+        if self._admission is None:
+            rate = settings.connections_per_second
+            self._admission = TokenBucket(rate, rate, now)
+        if not self._admission.take(1, now):
+            raise Overloaded("too many connect at once; try again in a second")
+
+    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+        target = parse_target(request.url)
+        segments = target.segments
+        echo = self._settings.echo and segments == ("v1", "echo")
+        if not echo and (segments[:2] != ("v1", "hubs") or segments[3:] != ("socket",)):
+            raise NotFound("there is no WebSocket here; connect to /v1/hubs/{hub}/socket")
+        origin = request.headers.get(b"origin")
+        if origin is not None:
+            self._check_origin(request, origin, None if echo else segments[2])
+        key = _checked_key(request)
+        self._admit()
+        deflate, extension = self._negotiate_deflate(request)
+        if echo:
+            connection.transport.write(_switching(key, None, extension))
+            reader = FrameReader(16 * 1024 * 1024, deflate)
+            connection.hand_over(echoing := EchoConnection(connection.transport, reader))
+            echoing.data_received(rest)
+            return
+        codec = _negotiate_codec(request)
+        chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
+        connection.transport.write(_switching(key, chosen, extension))
+        socket = WebSocketConnection(
+            connection.transport,
+            encoder_for(codec, deflate),
+            self._settings.max_message_bytes,
+            self._settings.ws_send_buffer_bytes,
+        )
+        connection.hand_over(socket)
+        self._open_socket(request, target, socket)
+        if rest:
+            socket.data_received(rest)
+
+    def _open_socket(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
+        """From here on the client can read why it is refused, which browsers hide otherwise."""
+        try:
+            hub = self._node.hub(target.segments[2])
+            identity = identify(request, target, hub, self._node.tokens)
+            socket.session = self._node.open(hub.name, socket, identity)
+            self._node.welcome(socket.session)
+        except HubbubError as error:
+            socket.disconnect(error)
+
+    def _negotiate_deflate(self, request: Request) -> tuple[Deflate | None, str | None]:
+        offer = request.header(b"sec-websocket-extensions")
+        agreed = Deflate.negotiate(offer) if offer and self._settings.compression else None
+        return agreed if agreed is not None else (None, None)
+
+    def _open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
+        if request.method != b"GET":
+            raise MethodNotAllowed("an event stream is opened with GET")
+        channels = target.all("channel")
+        if not channels:
+            raise BadRequest("name at least one channel: ?channel=…&channel=…")
+        hub = self._node.hub(target.segments[2])
+        identity = require_identity(request, target, hub, self._node.tokens)
+        last_id = request.header(b"last-event-id") or target.first("lastEventID")
+        wanted = channel_requests(channels, last_id)
+        self._admit()
+        http = exchange.connection
+        stream = SseConnection(
+            http.transport, encoder_of(channels), self._settings.sse_send_buffer_bytes
+        )
+        head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
+        stream.send(head + retry(self._settings.sse_retry_milliseconds))
+        http.hand_over(stream)
+        try:
+            stream.session = self._node.open(hub.name, stream, identity)
+            stream.session.run(follow(self._node, stream, wanted))
+        except HubbubError as error:
+            stream.disconnect(error)
+
+
+def _checked_key(request: Request) -> str:
+    """The handshake's key, if the handshake is right. Raises `BadRequest`."""
+    if request.method != b"GET":
+        raise BadRequest("a WebSocket handshake is a GET request")
+    if (request.header(b"upgrade") or "").lower() != "websocket":
+        raise BadRequest("the Upgrade header must be 'websocket'")
+    if request.header(b"sec-websocket-version") != "13":
+        raise BadRequest("Sec-WebSocket-Version must be 13")
+    key = request.header(b"sec-websocket-key") or ""
+    try:
+        valid = len(base64.b64decode(key, validate=True)) == 16
+    except binascii.Error:
+        valid = False
+    if not valid:
+        raise BadRequest("Sec-WebSocket-Key must be 16 bytes in base64")
+    return key
+
+
+def _negotiate_codec(request: Request) -> Codec:
+    """The first offered subprotocol that is spoken here; JSON where none was offered."""
+    offered = offered_subprotocols(request)
+    for name in offered:
+        if name in _CODECS:
+            return _CODECS[name]
+    if offered:
+        shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
+        raise BadRequest(
+            f"none of the subprotocols {shown} is spoken here; offer one of {sorted(_CODECS)}"
+        )
+    return JSON_V1
+
+
+def _switching(key: str, subprotocol: str | None, extension: str | None) -> bytes:
+    lines = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {accept_key(key)}",
+    ]
+    if subprotocol is not None:
+        lines.append(f"Sec-WebSocket-Protocol: {subprotocol}")
+    if extension is not None:
+        lines.append(f"Sec-WebSocket-Extensions: {extension}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """TLS 1.2 and newer, with the system's good defaults."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    return context

@@ -1,0 +1,241 @@
+"""Writing to clients: straight to the socket while it takes what it gets, else through a bounded
+buffer of our own.
+
+The event loop's transport costs about as much per write as the system call itself. So while a
+connection's transport has nothing to send, bytes go directly to the file descriptor. What the
+kernel does not take at once is given to the transport, and everything after it waits in the
+backlog until the transport is empty again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from os import write
+from typing import TYPE_CHECKING, Any, cast
+
+from hubbub.domain.errors import HubbubError, SlowConsumer
+from hubbub.ports.connection import Connection
+from hubbub.ports.encoding import Encoder
+
+if TYPE_CHECKING:
+    from hubbub.engine.session import Session
+
+LINGER_SECONDS = 2.0
+"""How long a connection that is being closed may take to read its last words."""
+
+_CHUNK_BYTES = 256 * 1024
+
+
+class Outlet(asyncio.Protocol):
+    """Base of the connections that stay open. `fd` is the socket while it may be written to
+    directly, and -1 while the transport is busy, encrypted or closing."""
+
+    __slots__ = (
+        "_backlog",
+        "_backlog_bytes",
+        "_closing",
+        "_drained",
+        "_limit",
+        "_socket_fd",
+        "encoder",
+        "fd",
+        "session",
+        "transport",
+    )
+
+    one_way = False
+
+    def __init__(self, transport: asyncio.Transport, encoder: Encoder, limit: int) -> None:
+        self.transport = transport
+        self.encoder = encoder
+        self.session: Session | None = None
+        self._limit = limit
+        self._backlog: list[bytes] | None = None
+        self._backlog_bytes = 0
+        self._closing = False
+        self._drained: asyncio.Future[None] | None = None
+        encrypted = transport.get_extra_info("ssl_object") is not None
+        sock = transport.get_extra_info("socket")
+        self._socket_fd = -1 if encrypted or sock is None else cast(int, sock.fileno())
+        self.fd = self._socket_fd
+        if not encrypted:
+            transport.set_write_buffer_limits(high=0)
+            if transport.get_write_buffer_size():
+                self.fd = -1
+
+    # -- what the engine calls ------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        fd = self.fd
+        if fd < 0:
+            self._send_later(data)
+            return
+        try:
+            sent = write(fd, data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._lose()
+            return
+        if sent != len(data):
+            self.block(data, sent)
+
+    def block(self, data: bytes, sent: int) -> None:
+        """The kernel took only `sent` bytes: the transport brings the rest, the backlog waits."""
+        self.fd = -1
+        self.transport.write(memoryview(data)[sent:])
+        if not self.transport.get_write_buffer_size():
+            self.resume_writing()
+
+    async def drain(self) -> None:
+        if self._closing or self.buffered <= self._limit // 4:
+            return
+        if self._drained is None:
+            self._drained = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._drained)
+
+    def pause_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.transport.is_closing() and not self._closing:
+            self.transport.resume_reading()
+
+    def disconnect(self, error: HubbubError) -> None:
+        if self._closing:
+            return
+        farewell = self.farewell(error)
+        if self._backlog is not None or self.fd < 0:
+            # Its own words would come too late behind a backlog that it does not read.
+            self._backlog, self._backlog_bytes = [], 0
+        self.send(farewell)
+        self._close_soon()
+
+    def farewell(self, error: HubbubError) -> bytes:
+        """The last bytes for this client, in its own protocol."""
+        raise NotImplementedError
+
+    @property
+    def buffered(self) -> int:
+        return self._backlog_bytes + self.transport.get_write_buffer_size()
+
+    # -- the backlog ----------------------------------------------------------------------------
+
+    def _send_later(self, data: bytes) -> None:
+        if self._closing:
+            return
+        if self._socket_fd < 0:
+            self.transport.write(data)
+        elif self._backlog is None:
+            self._backlog = [data]
+            self._backlog_bytes = len(data)
+        else:
+            self._backlog.append(data)
+            self._backlog_bytes += len(data)
+        if self.buffered > self._limit:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        """Too slow for too long. It learns why if it ever reads on."""
+        if self.session is not None:
+            self.session.hub.counters.slow_consumers += 1
+        error = SlowConsumer(
+            f"the client reads too slowly: more than {self._limit} bytes were waiting for it"
+        )
+        if self._socket_fd < 0:
+            self._lose()
+        else:
+            self.disconnect(error)
+
+    def pause_writing(self) -> None:
+        pass
+
+    def resume_writing(self) -> None:
+        """The transport is empty: go on with the backlog, and directly again after it."""
+        if self._socket_fd < 0:
+            self._release_drained()
+            return
+        if self.transport.is_closing():
+            return
+        self.fd = self._socket_fd
+        while self._backlog and self.fd >= 0:
+            data = self._next_chunk()
+            self.send(data)
+        if not self._backlog:
+            self._backlog = None
+            if self._closing and self.fd >= 0:
+                self.fd = -1
+        if self.buffered <= self._limit // 4:
+            self._release_drained()
+
+    def _next_chunk(self) -> bytes:
+        assert self._backlog is not None
+        size = count = 0
+        for data in self._backlog:
+            size += len(data)
+            count += 1
+            if size >= _CHUNK_BYTES:
+                break
+        chunk = b"".join(self._backlog[:count])
+        del self._backlog[:count]
+        self._backlog_bytes -= len(chunk)
+        return chunk
+
+    def _release_drained(self) -> None:
+        if self._drained is not None:
+            if not self._drained.done():
+                self._drained.set_result(None)
+            self._drained = None
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def _close_soon(self) -> None:
+        """Nothing more is said; the client has a moment to read what was."""
+        self._closing = True
+        if self.fd >= 0:
+            self.fd = -1
+        self._end_session()
+        self._release_drained()
+        if not self.transport.is_closing():
+            loop = asyncio.get_running_loop()
+            loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _lose(self) -> None:
+        self._closing = True
+        self.fd = -1
+        self._release_drained()
+        self.transport.abort()
+        self._end_session()
+
+    def _end_session(self, keep_state: bool = True) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            session.node.close(session, keep_state)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fd = -1
+        self._closing = True
+        self._backlog = None
+        self._release_drained()
+        self._end_session()
+
+
+def transmit(connections: Sequence[Connection], data: bytes) -> None:
+    """Write the same bytes to many connections."""
+    size = len(data)
+    for connection in cast("Sequence[Any]", connections):
+        fd = connection.fd
+        if fd < 0:
+            connection.send(data)
+            continue
+        try:
+            sent = write(fd, data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            connection._lose()
+            continue
+        if sent != size:
+            connection.block(data, sent)

@@ -1,0 +1,66 @@
+"""Server-sent events: a connection that only listens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import Disconnect, Subscribed
+from hubbub.domain.requests import ChannelRequest
+from hubbub.engine.node import Node
+from hubbub.gateways.encoders import SSE, SseEncoder, SseVectorEncoder
+from hubbub.gateways.outlet import Outlet
+from hubbub.protocols import sse
+
+
+class SseConnection(Outlet):
+    """From the response's head to the end of the stream."""
+
+    __slots__ = ()
+
+    one_way = True
+
+    def data_received(self, data: bytes) -> None:
+        """A listener has nothing to say; what it sends is ignored."""
+
+    def farewell(self, error: HubbubError) -> bytes:
+        return self.encoder.pack([self.encoder.encode(Disconnect(error))])
+
+    def _close_soon(self) -> None:
+        super()._close_soon()
+        self.transport.close()  # after what is still in its buffer
+
+
+def encoder_of(channels: Sequence[str]) -> SseEncoder:
+    """One channel: the shared encoding. Several: one of its own, with a position in each."""
+    return SSE if len(channels) == 1 else SseVectorEncoder()
+
+
+def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[ChannelRequest]:
+    """Where to go on in each channel, by the last id that the client saw. Raises `TooLarge` if an
+    id for so many channels would not fit into a header."""
+    sse.encode_positions(dict.fromkeys(channels, ("epoch123", 10**17)))
+    positions = sse.decode_positions(last_event_id) if last_event_id else {}
+    requests = []
+    for channel in dict.fromkeys(channels):
+        epoch, serial = positions.get(channel, (None, None))
+        requests.append(ChannelRequest(channel, serial=serial, epoch=epoch))
+    return requests
+
+
+async def follow(node: Node, connection: SseConnection, wanted: Sequence[ChannelRequest]) -> None:
+    """Subscribe the connection's session, telling it what worked as a socket would be told."""
+    session = connection.session
+    if session is None:
+        return
+    plans, failures = await node.subscriptions.prepare(session, wanted)
+    if not plans and failures:
+        connection.disconnect(failures[0].error)
+        return
+    start = {plan.feed.channel: plan.start() for plan in plans}
+    if isinstance(connection.encoder, SseVectorEncoder):
+        connection.encoder.positions.update(start)
+    confirmed = Subscribed(tuple(plan.confirmation() for plan in plans), tuple(failures))
+    # With an id from the beginning, even a client that heard nothing yet can resume.
+    connection.send(sse.encode(confirmed, sse.encode_positions(start)))
+    await node.subscriptions.begin(session, plans)

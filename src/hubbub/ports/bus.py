@@ -1,0 +1,115 @@
+"""How a node's sessions reach the owner of a channel, and how the owner reaches its subscribers.
+
+A channel has one owner in the cluster. Sessions live on any node and never touch a channel
+object: they ask through `Bus`. On one node the bus is a direct call; between nodes it is a
+network.
+
+Contract of the bus:
+- Requests (`publish`, `attach`, `history` …) take effect once or fail with `Unavailable`; they
+  are never applied twice, and those of one session to one channel arrive in the order in which
+  they were made.
+- Feed events (owner to nodes) may be dropped, doubled and delayed. Receivers check serials,
+  ignore what they have, and fetch what they miss. Owners announce their head from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import HistoryPage, Member
+
+
+class PublishOutcome(msgspec.Struct, frozen=True):
+    """What became of a publish: its position, or why not."""
+
+    serial: int = 0
+    error: HubbubError | None = None
+
+
+PublishReply = Callable[[PublishOutcome], None]
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Where a channel stands when a node begins to follow it."""
+
+    epoch: str
+    head: int
+    retained: Message | None
+
+
+class Published(msgspec.Struct, frozen=True, tag="published"):
+    """Feed event: a message, in the epoch that its serial counts in."""
+
+    message: Message
+    epoch: str
+
+
+class MembersJoined(msgspec.Struct, frozen=True, tag="joined"):
+    members: tuple[Member, ...]
+
+
+class MembersLeft(msgspec.Struct, frozen=True, tag="left"):
+    members: tuple[Member, ...]
+
+
+class OccupancyChanged(msgspec.Struct, frozen=True, tag="occupancy"):
+    count: int
+
+
+class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
+    """Feed event: the owner stands here. Whoever is behind has missed something."""
+
+    epoch: str
+    head: int
+
+
+FeedEvent = Published | MembersJoined | MembersLeft | OccupancyChanged | HeadAnnounced
+
+
+class FeedSink(Protocol):
+    """A node, as the owner of a channel sees it."""
+
+    def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
+        """Pass an event on to this node's subscribers. Never blocks, never raises."""
+
+    def hub_changed(self, hub: str) -> None:
+        """The settings of a hub changed: read them again and apply them."""
+
+
+class Bus(Protocol):
+    """The way to the owners, for the sessions of one node."""
+
+    def publish(self, message: Message, reply: PublishReply | None) -> None:
+        """Hand a message to its channel's owner. `reply` is called exactly once, at the latest
+        when the message is as durable as it asked to be; perhaps before this returns."""
+
+    async def attach(self, hub: str, channel: str) -> Attachment:
+        """From now on this node receives the channel's feed events. Attaching again renews it."""
+
+    def detach(self, hub: str, channel: str) -> None:
+        """This node has no subscriber of the channel left."""
+
+    def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
+        """These sessions of this node are present. Saying it again changes nothing."""
+
+    def leave(self, hub: str, channel: str, session_ids: Sequence[str]) -> None: ...
+
+    def occupy(self, hub: str, channel: str, count: int) -> None:
+        """So many sessions of this node are subscribed."""
+
+    async def members(self, hub: str, channel: str) -> tuple[Member, ...]:
+        """Who is present, on all nodes."""
+
+    async def occupancy(self, hub: str, channel: str) -> int: ...
+
+    async def history(self, query: HistoryQuery) -> HistoryPage:
+        """A page; `recovered` is False where something that was asked for is gone."""
+
+    async def announce_hub_change(self, hub: str) -> None:
+        """Tell every node, this one included, that a hub's settings changed."""

@@ -1,0 +1,43 @@
+"""A client's connection, as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hubbub.domain.errors import HubbubError
+from hubbub.ports.encoding import Encoder
+
+
+class Pausable(Protocol):
+    """Where input comes from that can wait."""
+
+    def pause_reading(self) -> None:
+        """Take no more input from this client for now."""
+
+    def resume_reading(self) -> None: ...
+
+
+class Connection(Pausable, Protocol):
+    """Bytes to one client. Writing never blocks and never raises; what the client cannot take
+    at once waits in a bounded buffer, and whoever overflows it is cut off as a slow consumer."""
+
+    encoder: Encoder
+    one_way: bool
+    """The client can only listen (server-sent events): it cannot answer a ping."""
+
+    def send(self, data: bytes) -> None:
+        """Write packed bytes, after all that was written before."""
+
+    def disconnect(self, error: HubbubError) -> None:
+        """Say why, in the connection's own way, and close."""
+
+    async def drain(self) -> None:
+        """Wait until the buffer has room for more than live messages. Returns at once when the
+        connection is gone."""
+
+
+class Transmitter(Protocol):
+    """Writes the same bytes to many connections: the innermost loop of the hub."""
+
+    def __call__(self, connections: Sequence[Connection], data: bytes) -> None: ...

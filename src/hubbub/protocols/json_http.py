@@ -1,0 +1,36 @@
+"""The JSON bodies of the HTTP API: the socket's shapes, without the envelope."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.domain.errors import HubbubError, Malformed
+from hubbub.domain.notices import HistoryPage, Member, Presence
+from hubbub.domain.requests import PublishItem
+from hubbub.protocols.json_notices import notice_shape
+from hubbub.protocols.json_requests import read_items
+from hubbub.protocols.payloads import is_utf8
+
+_encode = msgspec.json.Encoder().encode
+
+
+def page_json(page: HistoryPage) -> bytes:
+    return _encode(notice_shape(page)[1])
+
+
+def presence_json(channel: str, members: tuple[Member, ...]) -> bytes:
+    return _encode(notice_shape(Presence(channel, members))[1])
+
+
+def publish_items(body: bytes) -> list[PublishItem | HubbubError]:
+    """The messages of `{"publishes": […]}`, each one readable or with what is wrong with it.
+    Raises `Malformed` where not even their number can be told."""
+    if not is_utf8(body):
+        raise Malformed("the body is not UTF-8")
+    try:
+        return read_items(Raw(body))
+    except msgspec.DecodeError as error:
+        raise Malformed(f"the body is not a batch of publishes: {error}") from None
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None

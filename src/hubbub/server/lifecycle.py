@@ -1,0 +1,48 @@
+"""The life of a server process: start, run until told to stop, drain, end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+from collections.abc import Callable
+
+import uvloop
+
+from hubbub.server.settings import Settings
+from hubbub.server.wiring import Server
+
+logger = logging.getLogger(__name__)
+
+
+def run(settings: Settings, started: Callable[[Server], None]) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends at once."""
+    raise_file_limit()
+    uvloop.run(_serve(settings, started))
+
+
+async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = Server(settings)
+    await server.start()
+    started(server)
+    await stop.wait()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+    logger.info("stopping: clients are told to reconnect, accepted messages are written")
+    try:
+        await asyncio.wait_for(server.stop(), settings.listener.shutdown_timeout)
+    except TimeoutError:
+        logger.warning("stopped before everything was drained")
+    else:
+        logger.info("stopped")
+
+
+def raise_file_limit() -> None:
+    """A connection is a file: take as many as the system lets this process have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

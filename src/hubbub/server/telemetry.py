@@ -1,0 +1,124 @@
+"""Metrics, health and readiness, as pages of the listener."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from hubbub import __version__
+from hubbub.engine.counters import BUCKETS, HubCounters
+from hubbub.engine.node import Node
+from hubbub.engine.owner import ChannelOwner
+
+_COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
+    ("hubbub_messages_in", "Messages taken from publishers.", lambda c: c.messages_in),
+    ("hubbub_bytes_in", "Payload bytes taken from publishers.", lambda c: c.bytes_in),
+    ("hubbub_messages_out", "Messages delivered to subscribers.", lambda c: c.messages_out),
+    ("hubbub_bytes_out", "Bytes sent to subscribers.", lambda c: c.bytes_out),
+    ("hubbub_messages_refused", "Requests that were refused.", lambda c: c.messages_refused),
+    ("hubbub_sessions_opened", "Sessions opened.", lambda c: c.sessions_opened),
+    ("hubbub_sessions_closed", "Sessions closed.", lambda c: c.sessions_closed),
+    (
+        "hubbub_slow_consumers",
+        "Sessions cut off for reading too slowly.",
+        lambda c: c.slow_consumers,
+    ),
+)
+
+
+class HubCollector:
+    """Reads the counters of all hubs when Prometheus asks."""
+
+    def __init__(
+        self, node: Node, owner: ChannelOwner, http_connections: Callable[[], int]
+    ) -> None:
+        self._node = node
+        self._owner = owner
+        self._http_connections = http_connections
+
+    def collect(self) -> Iterable[Metric]:
+        hubs = self._node.counters
+        for name, text, read in _COUNTERS:
+            family = CounterMetricFamily(name, text, labels=["hub"])
+            for hub, counters in hubs.items():
+                family.add_metric([hub], read(counters))
+            yield family
+        yield self._gauge(
+            "hubbub_sessions", "Open sessions.", lambda c: c.sessions_opened - c.sessions_closed
+        )
+        yield self._gauge("hubbub_subscriptions", "Subscriptions.", lambda c: c.subscriptions)
+        channels = GaugeMetricFamily("hubbub_channels", "Channels in use.", labels=["hub"])
+        for hub in hubs:
+            channels.add_metric([hub], self._owner.count(hub))
+        yield channels
+        yield GaugeMetricFamily("hubbub_hubs", "Hubs in memory.", value=len(self._node.hubs))
+        yield GaugeMetricFamily(
+            "hubbub_http_connections", "Open HTTP connections.", value=self._http_connections()
+        )
+        yield self._publish_times()
+
+    def _gauge(self, name: str, text: str, read: Callable[[HubCounters], float]) -> Metric:
+        family = GaugeMetricFamily(name, text, labels=["hub"])
+        for hub, counters in self._node.counters.items():
+            family.add_metric([hub], read(counters))
+        return family
+
+    def _publish_times(self) -> Metric:
+        family = HistogramMetricFamily(
+            "hubbub_publish_seconds", "Time to take in one publish request.", labels=["hub"]
+        )
+        for hub, counters in self._node.counters.items():
+            total = 0
+            buckets: list[tuple[str, float]] = []
+            for power in range(BUCKETS - 1):
+                total += counters.publish_buckets[power]
+                buckets.append((f"{2**power / 1e6:.6g}", total))
+            buckets.append(("+Inf", counters.publish_count))
+            family.add_metric([hub], buckets, counters.publish_seconds)
+        return family
+
+
+class Telemetry:
+    """The pages /metrics, /healthz and /readyz."""
+
+    def __init__(
+        self,
+        node: Node,
+        owner: ChannelOwner,
+        ready: Callable[[], str | None],
+        http_connections: Callable[[], int],
+    ) -> None:
+        """`ready` tells what is missing, or None."""
+        self._ready = ready
+        self._registry = CollectorRegistry()
+        self._registry.register(HubCollector(node, owner, http_connections))
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def metrics(self) -> tuple[int, str, bytes]:
+        return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(self._registry)
+
+    def health(self) -> tuple[int, str, bytes]:
+        """The process lives and its loop turns."""
+        return 200, "application/json", _json({"status": "ok", "version": __version__})
+
+    def readiness(self) -> tuple[int, str, bytes]:
+        """It is sensible to send clients here."""
+        missing = self._ready()
+        if missing is None:
+            return 200, "application/json", _json({"status": "ready"})
+        return 503, "application/json", _json({"status": "not ready", "reason": missing})
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"

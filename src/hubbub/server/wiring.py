@@ -1,0 +1,226 @@
+"""Wiring: the only place that knows which adapter stands behind which port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from hubbub.cluster.local import NODE, LocalBus
+from hubbub.connectors.auth_http import HttpAuthenticator
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import PARTITIONS
+from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.directory import Directory
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
+from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.tokens import Tokens
+from hubbub.gateways.http import HttpLimits
+from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
+from hubbub.gateways.outlet import transmit
+from hubbub.ports.clock import Clock
+from hubbub.server.clock import SystemClock
+from hubbub.server.secrets import load_or_create
+from hubbub.server.settings import Settings
+from hubbub.server.telemetry import Telemetry
+from hubbub.storage.sqlite import SqliteStore
+
+logger = logging.getLogger(__name__)
+
+DATABASE = "hubbub.db"
+EXPIRY_INTERVAL_SECONDS = 60.0
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Server:
+    """A whole hub in one process: build it, `start` it, `stop` it."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.port = 0
+        clock = clock or SystemClock()
+        limits = engine_limits(settings)
+        data = Path(settings.storage.path)
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._limits = limits
+        self._store = SqliteStore(data / DATABASE)
+        self._bus = LocalBus()
+        self.directory = Directory(
+            self._store, self._bus, _dynamic(settings) if limits.dynamic_hubs else None
+        )
+        self.tokens = make_tokens(settings, clock)
+        self._authenticator = HttpAuthenticator(clock)
+        self._owner = ChannelOwner(
+            store=self._store,
+            clock=clock,
+            configuration_of=self.directory.get,
+            limits=limits,
+            emit=self._bus.emit,
+        )
+        self.node = Node(
+            bus=self._bus,
+            store=self._store,
+            clock=clock,
+            directory=self.directory,
+            tokens=self.tokens,
+            authenticator=self._authenticator,
+            transmit=transmit,
+            limits=limits,
+        )
+        self._bus.connect(self._owner, self.node)
+        telemetry = Telemetry(self.node, self._owner, self._missing, self._http_connections)
+        self._listener = Listener(
+            self.node,
+            listener_settings(settings),
+            {
+                "/metrics": telemetry.metrics,
+                "/healthz": telemetry.health,
+                "/readyz": telemetry.readiness,
+            },
+        )
+        self._clock = clock
+        self._upkeep: list[asyncio.Task[None]] = []
+        self._started = False
+
+    async def start(self) -> None:
+        """Open the store, take ownership, listen. Raises `HubbubError` or `OSError`."""
+        await self._store.open()
+        try:
+            await self.directory.declare(list(self.settings.hubs.values()))
+            terms = await self._store.acquire_partitions(range(PARTITIONS), NODE)
+            self._owner.start(terms)
+            listener = self.settings.listener
+            tls = None
+            if listener.tls.certificate is not None and listener.tls.key is not None:
+                tls = tls_context(str(listener.tls.certificate), str(listener.tls.key))
+            self.port = await self._listener.start(
+                listener.host, listener.port, listener.backlog, tls
+            )
+        except BaseException:
+            await self._store.close()
+            raise
+        self._upkeep = [
+            self._every(1.0, self._sweep),
+            self._every(RESTORE_FLUSH_SECONDS, self.node.restorer.flush),
+            self._every(self._limits.announce_interval_seconds, self._announce),
+            self._every(self._limits.settings_reread_seconds, self._reread),
+            self._every(EXPIRY_INTERVAL_SECONDS, self._delete_expired),
+        ]
+        self._started = True
+
+    async def stop(self) -> None:
+        """Drain: no new clients, the others told to reconnect, everything accepted on disk."""
+        self._started = False
+        for task in self._upkeep:
+            task.cancel()
+        await self._listener.stop()
+        await self.node.drain()
+        await self._owner.stop()
+        await self._authenticator.close()
+        await self._store.close()
+
+    def _missing(self) -> str | None:
+        if self.node.draining:
+            return "the server is shutting down"
+        return None if self._started else "the server is starting"
+
+    def _http_connections(self) -> int:
+        return self._listener.http_connections
+
+    # -- upkeep ---------------------------------------------------------------------------------
+
+    def _every(self, seconds: float, work: Work) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self._repeat(seconds, work))
+
+    async def _repeat(self, seconds: float, work: Work) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except HubbubError as error:
+                logger.warning("upkeep failed, will try again: %s", error.message)
+            except Exception:
+                logger.exception("upkeep failed, will try again")
+
+    async def _sweep(self) -> None:
+        self.node.sweep()
+        self._listener.sweep()
+        self._owner.close_idle(self._limits.channel_idle_seconds)
+
+    async def _announce(self) -> None:
+        self._owner.announce_heads()
+
+    async def _reread(self) -> None:
+        """The safety net: a change that nobody heard of takes effect here at the latest."""
+        await self.directory.refresh()
+
+    async def _delete_expired(self) -> None:
+        await self._store.delete_expired(int(self._clock.now() * 1000))
+
+
+def make_tokens(settings: Settings, clock: Clock) -> Tokens:
+    """Reads the signing keys, and makes them on the first start."""
+    secrets = load_or_create(Path(settings.storage.path), settings.auth)
+    return Tokens(
+        session_keys=secrets.session,
+        admin_keys=secrets.admin,
+        issuer=settings.auth.issuer,
+        clock=clock,
+        algorithm=settings.auth.algorithm,
+    )
+
+
+def engine_limits(settings: Settings) -> EngineLimits:
+    live_history = settings.engine.max_live_history_size
+    return EngineLimits(
+        live_history_messages=live_history if settings.channel.enable_live_history else 0,
+        retain_seconds=settings.channel.retain_msg_duration,
+        history_page=settings.channel.history_page_size,
+        channel_idle_seconds=settings.channel.idle_timeout,
+        hub_idle_seconds=settings.hub.close_timeout,
+        dynamic_hubs=settings.engine.allow_dynamic_hubs,
+        session_messages_per_second=settings.session.messages_per_second,
+        session_burst=settings.session.message_burst,
+        session_channels=settings.session.max_channels,
+        message_bytes=settings.connection.ws.max_message_bytes,
+        authenticate_within_seconds=settings.session.authenticate_timeout,
+        ping_interval_seconds=settings.connection.ws.ping_interval,
+        pong_timeout_seconds=settings.connection.ws.pong_timeout,
+        restore_seconds=settings.session.restore_ttl,
+        token_seconds=settings.auth.token_ttl,
+    )
+
+
+def listener_settings(settings: Settings) -> ListenerSettings:
+    listener, connection = settings.listener, settings.connection
+    return ListenerSettings(
+        http=HttpLimits(
+            head_bytes=listener.max_header_bytes,
+            body_bytes=connection.http.max_body_bytes,
+            head_seconds=listener.header_timeout,
+        ),
+        max_message_bytes=connection.ws.max_message_bytes,
+        ws_send_buffer_bytes=connection.ws.send_buffer_bytes,
+        sse_send_buffer_bytes=connection.sse.send_buffer_bytes,
+        sse_retry_milliseconds=connection.sse.retry,
+        compression=connection.ws.compression,
+        allowed_origins=listener.allowed_origins,
+        max_connections=listener.max_connections,
+        connections_per_second=listener.connections_per_second,
+        echo=settings.developer,
+    )
+
+
+def _dynamic(settings: Settings) -> Callable[[str], HubConfiguration]:
+    demo = settings.hubs.get("demo") if settings.developer else None
+
+    def make(hub: str) -> HubConfiguration:
+        """In developer mode, hubs that come into being by use are as open as `demo`."""
+        if demo is not None:
+            return HubConfiguration(hub, demo.settings, demo.rules, demo.namespaces)
+        return HubConfiguration(hub)
+
+    return make
