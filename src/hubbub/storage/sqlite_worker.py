@@ -2,8 +2,9 @@
 
 A process, not a thread: beside an event loop that runs Python in slices below the switch
 interval, a thread of the same interpreter hardly ever gets the lock back: it is woken at each
-release, finds the lock taken again, and starts its wait anew (33 messages/s were measured). A
-process does not notice (`benchmarks/store_append.py`).
+release, finds the lock taken again, and starts its wait anew (prototypes of a writer thread
+stored 33 to 933 messages/s so, a process 19,000). Beside a loop that mostly makes system calls,
+which release the lock, a thread did as well as a process.
 
 It reads batches from a socket, runs each in one transaction, and answers. It ends when the
 socket closes, be it that the hub is done or that it died; the batch it has begun is finished.
