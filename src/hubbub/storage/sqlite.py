@@ -48,7 +48,9 @@ class SqliteStore:
         page_bytes: int = 8 * 1024 * 1024,
         lock_patience_seconds: float = 5.0,
     ) -> None:
-        options = WorkerOptions("writer", str(path), lock_patience_seconds, page_bytes, max_bytes)
+        options = WorkerOptions(
+            "writer", str(path.absolute()), lock_patience_seconds, page_bytes, max_bytes
+        )
         self._writer = WorkerLink(options, limits, merged=Writes.append)
         self._reader = WorkerLink(msgspec.structs.replace(options, role="reader"), limits)
 
