@@ -99,9 +99,15 @@ class Directory:
 
     async def declare(self, configurations: Sequence[HubConfiguration]) -> None:
         """Make the store say what the configuration file says, for the hubs that it names."""
-        for wanted in configurations:
-            for entry in _entries_of(wanted):
-                await self._store.put_settings([entry])
+        stored = {(e.kind, e.hub, e.name): e.value for e in await self._store.read_settings()}
+        changed = [
+            entry
+            for wanted in configurations
+            for entry in _entries_of(wanted)
+            if stored.get((entry.kind, entry.hub, entry.name)) != entry.value
+        ]
+        if changed:
+            await self._store.put_settings(changed)
         await self.load()
 
     async def _changed(self, hub: str) -> None:

@@ -65,6 +65,7 @@ class ChannelOwner:
             landed=self._landed,
         )
         self._loads: set[asyncio.Task[None]] = set()
+        self._next_look = 0.0
 
     def start(self, terms: Mapping[int, int]) -> None:
         """Begin to own the partitions, each under its term."""
@@ -310,8 +311,13 @@ class ChannelOwner:
             self._load(channel)
 
     def close_idle(self, idle_seconds: float) -> int:
-        """Let go of channels that nobody has used for so long. Answers how many went."""
-        limit = self._clock.monotonic() - idle_seconds
+        """Let go of channels that nobody has used for so long. Answers how many went. Called often;
+        looks at all channels only now and then."""
+        now = self._clock.monotonic()
+        if now < self._next_look:
+            return 0
+        self._next_look = now + idle_seconds / 10
+        limit = now - idle_seconds
         idle = [c for c in self._channels.values() if c.idle_since <= limit and c.idle]
         for channel in idle:
             del self._channels[channel.hub, channel.name]

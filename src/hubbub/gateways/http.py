@@ -256,9 +256,9 @@ class HttpConnection(asyncio.Protocol):
             self._upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
-            self._refuse(cause if isinstance(cause, HubbubError) else Malformed(str(error)))
+            self.refuse(cause if isinstance(cause, HubbubError) else Malformed(str(error)))
         except httptools.HttpParserError as error:
-            self._refuse(Malformed(f"not an HTTP request: {error}"))
+            self.refuse(Malformed(f"not an HTTP request: {error}"))
 
     def _expect(self, seconds: float) -> None:
         self.deadline = asyncio.get_running_loop().time() + seconds
@@ -379,7 +379,7 @@ class HttpConnection(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
-    def _refuse(self, error: HubbubError) -> None:
+    def refuse(self, error: HubbubError) -> None:
         """What came in cannot be trusted any more: answer and close."""
         self._failed = True
         body = error_body(error)
@@ -390,7 +390,7 @@ class HttpConnection(asyncio.Protocol):
     def time_out(self) -> None:
         """Called by the listener after the deadline: slow heads, or nothing more to do."""
         if self._head_bytes or self._body:
-            self._refuse(RequestTimeout("the request took too long to arrive"))
+            self.refuse(RequestTimeout("the request took too long to arrive"))
         else:
             self._failed = True
             self.transport.close()
@@ -399,7 +399,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _upgrade(self, rest: bytes) -> None:
         if self._busy or self._waiting:
-            self._refuse(BadRequest("an upgrade cannot be pipelined behind other requests"))
+            self.refuse(BadRequest("an upgrade cannot be pipelined behind other requests"))
             return
         request = Request(self._parser.get_method(), self._url, self._headers)
         request.keep_alive = False
@@ -407,7 +407,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._handler.upgrade(request, self, rest)
         except HubbubError as error:
-            self._refuse(error)
+            self.refuse(error)
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """From now on the transport belongs to another protocol."""

@@ -122,6 +122,8 @@ class Listener:
     def _watch(self, connection: HttpConnection, alive: bool) -> None:
         if alive:
             self._watched.add(connection)
+            if len(self._watched) + self._node.session_count > self._settings.max_connections:
+                connection.refuse(Overloaded("all places are taken; try again later"))
         else:
             self._watched.discard(connection)
 

@@ -107,10 +107,13 @@ class Outlet(asyncio.Protocol):
         if self._closing:
             return
         farewell = self.farewell(error)
-        if self._backlog is not None or self.fd < 0:
-            # Its own words would come too late behind a backlog that it does not read.
-            self._backlog, self._backlog_bytes = [], 0
-        self.send(farewell)
+        if self.fd >= 0:
+            self.send(farewell)
+        elif self._socket_fd < 0:
+            self.transport.write(farewell)
+        else:
+            # Behind a backlog that the client does not read, the reason would come too late.
+            self._backlog, self._backlog_bytes = [farewell], len(farewell)
         self._close_soon()
 
     def farewell(self, error: HubbubError) -> bytes:

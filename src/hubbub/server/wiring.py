@@ -105,7 +105,6 @@ class Server:
         self._upkeep = [
             self._every(1.0, self._sweep),
             self._every(RESTORE_FLUSH_SECONDS, self.node.restorer.flush),
-            self._every(self._limits.announce_interval_seconds, self._announce),
             self._every(self._limits.settings_reread_seconds, self._reread),
             self._every(EXPIRY_INTERVAL_SECONDS, self._delete_expired),
         ]
@@ -149,9 +148,6 @@ class Server:
         self.node.sweep()
         self._listener.sweep()
         self._owner.close_idle(self._limits.channel_idle_seconds)
-
-    async def _announce(self) -> None:
-        self._owner.announce_heads()
 
     async def _reread(self) -> None:
         """The safety net: a change that nobody heard of takes effect here at the latest."""
