@@ -36,7 +36,7 @@ def message_payload(message: Message) -> bytes:
         payload,
         varint(len(msg_id)),
         msg_id,
-        _milliseconds(message.published_at),
+        varint(message.published_at),
         serial and b"\x32%c%b" % (len(serial), serial),
         _kind(message.content_type, message.publisher),
     )
@@ -44,19 +44,14 @@ def message_payload(message: Message) -> bytes:
 
 @lru_cache(maxsize=8192)
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the top bit says that more follow."""
+    """Seven bits a byte, the lowest first; the top bit says that more follow. Cached, because
+    lengths come again and so do times: messages are many only when they share a millisecond."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
-
-
-def _milliseconds(time: int) -> bytes:
-    """A varint whose first two bytes are computed and whose rest, the same for 16 seconds, comes
-    from the cache. (Times of 1970 get more bytes than they need, which is allowed.)"""
-    return bytes((time & 0x7F | 0x80, time >> 7 & 0x7F | 0x80)) + varint(time >> 14)
 
 
 @lru_cache(maxsize=8192)

@@ -76,12 +76,8 @@ class ProtobufCodec:
 def _unit(event: int, payload: bytes) -> bytes:
     """Field 1 of Frame: an Envelope with the event as field 1 and the payload as field 2."""
     size = varint(len(payload))
-    return b"\x0a%b\x08%c\x12%b%b" % (
-        varint(len(payload) + len(size) + 3),
-        event,
-        size,
-        payload,
-    )
+    around = varint(len(payload) + len(size) + 3)
+    return b"\x0a%b\x08%c\x12%b%b" % (around, event, size, payload)
 
 
 PROTOBUF_V1 = ProtobufCodec()

@@ -41,7 +41,7 @@ def rejection(event: E.ValueType, payload: Proto | bytes) -> Rejected:
     event=text,
     payload=st.binary(min_size=1, max_size=300) | st.sampled_from([b"x" * 20_000, b"y" * 70_000]),
     msg_id=text.filter(bool),
-    time=st.integers(2**14, 2**63 - 1),
+    time=st.integers(1, 2**63 - 1),
     serial=st.integers(0, 10**18 - 1),
     content_type=st.sampled_from([JSON, BINARY, "a/" + "b" * 200]),
     publisher=st.none() | text,
