@@ -27,6 +27,7 @@ class Hub:
         "deliveries",
         "feeds",
         "idle_since",
+        "limited",
         "messages",
         "name",
         "outbox",
@@ -45,6 +46,7 @@ class Hub:
     def configure(self, configuration: HubConfiguration, now: float) -> None:
         quotas = configuration.settings.quotas
         self.configuration = configuration
+        self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
         self.deliveries = TokenBucket(
             quotas.deliveries_per_second, quotas.deliveries_per_second, now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from itertools import count
+from time import perf_counter
 
 from hubbub.domain.errors import (
     NotPermitted,
@@ -36,6 +37,7 @@ class Publisher:
     ) -> str:
         """Check and hand on; answers the message's id. Raises what speaks against it, in which
         case `reply` is not called."""
+        started = perf_counter()
         self._check(hub, identity, item)
         counters = hub.counters
         counters.messages_in += 1
@@ -55,6 +57,7 @@ class Publisher:
             transient=item.transient,
         )
         self._bus.publish(message, reply)
+        counters.publish_took(perf_counter() - started)
         return message.id
 
     def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
@@ -71,6 +74,10 @@ class Publisher:
                 f"the payload for {channel!r} has {len(item.payload)} bytes; "
                 f"at most {self._limits.message_bytes} are allowed"
             )
+        if hub.limited:
+            self._check_quotas(hub, channel)
+
+    def _check_quotas(self, hub: Hub, channel: str) -> None:
         now = self._clock.monotonic()
         if not hub.messages.take(1, now):
             raise QuotaExceeded(

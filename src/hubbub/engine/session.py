@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from hubbub.domain import notices, requests
@@ -148,7 +147,6 @@ class Session:
     # -- publishing -----------------------------------------------------------------------------
 
     def _publish(self, request: requests.Publish) -> None:
-        started = perf_counter()
         items = request.items
         asked = sum(item.req_id is not None for item in items)
         acknowledgement = _Acknowledgement(self, asked) if asked else None
@@ -171,7 +169,6 @@ class Session:
         outbox = self.hub.outbox
         if outbox.congested:
             self.node.fanout.hold_back(outbox, self.connection)
-        self.hub.counters.publish_took(perf_counter() - started)
 
     # -- out ------------------------------------------------------------------------------------
 

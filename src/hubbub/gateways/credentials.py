@@ -43,9 +43,13 @@ def identify(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Iden
 def require_identity(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Identity:
     """The same, for calls that a hub without anonymous access does not take from just anyone."""
     identity = identify(request, target, hub, tokens)
+    require_authenticated(identity, hub)
+    return identity
+
+
+def require_authenticated(identity: Identity, hub: Hub) -> None:
     if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
         raise NotAuthenticated(
             f"hub {hub.name!r} wants a token: send 'Authorization: Bearer …' "
             "(`hubbub token` makes one)"
         )
-    return identity

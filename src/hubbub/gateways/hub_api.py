@@ -9,7 +9,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
@@ -55,20 +55,47 @@ class HubApi:
         self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
     ) -> None:
         """The body is the payload; the query says the rest."""
-        identity = require_identity(request, target, hub, self._node.tokens)
-        payload, content_type = parse_payload(request.body, request.header(b"content-type"))
-        item = PublishItem(
+        order = _Order(
+            hub=hub.name,
+            identity=require_identity(request, target, hub, self._node.tokens),
             channel=channel,
             event=target.first("event") or "",
-            payload=payload,
-            content_type=content_type,
+            content_type=request.header(b"content-type"),
             store=_flag(target, "store"),
             retain=_flag(target, "retain"),
             push=_flag(target, "push"),
             transient=_flag(target, "transient"),
         )
+        if b"origin" not in request.headers:
+            request.head.memo = order
+        self._carry_out(order, hub, request.body, exchange)
+
+    def publish_again(self, request: Request, exchange: Exchange) -> bool:
+        """The short way for a head that was handled before: only what can have changed since is
+        looked at. Answers whether it was one."""
+        order = request.head.memo
+        if not isinstance(order, _Order):
+            return False
+        hub = self._node.hub(order.hub)
+        self._node.tokens.check(order.identity)
+        require_authenticated(order.identity, hub)
+        self._carry_out(order, hub, request.body, exchange)
+        return True
+
+    def _carry_out(self, order: _Order, hub: Hub, body: bytes, exchange: Exchange) -> None:
+        payload, content_type = parse_payload(body, order.content_type)
+        item = PublishItem(
+            order.channel,
+            order.event,
+            payload,
+            content_type,
+            order.store,
+            order.push,
+            order.retain,
+            order.transient,
+        )
         answer = _PublishAnswer(exchange)
-        answer.accepted(self._node.publisher.publish(hub, identity, item, answer.conclude))
+        answer.accepted(self._node.publisher.publish(hub, order.identity, item, answer.conclude))
         if hub.outbox.congested:
             self._node.fanout.hold_back(hub.outbox, exchange.connection)
 
@@ -126,6 +153,20 @@ class HubApi:
         identity = require_identity(request, target, hub, self._node.tokens)
         members = await self._node.queries.members(hub, identity, channel)
         exchange.answer_json(presence_json(channel, members))
+
+
+class _Order(msgspec.Struct, frozen=True):
+    """What the head of a publish request asks for, and who asks."""
+
+    hub: str
+    identity: Identity
+    channel: str
+    event: str
+    content_type: str | None
+    store: bool
+    retain: bool
+    push: bool
+    transient: bool
 
 
 class _PublishAnswer:

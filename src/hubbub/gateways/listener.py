@@ -34,14 +34,8 @@ from hubbub.gateways.credentials import (
     require_identity,
 )
 from hubbub.gateways.encoders import Codec, encoder_for
-from hubbub.gateways.http import (
-    Exchange,
-    HttpConnection,
-    HttpLimits,
-    Request,
-    Target,
-    parse_target,
-)
+from hubbub.gateways.http import Exchange, HttpLimits, Request, Target, parse_target
+from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.origins import origin_allowed
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
@@ -91,12 +85,14 @@ class Listener:
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
         self._admission: TokenBucket | None = None
+        self.now = 0.0
 
     async def start(
         self, host: str, port: int, backlog: int = 2048, tls: ssl.SSLContext | None = None
     ) -> int:
         """Listen; answers the port, which the system chooses where 0 was given."""
         loop = asyncio.get_running_loop()
+        self.now = loop.time()
         server = await loop.create_server(
             self._connection, host, port, backlog=backlog, ssl=tls, reuse_address=True
         )
@@ -112,20 +108,20 @@ class Listener:
 
     def sweep(self) -> None:
         """Called every second: end connections that are past their deadline."""
-        now = asyncio.get_running_loop().time()
-        for connection in [c for c in self._watched if c.deadline <= now]:
+        self.now = asyncio.get_running_loop().time()
+        for connection in [c for c in self._watched if c.deadline <= self.now]:
             connection.time_out()
 
     def _connection(self) -> HttpConnection:
-        return HttpConnection(self, self._settings.http, self._watch)
+        return HttpConnection(self, self._settings.http, self)
 
-    def _watch(self, connection: HttpConnection, alive: bool) -> None:
-        if alive:
-            self._watched.add(connection)
-            if len(self._watched) + self._node.session_count > self._settings.max_connections:
-                connection.refuse(Overloaded("all places are taken; try again later"))
-        else:
-            self._watched.discard(connection)
+    def watch(self, connection: HttpConnection) -> None:
+        self._watched.add(connection)
+        if len(self._watched) + self._node.session_count > self._settings.max_connections:
+            connection.refuse(Overloaded("all places are taken; try again later"))
+
+    def unwatch(self, connection: HttpConnection) -> None:
+        self._watched.discard(connection)
 
     @property
     def http_connections(self) -> int:
@@ -134,6 +130,8 @@ class Listener:
     # -- requests -------------------------------------------------------------------------------
 
     def handle(self, request: Request, exchange: Exchange) -> None:
+        if self._api.publish_again(request, exchange):
+            return
         target = parse_target(request.url)
         segments = target.segments
         in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
