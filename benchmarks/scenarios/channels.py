@@ -13,7 +13,8 @@ _CHANNELS = 100_000
 _CONNECTIONS = 50
 _SIZE = 200
 _REACH = 0.05
-_IDLE_SECONDS = 2.0
+_IDLE_SECONDS = 30.0  # longer than a round takes, so that all channels are there at once
+_SWEEP_SECONDS = 15.0
 _PATIENCE_SECONDS = 300.0
 _SETTINGS = {"channel": {"idleTimeout": _IDLE_SECONDS}}
 
@@ -22,7 +23,7 @@ def channels(effort: Effort) -> list[Finding]:
     """The second round uses other names, so that nothing of the first can serve it."""
     count = effort.scaled(_CHANNELS)
     with hubbub(_SETTINGS) as server:
-        start = _settled_kilobytes(server.process)
+        start = server.process.resident_kilobytes()
         _use(server, "first", count)
         peak = server.process.resident_kilobytes()
         once = _settled_kilobytes(server.process)
@@ -53,10 +54,6 @@ def _use(server: Hubbub, name: str, count: int) -> None:
 
 
 def _settled_kilobytes(process: Running) -> int:
-    """The memory after channels have left it: the least seen while waiting for that."""
-    seen = []
-    deadline = time.monotonic() + 3 * _IDLE_SECONDS + 4
-    while time.monotonic() < deadline:
-        time.sleep(0.5)
-        seen.append(process.resident_kilobytes())
-    return seen[-1]
+    """The memory after the channels have left it."""
+    time.sleep(_IDLE_SECONDS + _SWEEP_SECONDS)
+    return process.resident_kilobytes()

@@ -12,10 +12,10 @@ from benchmarks.load.run import FanOut, fan_out
 from benchmarks.load.subscribers import Audience
 
 _SUBSCRIBERS = 1_000
-_SIZE = 1_000
-_PER_SECOND = 300
+_SIZE = 8_000  # so that what the system buffers for the one who does not read fills up
+_PER_SECOND = 50
 _REACH = 2.0
-_LEAST_SECONDS = 20.0  # what the system buffers for the one who does not read must fill up
+_LEAST_SECONDS = 20.0
 _SETTINGS = {
     "connection": {
         "ws": {"maxMessageBytes": 65_536, "sendBufferBytes": 131_072, "pingInterval": 3600}
