@@ -33,7 +33,8 @@ from harness.documentation import (
 )
 from harness.running_hub import RunningHub, Socket
 from hubbub.domain.permissions import Level
-from hubbub.server.settings import CATEGORIES, Settings, developer_settings, load
+from hubbub.server.settings import Settings, developer_settings, load
+from hubbub.server.settings_keys import CATEGORIES
 from hubbub.server.wiring import Server
 
 PATIENCE_SECONDS = 10
