@@ -6,19 +6,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from hubbub.domain.rules import HubConfiguration
+from hubbub.ports.clock import Clock
 from hubbub.server.wiring import Server
 
 
 @pytest.fixture
 async def start_hub(tmp_path: Path) -> AsyncIterator[StartHub]:
-    """Starts servers: `await start_hub(open_hub(…), session__maxChannels=3)`."""
+    """Starts servers: `await start_hub(open_hub(…), session__maxChannels=3)`. With `clock`, the
+    test decides what time it is."""
     running: list[RunningHub] = []
 
-    async def start(*hubs: HubConfiguration, **overrides: object) -> RunningHub:
-        server = Server(hub_settings(tmp_path, *hubs, **overrides))
+    async def start(
+        *hubs: HubConfiguration, clock: Clock | None = None, **overrides: object
+    ) -> RunningHub:
+        server = Server(hub_settings(tmp_path, *hubs, **overrides), clock)
         await server.start()
         running.append(RunningHub(server))
         return running[-1]
@@ -32,3 +37,14 @@ async def start_hub(tmp_path: Path) -> AsyncIterator[StartHub]:
 async def hub(start_hub: StartHub) -> RunningHub:
     """A server with one open hub, `acme`."""
     return await start_hub()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningHub]:
+    """A server with one open hub, `acme`, for all tests of a module that only talk to it. They are
+    marked `@pytest.mark.asyncio(loop_scope="module")` and use channels of their own."""
+    server = Server(hub_settings(tmp_path_factory.mktemp("shared")))
+    await server.start()
+    running = RunningHub(server)
+    yield running
+    await running.close()

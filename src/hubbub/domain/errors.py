@@ -9,6 +9,7 @@ HubbubError
 │   ├── TooLarge          over a size limit
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
+│   ├── UpgradeRequired   the path is for WebSocket, in its version 13
 │   └── WrongChannelKind  the channel's kind does not take this request
 ├── Denied                the caller may not do this
 │   ├── NotAuthenticated  nobody has proven who this is
@@ -18,6 +19,7 @@ HubbubError
 ├── NotFound              a hub, channel or path that is not there
 │   └── HubNotFound
 ├── Conflict              the state does not allow it
+│   ├── VersionMismatch   somebody else changed it since it was read
 │   ├── SessionReplaced   the session went on over another connection
 │   └── RestoreFailed     the restore key is unknown, spent or expired
 ├── Limited               too much or too fast; later it may work
@@ -102,6 +104,11 @@ class MethodNotAllowed(BadRequest):
     http_status = 405
 
 
+class UpgradeRequired(BadRequest):
+    code = "upgrade_required"
+    http_status = 426
+
+
 class WrongChannelKind(BadRequest):
     code = "wrong_channel_kind"
     http_status = 409
@@ -151,6 +158,13 @@ class Conflict(HubbubError):
     http_status = 409
     close_code = 4409
     reconnect = False
+
+
+class VersionMismatch(Conflict):
+    """What was to be changed is not at the version that the caller has seen."""
+
+    code = "version_mismatch"
+    http_status = 412
 
 
 class SessionReplaced(Conflict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import httptools
 import msgspec
 
-from hubbub.domain.errors import HubbubError, Internal, Malformed
+from hubbub.domain.errors import HubbubError, Internal, Malformed, UpgradeRequired
 
 if TYPE_CHECKING:
     from hubbub.gateways.http_connection import HttpConnection
@@ -40,6 +41,9 @@ _REASONS = {
     504: "Gateway Timeout",
 }
 _OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+_BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_KNOWN_TARGET_BYTES = 1024
+"""Longer targets are parsed each time: remembering them could take a lot of memory."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -55,9 +59,14 @@ class Target(msgspec.Struct, frozen=True):
         return [value for key, value in self.query if key == name]
 
 
-@lru_cache(maxsize=4096)
 def parse_target(url: bytes) -> Target:
     """Split before decoding, so that an encoded `/` belongs to its segment. Raises `Malformed`."""
+    return _parse_known(url) if len(url) <= _KNOWN_TARGET_BYTES else _parse(url)
+
+
+def _parse(url: bytes) -> Target:
+    if _BAD_PERCENT.search(url):
+        raise Malformed("the request target has a '%' without two hexadecimal digits behind it")
     try:
         parsed = httptools.parse_url(url)
         path = (parsed.path or b"/").split(b"/")[1:]
@@ -69,6 +78,9 @@ def parse_target(url: bytes) -> Target:
     except (httptools.HttpParserError, ValueError) as error:
         raise Malformed(f"the request target cannot be read: {error}") from None
     return Target(segments, parameters)
+
+
+_parse_known = lru_cache(maxsize=4096)(_parse)
 
 
 class Head:
@@ -126,11 +138,12 @@ class HttpLimits(msgspec.Struct, frozen=True):
 class Exchange:
     """The answer to one request, to be given exactly once."""
 
-    __slots__ = ("_answered", "_connection", "_keep_alive", "extra_headers")
+    __slots__ = ("_answered", "_connection", "_keep_alive", "_without_body", "extra_headers")
 
-    def __init__(self, connection: HttpConnection, keep_alive: bool) -> None:
+    def __init__(self, connection: HttpConnection, head: Head) -> None:
         self._connection = connection
-        self._keep_alive = keep_alive
+        self._keep_alive = head.keep_alive
+        self._without_body = head.method == b"HEAD"
         self._answered = False
         self.extra_headers = b""
         """Complete header lines that every answer gets (CORS)."""
@@ -150,13 +163,12 @@ class Exchange:
         self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
     ) -> None:
         head = response_head(status, content_type, len(body), headers, self._keep_alive)
+        if self._without_body:
+            body = b""
         self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
 
     def fail(self, error: HubbubError) -> None:
-        headers = "Retry-After: 1\r\n" if error.retry else ""
-        if error.http_status == 401:
-            headers += "WWW-Authenticate: Bearer\r\n"
-        self.answer(error.http_status, error_body(error), headers=headers)
+        self.answer(error.http_status, error_body(error), headers=error_headers(error))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Answer later; whatever happens, the client gets an answer."""
@@ -183,10 +195,19 @@ def response_head(
     status: int, content_type: str, length: int, headers: str, keep_alive: bool
 ) -> str:
     close = "" if keep_alive else "Connection: close\r\n"
-    return (
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n"
-        f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n{headers}{close}"
-    )
+    content = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n"
+    if status == 204:
+        content = ""
+    return f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{content}{headers}{close}"
+
+
+def error_headers(error: HubbubError) -> str:
+    headers = "Retry-After: 1\r\n" if error.retry else ""
+    if error.http_status == 401:
+        headers += "WWW-Authenticate: Bearer\r\n"
+    elif isinstance(error, UpgradeRequired):
+        headers += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    return headers
 
 
 def error_body(error: HubbubError) -> bytes:

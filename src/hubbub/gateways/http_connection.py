@@ -31,6 +31,7 @@ from hubbub.gateways.http import (
     HttpLimits,
     Request,
     error_body,
+    error_headers,
     response_head,
 )
 
@@ -40,8 +41,6 @@ _MAX_WAITING = 64
 _NEVER = float("inf")
 _KNOWN_HEADS = 2048
 _KNOWN_HEAD_BYTES = 4096
-_known_heads: dict[bytes, Head] = {}
-"""Heads that were parsed before, by their very bytes."""
 
 
 class Watcher(Protocol):
@@ -49,6 +48,9 @@ class Watcher(Protocol):
 
     now: float
     """The loop's time, to the second."""
+    known_heads: dict[bytes, Head]
+    """Heads that were parsed before, by their very bytes. What their memos say holds only for
+    this listener, with its keys and limits."""
 
     def watch(self, connection: HttpConnection) -> None: ...
     def unwatch(self, connection: HttpConnection) -> None: ...
@@ -66,8 +68,11 @@ class HttpConnection(asyncio.Protocol):
         "_failed",
         "_handler",
         "_head_bytes",
+        "_head_done",
         "_headers",
+        "_held_bytes",
         "_last",
+        "_leaving",
         "_limits",
         "_parser",
         "_tasks",
@@ -88,6 +93,8 @@ class HttpConnection(asyncio.Protocol):
         self._between = True
         """No request has begun that is not complete."""
         self._failed = False
+        self._leaving = False
+        """The answer under way is the last one."""
         self._tasks: set[asyncio.Task[None]] | None = None
         self.transport: asyncio.Transport
         self.deadline = 0.0
@@ -98,6 +105,9 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0
+        self._head_done = False
+        self._held_bytes = 0
+        """What came since the parser last gave anything out."""
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._expects_continue = False
@@ -120,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
             return
         head_end = data.find(b"\r\n\r\n") + 4 if self._between else 0
         if head_end > 4:
-            head = _known_heads.get(data[:head_end])
+            head = self._watcher.known_heads.get(data[:head_end])
             if head is not None and len(data) == head_end + head.length:
                 self._take(Request(head, data[head_end:]))
                 return
@@ -129,6 +139,8 @@ class HttpConnection(asyncio.Protocol):
             self._remember(data, head_end)
 
     def _parse(self, data: bytes) -> None:
+        if not self._between:
+            self._held_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -138,6 +150,10 @@ class HttpConnection(asyncio.Protocol):
             self.refuse(cause if isinstance(cause, HubbubError) else Malformed(str(error)))
         except httptools.HttpParserError as error:
             self.refuse(Malformed(f"not an HTTP request: {error}"))
+        else:
+            # The parser keeps a line until its end: one without an end must not fill the memory.
+            if self._held_bytes > self._limits.head_bytes and not self._failed:
+                self.refuse(self._head_too_large())
 
     def _remember(self, data: bytes, head_end: int) -> None:
         """These bytes were exactly one request with a plain body: the next time that its head
@@ -152,9 +168,10 @@ class HttpConnection(asyncio.Protocol):
             or len(data) != head_end + head.length
         ):
             return
-        if len(_known_heads) >= _KNOWN_HEADS:
-            _known_heads.clear()
-        _known_heads[data[:head_end]] = head
+        known_heads = self._watcher.known_heads
+        if len(known_heads) >= _KNOWN_HEADS:
+            known_heads.clear()
+        known_heads[data[:head_end]] = head
 
     def _expect(self, seconds: float) -> None:
         self.deadline = self._watcher.now + seconds
@@ -172,6 +189,8 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count_head(len(name) + len(value))
+        if self._head_done:
+            return  # a trailer: nothing that it says may count as said in the head
         name = name.lower()
         known = self._headers.get(name)
         if known is None:
@@ -186,9 +205,14 @@ class HttpConnection(asyncio.Protocol):
     def _count_head(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > self._limits.head_bytes:
-            raise HeadTooLarge(f"the head is larger than {self._limits.head_bytes} bytes")
+            raise self._head_too_large()
+
+    def _head_too_large(self) -> HeadTooLarge:
+        return HeadTooLarge(f"the head is larger than {self._limits.head_bytes} bytes")
 
     def on_headers_complete(self) -> None:
+        self._head_done = True
+        self._held_bytes = 0
         headers = self._headers
         if b"content-length" in headers and b"transfer-encoding" in headers:
             raise BadRequest("Content-Length and Transfer-Encoding exclude each other")
@@ -201,6 +225,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
+        self._held_bytes = 0
         self._body_bytes += len(body)
         if self._body_bytes > self._limits.body_bytes:
             raise self._too_large()
@@ -214,7 +239,9 @@ class HttpConnection(asyncio.Protocol):
         if parser.should_upgrade():
             return
         self._between = True
-        head = Head(parser.get_method(), self._url, self._headers, bool(parser.should_keep_alive()))
+        self._held_bytes = 0
+        keep_alive = bool(parser.should_keep_alive()) and parser.get_http_version() == "1.1"
+        head = Head(parser.get_method(), self._url, self._headers, keep_alive)
         self._last = head
         body = self._body
         self._take(Request(head, body[0] if len(body) == 1 else b"".join(body)))
@@ -233,7 +260,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _handle(self, request: Request) -> None:
         self._busy = True
-        exchange = Exchange(self, request.head.keep_alive)
+        exchange = Exchange(self, request.head)
         try:
             self._handler.handle(request, exchange)
         except HubbubError as error:
@@ -248,7 +275,7 @@ class HttpConnection(asyncio.Protocol):
         if self._failed:
             return
         self.transport.write(data)
-        if not keep_alive:
+        if not keep_alive or self._leaving:
             self._failed = True
             self.transport.close()
         elif self._waiting:
@@ -284,13 +311,17 @@ class HttpConnection(asyncio.Protocol):
         """What came in cannot be trusted any more: answer and close."""
         self._failed = True
         body = error_body(error)
-        head = response_head(error.http_status, "application/json", len(body), "", False)
+        headers = error_headers(error)
+        head = response_head(error.http_status, "application/json", len(body), headers, False)
         self.transport.write(head.encode() + b"\r\n" + body)
         self.transport.close()
 
     def time_out(self) -> None:
-        """Called by the listener after the deadline: slow heads, or nothing more to do."""
-        if self._head_bytes or self._body:
+        """Called by the listener after the deadline (slow heads, or nothing more to do), and when
+        it stops: then a request under way still gets its answer."""
+        if self._busy:
+            self._leaving = True
+        elif not self._between:
             self.refuse(RequestTimeout("the request took too long to arrive"))
         else:
             self._failed = True
@@ -299,6 +330,9 @@ class HttpConnection(asyncio.Protocol):
     # -- leaving HTTP ---------------------------------------------------------------------------
 
     def _upgrade(self, rest: bytes) -> None:
+        if self._headers.get(b"upgrade", b"websocket").lower() != b"websocket":
+            self._ignore_upgrade(rest)
+            return
         if self._busy or self._waiting:
             self.refuse(BadRequest("an upgrade cannot be pipelined behind other requests"))
             return
@@ -309,6 +343,15 @@ class HttpConnection(asyncio.Protocol):
             self._handler.upgrade(request, self, rest)
         except HubbubError as error:
             self.refuse(error)
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """A client that would rather speak something else (HTTP/2) is served as it is."""
+        del self._headers[b"upgrade"]
+        lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)]
+        lines += [b"%b: %b" % header for header in self._headers.items()]
+        self._parser = httptools.HttpRequestParser(self)
+        self._between = True
+        self._parse(b"\r\n".join([*lines, b"", rest]))
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """From now on the transport belongs to another protocol."""

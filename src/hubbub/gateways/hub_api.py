@@ -12,6 +12,7 @@ from hubbub.engine.node import Node
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.ports.bus import PublishOutcome
+from hubbub.protocols.envelopes import check_event_name
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
 from hubbub.protocols.payloads import parse_payload
 
@@ -59,7 +60,7 @@ class HubApi:
             hub=hub.name,
             identity=require_identity(request, target, hub, self._node.tokens),
             channel=channel,
-            event=target.first("event") or "",
+            event=check_event_name(target.first("event") or ""),
             content_type=request.header(b"content-type"),
             store=_flag(target, "store"),
             retain=_flag(target, "retain"),
@@ -110,6 +111,8 @@ class HubApi:
         batch = _BatchAnswer(exchange, len(items))
         for index, item in enumerate(items):
             self._publish_one(hub, identity, item, batch, index)
+        if hub.outbox.congested:
+            self._node.fanout.hold_back(hub.outbox, exchange.connection)
 
     def _publish_one(
         self,
@@ -216,8 +219,10 @@ class _BatchAnswer:
         self.send_if_done()
 
     def send_if_done(self) -> None:
+        if self._pending:
+            return
         results = [self._result(index) for index in range(len(self.ids))]
-        if not self._pending and None not in results:
+        if None not in results:
             self._exchange.answer_json(msgspec.json.encode({"published": results}))
 
     def _result(self, index: int) -> dict[str, object] | None:

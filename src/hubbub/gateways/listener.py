@@ -24,6 +24,7 @@ from hubbub.domain.errors import (
     NotFound,
     OriginRefused,
     Overloaded,
+    UpgradeRequired,
 )
 from hubbub.domain.limits import TokenBucket
 from hubbub.engine.node import Node
@@ -34,7 +35,7 @@ from hubbub.gateways.credentials import (
     require_identity,
 )
 from hubbub.gateways.encoders import Codec, encoder_for
-from hubbub.gateways.http import Exchange, HttpLimits, Request, Target, parse_target
+from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.origins import origin_allowed
@@ -86,6 +87,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._admission: TokenBucket | None = None
         self.now = 0.0
+        self.known_heads: dict[bytes, Head] = {}
 
     async def start(
         self, host: str, port: int, backlog: int = 2048, tls: ssl.SSLContext | None = None
@@ -147,11 +149,7 @@ class Listener:
         elif segments[3:] == ("events",):
             self._open_stream(request, target, exchange)
         elif segments[3:] == ("socket",):
-            exchange.answer(
-                426,
-                b'{"error":{"code":"upgrade_required","message":"connect here with WebSocket"}}',
-                headers="Upgrade: websocket\r\nConnection: Upgrade\r\n",
-            )
+            raise UpgradeRequired("connect here with WebSocket")
         else:
             self._api.handle(request, target, exchange)
 
@@ -160,7 +158,7 @@ class Listener:
         if page is None:
             path = request.url.partition(b"?")[0].decode("latin-1")
             raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
-        if request.method != b"GET":
+        if request.method not in (b"GET", b"HEAD"):
             raise MethodNotAllowed("this page is only for GET")
         status, content_type, body = page()
         exchange.answer(status, body, content_type)
@@ -295,7 +293,7 @@ def _checked_key(request: Request) -> str:
     if (request.header(b"upgrade") or "").lower() != "websocket":
         raise BadRequest("the Upgrade header must be 'websocket'")
     if request.header(b"sec-websocket-version") != "13":
-        raise BadRequest("Sec-WebSocket-Version must be 13")
+        raise UpgradeRequired("Sec-WebSocket-Version must be 13")
     key = request.header(b"sec-websocket-key") or ""
     try:
         valid = len(base64.b64decode(key, validate=True)) == 16
