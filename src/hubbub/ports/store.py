@@ -91,6 +91,44 @@ class PushToken(msgspec.Struct, frozen=True):
     token: str
 
 
+class AuditEntry(msgspec.Struct, frozen=True):
+    """Who changed what. `at` is in ms since 1970; `before` and `after` are JSON, None where there
+    was or is nothing. The store gives the `id`, which rises."""
+
+    at: int
+    hub: str
+    actor: str
+    level: str
+    action: str
+    name: str
+    before: bytes | None = None
+    after: bytes | None = None
+    token_id: str | None = None
+    id: int = 0
+
+
+class AuditQuery(msgspec.Struct, frozen=True):
+    """Which entries to read, the newest first; None means any."""
+
+    limit: int
+    hub: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    before_id: int | None = None
+
+
+class Revocation(msgspec.Struct, frozen=True):
+    """Tokens that hold no longer: the one with the id `subject` (kind `token`), those of the user
+    `subject` (`user`) or all of the hub (`hub`) that were issued until `issued_until` (ms since
+    1970). After `expires_at` (ms) every such token has expired anyway."""
+
+    hub: str
+    kind: str
+    subject: str
+    issued_until: int
+    expires_at: int
+
+
 class Store(Protocol):
     """See the module's text for what holds for every method."""
 
@@ -162,17 +200,52 @@ class Store(Protocol):
     # -- settings -----------------------------------------------------------------------------
 
     async def put_settings(
-        self, entries: Sequence[SettingsEntry], expected: Mapping[str, int] | None = None
+        self,
+        entries: Sequence[SettingsEntry],
+        expected: Mapping[str, int] | None = None,
+        audit: AuditEntry | None = None,
     ) -> list[SettingsEntry]:
         """Create or replace settings, all or none; answers them with their new versions. With
-        `expected`, raises `Conflict` unless each named entry (by `name`) has that version now
-        (0: must not exist)."""
+        `expected`, raises `VersionMismatch` unless each named entry (by `name`) has that version
+        now (0: must not exist). `audit` is written in the same transaction."""
 
-    async def delete_settings(self, kind: str, hub: str, name: str) -> bool:
-        """Whether it was there."""
+    async def delete_settings(
+        self,
+        kind: str,
+        hub: str,
+        name: str,
+        expected: int | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        """Whether it was there. With `expected`, raises `VersionMismatch` unless it has that
+        version now. `audit` is written in the same transaction, if it was there."""
 
     async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
         """All entries, or those of one hub; ordered by kind, hub, name."""
+
+    async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
+        """Drop everything that belongs to the hub, except its audit and its revocations; answers
+        whether there was anything. The settings go first, with the audit; messages may take
+        several transactions. Calling it again completes a deletion that was interrupted."""
+
+    # -- administration -----------------------------------------------------------------------
+
+    async def append_audit(self, entry: AuditEntry) -> None: ...
+
+    async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
+        """Entries that match, the newest first."""
+
+    async def delete_audit_before(self, time: int) -> int:
+        """Drop entries that are older than this time (ms). Answers how many went."""
+
+    async def save_revocation(
+        self, revocation: Revocation, audit: AuditEntry | None = None
+    ) -> None:
+        """Create or widen: a revocation never becomes smaller or shorter."""
+
+    async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
+        """Those of one hub or of all that have not expired by `now` (ms), ordered by hub, kind,
+        subject."""
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -197,4 +270,5 @@ class Store(Protocol):
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int) -> int:
-        """Drop retained messages and sessions that have expired. Answers how many went."""
+        """Drop retained messages, sessions and revocations that have expired. Answers how many
+        went."""

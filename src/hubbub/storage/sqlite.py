@@ -12,9 +12,12 @@ from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
 from hubbub.ports.store import (
     Append,
+    AuditEntry,
+    AuditQuery,
     ChannelHead,
     PushToken,
     Retained,
+    Revocation,
     SessionSnapshot,
     SettingsEntry,
     StoredPage,
@@ -186,16 +189,62 @@ class SqliteStore:
     # -- settings -----------------------------------------------------------------------------
 
     async def put_settings(
-        self, entries: Sequence[SettingsEntry], expected: Mapping[str, int] | None = None
+        self,
+        entries: Sequence[SettingsEntry],
+        expected: Mapping[str, int] | None = None,
+        audit: AuditEntry | None = None,
     ) -> list[SettingsEntry]:
         versions = None if expected is None else dict(expected)
-        return await self._writer.call(_NO_HUB, Writes.put_settings, list(entries), versions)
+        return await self._writer.call(_NO_HUB, Writes.put_settings, list(entries), versions, audit)
 
-    async def delete_settings(self, kind: str, hub: str, name: str) -> bool:
-        return await self._writer.call(_NO_HUB, Writes.delete_settings, kind, hub, name)
+    async def delete_settings(
+        self,
+        kind: str,
+        hub: str,
+        name: str,
+        expected: int | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        return await self._writer.call(
+            _NO_HUB, Writes.delete_settings, kind, hub, name, expected, audit
+        )
 
     async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
         return await self._reader.call(_NO_HUB, Reads.read_settings, hub)
+
+    async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
+        found = await self._writer.call(_NO_HUB, Writes.delete_settings_of, hub, audit)
+        while True:
+            deleted = await self._writer.call(hub, Writes.delete_data_of, hub, _DELETE_SLICE)
+            found = found or deleted > 0
+            if deleted < _DELETE_SLICE:
+                return found
+
+    # -- administration -----------------------------------------------------------------------
+
+    async def append_audit(self, entry: AuditEntry) -> None:
+        await self._writer.call(_NO_HUB, Writes.append_audit, entry)
+
+    async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
+        return await self._reader.call(_NO_HUB, Reads.read_audit, query)
+
+    async def delete_audit_before(self, time: int) -> int:
+        total = 0
+        while True:
+            deleted = await self._writer.call(
+                _NO_HUB, Writes.delete_audit_before, time, _DELETE_SLICE
+            )
+            total += deleted
+            if deleted < _DELETE_SLICE:
+                return total
+
+    async def save_revocation(
+        self, revocation: Revocation, audit: AuditEntry | None = None
+    ) -> None:
+        await self._writer.call(_NO_HUB, Writes.save_revocation, revocation, audit)
+
+    async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
+        return await self._reader.call(_NO_HUB, Reads.read_revocations, hub, now)
 
     # -- sessions -----------------------------------------------------------------------------
 

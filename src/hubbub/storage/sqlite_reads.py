@@ -16,6 +16,7 @@ from hubbub.ports.store import (
     StoredPage,
 )
 from hubbub.storage.records import MESSAGE_COLUMNS, Row, from_blob, from_row
+from hubbub.storage.sqlite_administration import AdministrationReads
 
 # Table and column names only; every value is a parameter.
 _SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE channel_id = ?"  # noqa: S608
@@ -42,7 +43,7 @@ SELECT low FROM span WHERE low = high
 """
 
 
-class Reads:
+class Reads(AdministrationReads):
     def __init__(self, connection: sqlite3.Connection, page_bytes: int) -> None:
         self._sql = connection
         self._page_bytes = page_bytes

@@ -10,10 +10,11 @@ import sqlite3
 
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
+from hubbub.domain.errors import Conflict, HubbubError, StaleOwner, VersionMismatch
 from hubbub.domain.messages import Message
-from hubbub.ports.store import Append, PushToken, SessionSnapshot, SettingsEntry
+from hubbub.ports.store import Append, AuditEntry, PushToken, SessionSnapshot, SettingsEntry
 from hubbub.storage.records import INSERT_MESSAGE, Row, to_blob, to_row
+from hubbub.storage.sqlite_administration import AdministrationWrites
 
 _PUT_RETAINED = (
     "INSERT INTO retained (hub, channel, expires_at, message) VALUES (?, ?, ?, ?)"
@@ -43,7 +44,7 @@ class _Channel:
         self.exists = exists
 
 
-class Writes:
+class Writes(AdministrationWrites):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._sql = connection
 
@@ -170,26 +171,31 @@ class Writes:
     # -- settings -----------------------------------------------------------------------------
 
     def put_settings(
-        self, entries: list[SettingsEntry], expected: dict[str, int] | None
+        self,
+        entries: list[SettingsEntry],
+        expected: dict[str, int] | None,
+        audit: AuditEntry | None,
     ) -> list[SettingsEntry]:
         for name, version in (expected or {}).items():
-            self._check_version(name, version, [e for e in entries if e.name == name])
+            named = [entry for entry in entries if entry.name == name]
+            if not named:
+                raise Conflict(f"version {version} is expected of {name!r}, which is not being put")
+            for entry in named:
+                self._check_version(entry.kind, entry.hub, name, version)
+        self._note(audit)
         return [self._put_setting(entry) for entry in entries]
 
-    def _check_version(self, name: str, expected: int, entries: list[SettingsEntry]) -> None:
-        if not entries:
-            raise Conflict(f"version {expected} is expected of {name!r}, which is not being put")
-        for entry in entries:
-            row = self._sql.execute(
-                "SELECT version FROM settings WHERE kind = ? AND hub = ? AND name = ?",
-                (entry.kind, entry.hub, entry.name),
-            ).fetchone()
-            current = 0 if row is None else row[0]
-            if current != expected:
-                raise Conflict(
-                    f"the {entry.kind} setting {name!r} of hub {entry.hub!r} is at version"
-                    f" {current}, not {expected}; read it again and repeat the change"
-                )
+    def _check_version(self, kind: str, hub: str, name: str, expected: int) -> None:
+        row = self._sql.execute(
+            "SELECT version FROM settings WHERE kind = ? AND hub = ? AND name = ?",
+            (kind, hub, name),
+        ).fetchone()
+        current = 0 if row is None else row[0]
+        if current != expected:
+            raise VersionMismatch(
+                f"the {kind} setting {name!r} of hub {hub!r} is at version {current}, not"
+                f" {expected}; read it again and repeat the change"
+            )
 
     def _put_setting(self, entry: SettingsEntry) -> SettingsEntry:
         (version,) = self._sql.execute(
@@ -200,8 +206,16 @@ class Writes:
         ).fetchone()
         return msgspec.structs.replace(entry, version=version)
 
-    def delete_settings(self, kind: str, hub: str, name: str) -> bool:
-        return self._delete("settings WHERE kind = ? AND hub = ? AND name = ?", kind, hub, name) > 0
+    def delete_settings(
+        self, kind: str, hub: str, name: str, expected: int | None, audit: AuditEntry | None
+    ) -> bool:
+        if expected is not None:
+            self._check_version(kind, hub, name, expected)
+        which = "settings WHERE kind = ? AND hub = ? AND name = ?"
+        found = self._delete(which, kind, hub, name) > 0
+        if found:
+            self._note(audit)
+        return found
 
     # -- sessions and push tokens -------------------------------------------------------------
 
@@ -237,15 +251,12 @@ class Writes:
     # -- upkeep -------------------------------------------------------------------------------
 
     def delete_expired(self, now: int, limit: int) -> int:
-        """Drop at most `limit` retained messages and as many sessions."""
+        """Drop at most `limit` rows of each kind."""
         picked = "WHERE rowid IN (SELECT rowid FROM {0} WHERE expires_at <= ? LIMIT ?)"
         return sum(
             self._delete(f"{table} {picked.format(table)}", now, limit)
-            for table in ("retained", "sessions")
+            for table in ("retained", "sessions", "revocations")
         )
-
-    def _delete(self, which: str, *parameters: object) -> int:
-        return self._sql.execute(f"DELETE FROM {which}", parameters).rowcount  # noqa: S608
 
 
 def _refuse(append: Append, terms: dict[int, int], channel: _Channel) -> HubbubError | None:
