@@ -1,0 +1,187 @@
+"""What nodes say to each other, and how it looks in bytes.
+
+Every datagram names its sender and the sender's incarnation: a random name for one life of the
+process, so that what was meant for a node before its restart is never taken up after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import Member
+from hubbub.ports.bus import FeedEvent
+
+
+class Publish(msgspec.Struct, frozen=True, tag="publish"):
+    """`awaited`: somebody waits until the message is as durable as it asked to be."""
+
+    message: Message
+    awaited: bool
+
+
+class Attach(msgspec.Struct, frozen=True, tag="attach"):
+    hub: str
+    channel: str
+
+
+class Detach(msgspec.Struct, frozen=True, tag="detach"):
+    hub: str
+    channel: str
+
+
+class Join(msgspec.Struct, frozen=True, tag="join"):
+    hub: str
+    channel: str
+    members: tuple[Member, ...]
+
+
+class Leave(msgspec.Struct, frozen=True, tag="leave"):
+    hub: str
+    channel: str
+    session_ids: tuple[str, ...]
+
+
+class Occupy(msgspec.Struct, frozen=True, tag="occupy"):
+    hub: str
+    channel: str
+    count: int
+
+
+class AskMembers(msgspec.Struct, frozen=True, tag="members"):
+    hub: str
+    channel: str
+
+
+class AskOccupancy(msgspec.Struct, frozen=True, tag="occupancy"):
+    hub: str
+    channel: str
+
+
+class AskHistory(msgspec.Struct, frozen=True, tag="history"):
+    query: HistoryQuery
+
+
+class Tell(msgspec.Struct, frozen=True, tag="tell"):
+    """From an owner to a node: a feed event that nothing would heal if it were lost."""
+
+    hub: str
+    channel: str
+    event: FeedEvent
+
+
+class HubChanged(msgspec.Struct, frozen=True, tag="hub_changed"):
+    hub: str
+
+
+Call = (
+    Publish
+    | Attach
+    | Detach
+    | Join
+    | Leave
+    | Occupy
+    | AskMembers
+    | AskOccupancy
+    | AskHistory
+    | Tell
+    | HubChanged
+)
+
+
+class Request(msgspec.Struct, frozen=True, tag="request"):
+    """A call with its place in a lane. `floor`: the sender has given up, or has its answer to,
+    every call of the lane with a smaller number."""
+
+    sender: str
+    incarnation: str
+    receiver: str
+    """The incarnation that it is meant for; "" while the sender does not know it."""
+    lane: int
+    number: int
+    floor: int
+    call: Call
+
+
+class Reply(msgspec.Struct, frozen=True, tag="reply"):
+    """The answer to a request; `value` is of the type that the call asks for."""
+
+    sender: str
+    incarnation: str
+    receiver: str
+    lane: int
+    number: int
+    value: msgspec.Raw
+    error: HubbubError | None = None
+
+
+class Stranger(msgspec.Struct, frozen=True, tag="stranger"):
+    """The answer to a request for another incarnation than the one that is here. It was not
+    taken up."""
+
+    sender: str
+    incarnation: str
+    receiver: str
+
+
+class Feed(msgspec.Struct, frozen=True, tag="feed"):
+    """A feed event that may be lost. `number` tells a doubled one."""
+
+    sender: str
+    incarnation: str
+    number: int
+    hub: str
+    channel: str
+    event: FeedEvent
+
+
+Datagram = Request | Reply | Stranger | Feed
+
+_ERRORS = catalogue()
+
+
+def _write_error(value: Any) -> Any:
+    if isinstance(value, HubbubError):
+        return [value.code, value.message]
+    raise NotImplementedError(f"{type(value).__name__} is nothing that nodes tell each other")
+
+
+def _read_error(kind: type, value: Any) -> Any:
+    code, message = value
+    return _ERRORS.get(code, Internal)(message)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_write_error)
+_decoder: msgspec.msgpack.Decoder[Datagram] = msgspec.msgpack.Decoder(
+    Datagram, dec_hook=_read_error
+)
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+
+NOTHING = msgspec.Raw(_encoder.encode(None))
+
+
+def encode(datagram: Datagram) -> bytes:
+    return _encoder.encode(datagram)
+
+
+def decode(data: bytes) -> Datagram:
+    """Raises `Malformed`."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise Malformed(f"a datagram cannot be read: {error}") from error
+
+
+def encode_value(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_encoder.encode(value))
+
+
+def decode_value(value: msgspec.Raw, kind: Any) -> Any:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind, dec_hook=_read_error)
+    return decoder.decode(value)

@@ -1,0 +1,374 @@
+"""The engine without gateways: a clock that tests turn, connections that remember what they were
+told, a store that fails on command, and nodes that are connected by a bus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.running_hub import open_hub
+from harness.unreliable import CALM, Faults, UnreliableNetwork
+from hubbub.cluster.local import NODE, LocalBus
+from hubbub.cluster.remote import Patience, RemoteBus
+from hubbub.domain.errors import HubbubError, NotAuthenticated
+from hubbub.domain.messages import JSON, Message
+from hubbub.domain.names import PARTITIONS, partition_of
+from hubbub.domain.notices import Delivery, Notice, Subscribed
+from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request, Subscribe
+from hubbub.domain.rules import AuthProvider, HubConfiguration
+from hubbub.engine.directory import Directory
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.node import Node
+from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.session import Session
+from hubbub.engine.tokens import SigningKey, Tokens
+from hubbub.ports.bus import Bus, FeedEvent
+from hubbub.ports.connection import Connection
+from hubbub.ports.encoding import Encoder
+from hubbub.ports.store import Append, Store
+from hubbub.storage.sqlite import SqliteStore
+
+N = TypeVar("N", bound=Notice)
+
+ANSWER_SECONDS = 10.0
+PATIENT = Patience(first_retry_seconds=0.01, longest_retry_seconds=0.05)
+
+
+class FakeClock:
+    """Stands still until a test turns it."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self._now = now
+        self._monotonic = 1000.0
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+        self._monotonic += seconds
+
+
+class NoticeEncoder:
+    """An encoding whose bytes are numbers of notices, so that tests can read them back."""
+
+    def __init__(self) -> None:
+        self._notices: list[Notice] = []
+
+    def encode_message(self, message: Message, epoch: str) -> bytes:
+        return self.encode(Delivery(message))
+
+    def encode(self, notice: Notice) -> bytes:
+        self._notices.append(notice)
+        return (len(self._notices) - 1).to_bytes(8, "big")
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        return b"".join(units)
+
+    def read(self, data: bytes) -> list[Notice]:
+        return [
+            self._notices[int.from_bytes(data[at : at + 8], "big")] for at in range(0, len(data), 8)
+        ]
+
+
+class FakeConnection:
+    """Remembers everything that it was sent."""
+
+    one_way = False
+
+    def __init__(self, encoder: NoticeEncoder) -> None:
+        self.encoder: Encoder = encoder
+        self._read = encoder.read
+        self.heard: list[Notice] = []
+        self.reading = True
+        self.error: HubbubError | None = None
+        self.session: Session | None = None
+        self._changed = asyncio.Event()
+
+    def send(self, data: bytes) -> None:
+        if self.error is None:
+            self.heard += self._read(data)
+            self._changed.set()
+
+    def disconnect(self, error: HubbubError) -> None:
+        if self.error is None:
+            self.error = error
+            if self.session is not None:
+                self.session.node.close(self.session)
+            self._changed.set()
+
+    async def drain(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def all(self, kind: type[N]) -> list[N]:
+        return [notice for notice in self.heard if isinstance(notice, kind)]
+
+    def deliveries(self, channel: str) -> list[Message]:
+        return [each.message for each in self.all(Delivery) if each.message.channel == channel]
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until what was heard makes the condition true."""
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def next(self, kind: type[N], count: int = 1) -> N:
+        """The notice of this kind with this number, counted from the beginning."""
+        await self.until(lambda: len(self.all(kind)) >= count)
+        return self.all(kind)[count - 1]
+
+
+def transmit(connections: Sequence[Connection], data: bytes) -> None:
+    for connection in connections:
+        connection.send(data)
+
+
+class NoProvider:
+    async def authenticate(
+        self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
+    ) -> Identity:
+        raise NotAuthenticated("no provider in this test")
+
+
+class FaultyStore(SqliteStore):
+    """The real store, whose appends can be held up or made to fail."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.failing: HubbubError | None = None
+        self.held: asyncio.Event | None = None
+        """While set and not fired, appends wait before they begin."""
+        self.delayed_answers: asyncio.Event | None = None
+        """While set and not fired, appends are on disk, but their answer waits."""
+        self.batches: list[list[Append]] = []
+
+    async def append(self, appends: Sequence[Append]) -> list[Exception | None]:
+        self.batches.append(list(appends))
+        if self.held is not None:
+            await self.held.wait()
+        if self.failing is not None:
+            raise self.failing
+        answer = await super().append(appends)
+        if self.delayed_answers is not None:
+            await self.delayed_answers.wait()
+        return answer
+
+
+class EngineNode:
+    """One node: its sessions, and the channels that it owns."""
+
+    def __init__(
+        self, name: str, bus: LocalBus | RemoteBus, store: Store, clock: FakeClock, **limits: Any
+    ) -> None:
+        self.name = name
+        self.bus: Bus = bus
+        self.limits = EngineLimits(**limits)
+        self.directory = Directory(store, bus, None)
+        self.owner = ChannelOwner(
+            store=store,
+            clock=clock,
+            configuration_of=self.directory.get,
+            limits=self.limits,
+            emit=bus.emit,
+        )
+        self.tokens = Tokens(
+            session_keys=[SigningKey("s", b"s" * 32)],
+            admin_keys=[SigningKey("a", b"a" * 32)],
+            issuer="test",
+            clock=clock,
+        )
+        self.node = Node(
+            bus=bus,
+            store=store,
+            clock=clock,
+            directory=self.directory,
+            tokens=self.tokens,
+            authenticator=NoProvider(),
+            transmit=transmit,
+            limits=self.limits,
+        )
+        bus.connect(self.owner, self.node)
+        self.encoder = NoticeEncoder()
+
+    def connect(self, hub: str = "acme", identity: Identity = ANONYMOUS) -> FakeConnection:
+        connection = FakeConnection(self.encoder)
+        connection.session = self.node.open(hub, connection, identity)
+        self.node.welcome(connection.session)
+        return connection
+
+    async def subscribe(
+        self, *channels: str, identity: Identity = ANONYMOUS, **position: Any
+    ) -> FakeConnection:
+        """A session that follows the channels."""
+        connection = self.connect(identity=identity)
+        await subscribe(connection, *channels, **position)
+        return connection
+
+    async def stop(self) -> None:
+        await self.node.drain()
+        await self.owner.stop()
+
+
+def receive(connection: FakeConnection, *requests: Request) -> None:
+    assert connection.session is not None
+    connection.session.receive(requests)
+
+
+async def subscribe(connection: FakeConnection, *channels: str, **position: Any) -> None:
+    before = len(connection.all(Subscribed))
+    wanted = tuple(ChannelRequest(channel, **position) for channel in channels)
+    receive(connection, Subscribe(wanted, req_id=1))
+    await connection.next(Subscribed, before + 1)
+
+
+def publish(
+    connection: FakeConnection, channel: str, *payloads: bytes, req_id: int | None = None, **f: bool
+) -> None:
+    items = tuple(
+        PublishItem(channel, "e", payload, JSON, req_id=req_id, **f) for payload in payloads
+    )
+    receive(connection, Publish(items))
+
+
+class Cluster:
+    """Nodes in one process that share a store and are connected by an unreliable network."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seed: int = 0,
+        faults: Faults = CALM,
+        names: Sequence[str] = ("east", "west"),
+        hubs: Iterable[HubConfiguration] = (),
+        patience: Patience = PATIENT,
+        announce_seconds: float | None = 0.01,
+        **limits: Any,
+    ) -> None:
+        self.store = FaultyStore(path / "hubbub.db")
+        self.clock = FakeClock()
+        self.network = UnreliableNetwork(seed, faults)
+        self.names = list(names)
+        self.patience = patience
+        self._hubs = list(hubs) or [open_hub()]
+        self._limits = limits
+        self._announce_seconds = announce_seconds
+        self._announcing: asyncio.TimerHandle | None = None
+        self.nodes: dict[str, EngineNode] = {}
+
+    async def __aenter__(self) -> Cluster:
+        await self.store.open()
+        for name in self.names:
+            await self.start_node(name)
+        await self.nodes[self.names[0]].directory.declare(self._hubs)
+        for each in self.nodes.values():
+            await each.directory.load()
+        self._announce()
+        return self
+
+    async def start_node(self, name: str) -> EngineNode:
+        """Start a node, or start it again as a new process would."""
+        bus = RemoteBus(
+            name,
+            self.network.transport(name),
+            owner_of=self.owner_of,
+            nodes=lambda: self.names,
+            reread_hub=lambda hub: self.nodes[name].directory.reload(hub),
+            patience=self.patience,
+        )
+        started = self.nodes[name] = EngineNode(name, bus, self.store, self.clock, **self._limits)
+        owned = [p for p in range(PARTITIONS) if self.names[p % len(self.names)] == name]
+        started.owner.start(await self.store.acquire_partitions(owned, name))
+        await started.directory.load()
+        return started
+
+    def _announce(self) -> None:
+        """Owners tell their heads again and again, as they do in production, only faster."""
+        if self._announce_seconds is None:
+            return
+        for each in self.nodes.values():
+            each.owner.announce_heads()
+        loop = asyncio.get_running_loop()
+        self._announcing = loop.call_later(self._announce_seconds, self._announce)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._announcing is not None:
+            self._announcing.cancel()
+        self.network.faults = CALM
+        for each in self.nodes.values():
+            await each.stop()
+        for each in self.nodes.values():
+            assert isinstance(each.bus, RemoteBus)
+            await each.bus.close()
+        await self.store.close()
+
+    def owner_of(self, hub: str, channel: str) -> str:
+        return self.names[partition_of(hub, channel) % len(self.names)]
+
+    def channel_of(self, owner: str, prefix: str = "news", hub: str = "acme") -> str:
+        """A channel name that this node owns."""
+        names = (f"{prefix}-{number}" for number in range(1000))
+        return next(name for name in names if self.owner_of(hub, name) == owner)
+
+
+class Alone:
+    """A node on its own, on the local bus."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        hubs: Iterable[HubConfiguration] = (),
+        store: FaultyStore | None = None,
+        **limits: Any,
+    ) -> None:
+        self.store = store or FaultyStore(path / "hubbub.db")
+        self.clock = FakeClock()
+        self._hubs = list(hubs) or [open_hub()]
+        self.node = EngineNode(NODE, LocalBus(), self.store, self.clock, **limits)
+
+    async def __aenter__(self) -> Alone:
+        await self.store.open()
+        await self.node.directory.declare(self._hubs)
+        self.node.owner.start(await self.store.acquire_partitions(range(PARTITIONS), NODE))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.node.stop()
+        await self.store.close()
+
+
+class RecordingSink:
+    """A node that only notes down what owners tell it."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, FeedEvent]] = []
+        self.changed_hubs: list[str] = []
+        self._changed = asyncio.Event()
+
+    def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
+        self.events.append((hub, channel, event))
+        self._changed.set()
+
+    def hub_changed(self, hub: str) -> None:
+        self.changed_hubs.append(hub)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
