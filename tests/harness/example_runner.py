@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 from yarl import URL
@@ -54,10 +53,12 @@ async def running_examples(page: Path, folder: Path) -> AsyncIterator[Examples]:
     """A hub in developer mode with the page's own configuration, ready to run its examples."""
     blocks = blocks_of(page)
     ports = {"9000": _free_port()}
+    for command in _preparations(blocks):
+        await _run_to_end(command, folder)
     server = Server(_settings(blocks, folder, ports))
     await server.start()
     hub = RunningHub(server)
-    ports["8000"] = server.port
+    ports["8000"] = ports["8443"] = server.port
     try:
         async with AsyncExitStack() as opened:
             yield Examples(blocks, hub, folder, ports, opened)
@@ -69,10 +70,25 @@ def _settings(blocks: list[Block], folder: Path, ports: dict[str, int]) -> Setti
     file = folder / "hubbub.yaml"
     configuration = next((block.text for block in blocks if is_configuration(block)), "{}")
     file.write_text(configuration.replace("localhost:9000", f"localhost:{ports['9000']}"))
-    overrides = {"listener.port": 0, "storage.path": str(folder / "data")}
-    settings = developer_settings(load(file, {}, overrides))
-    listener = msgspec.structs.replace(settings.listener, tls=type(settings.listener.tls)())
-    return msgspec.structs.replace(settings, listener=listener)
+    overrides: dict[str, object] = {
+        "listener.port": 0,
+        "listener.host": "127.0.0.1",
+        "storage.path": str(folder / "data"),
+    }
+    if "cert.pem" in configuration:
+        overrides["listener.tls.certificate"] = str(folder / "cert.pem")
+        overrides["listener.tls.key"] = str(folder / "key.pem")
+    return developer_settings(load(file, {}, overrides))
+
+
+def _preparations(blocks: list[Block]) -> list[list[str]]:
+    """What the hub needs before it starts: certificates."""
+    lines = [line for each in blocks if each.language == "sh" for line in _lines(each.text)]
+    return [shlex.split(line) for line in lines if line.startswith("openssl ")]
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\\\n", " ").splitlines()
 
 
 def _free_port() -> int:
@@ -94,7 +110,10 @@ class Command:
         for wanted in expected.splitlines():
             found = False
             while not found:
-                line = await asyncio.wait_for(self.process.stdout.readline(), PATIENCE_SECONDS)
+                try:
+                    line = await asyncio.wait_for(self.process.stdout.readline(), 5)
+                except TimeoutError:
+                    line = b""
                 if not line:
                     raise Mismatch(f"{where}: {wanted!r} did not come, only {self.seen}")
                 self.seen.append(line.decode().rstrip("\n"))
@@ -146,9 +165,11 @@ class Examples:
         elif block.language == "sh":
             await self._run_commands(block)
         elif block.language == "python" and block.name:
-            (self._folder / block.name).write_text(self._local(block.text))
+            self._write(block)
         elif block.language == "python":
-            self._output = await self._run_to_end([sys.executable, "-c", self._local(block.text)])
+            self._output = await _run_to_end(
+                [sys.executable, "-c", self._local(block.text)], self._folder
+            )
         elif block.language == "json" and before == "sh":
             expect_json(block.text, json.loads(self._output), self._values, block.where)
         elif block.language == "text" and block.name:
@@ -159,6 +180,13 @@ class Examples:
         else:
             return False
         return True
+
+    def _write(self, block: Block) -> None:
+        """A file that commands use. One of the project is there already, and must say the same."""
+        if "/" in block.name:
+            expect_text(block.text, (ROOT / block.name).read_text(), {}, block.where)
+        else:
+            (self._folder / block.name).write_text(self._local(block.text))
 
     def _local(self, text: str) -> str:
         """The text with the ports and paths of this test."""
@@ -266,14 +294,14 @@ class Examples:
     # -- commands -------------------------------------------------------------------------------
 
     async def _run_commands(self, block: Block) -> None:
-        for line in block.text.replace("\\\n", " ").splitlines():
+        for line in _lines(block.text):
             words = self._words(line)
             if not words or words[0] in NOT_RUN or words[1:2] == ["serve"]:
                 continue
             if block.name:
                 await self._start(block.name, words)
             else:
-                self._output = await self._run_to_end(words)
+                self._output = await _run_to_end(words, self._folder)
 
     def _words(self, line: str) -> list[str]:
         words = shlex.split(self._local(line), comments=True)
@@ -284,15 +312,6 @@ class Examples:
             words = [sys.executable, *words[1:]]
             words = [str(ROOT / word) if word.startswith("examples/") else word for word in words]
         return words
-
-    async def _run_to_end(self, words: list[str]) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *words, cwd=self._folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        output, problems = await process.communicate()
-        if process.returncode:
-            raise Mismatch(f"{shlex.join(words)} ended with {process.returncode}: {problems!r}")
-        return output.decode()
 
     async def _start(self, name: str, words: list[str]) -> None:
         """Start a program that goes on; one that subscribes is awaited until it has."""
@@ -313,6 +332,16 @@ class Examples:
 
     def _subscriptions(self) -> int:
         return sum(each.subscriptions for each in self._hub.server.node.counters.values())
+
+
+async def _run_to_end(words: list[str], folder: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *words, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    output, problems = await process.communicate()
+    if process.returncode:
+        raise Mismatch(f"{shlex.join(words)} ended with {process.returncode}: {problems!r}")
+    return output.decode()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
