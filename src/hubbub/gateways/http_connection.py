@@ -336,6 +336,9 @@ class HttpConnection(asyncio.Protocol):
         if self._busy or self._waiting:
             self.refuse(BadRequest("an upgrade cannot be pipelined behind other requests"))
             return
+        if self._parser.get_http_version() != "1.1":
+            self.refuse(BadRequest("a WebSocket handshake needs HTTP/1.1"))
+            return
         head = Head(self._parser.get_method(), self._url, self._headers, keep_alive=False)
         request = Request(head)
         self.deadline = _NEVER
