@@ -1,0 +1,330 @@
+"""The client: what an application calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from hubbub.client.errors import ConnectionLost
+from hubbub.client.establishing import authenticate, unsubscribe
+from hubbub.client.events import Event, Gap, Member
+from hubbub.client.link import Codec, socket_url
+from hubbub.client.listeners import Listeners
+from hubbub.client.messages import HistoryPage, Message, Receipt, encode_data, from_history
+from hubbub.client.options import Options
+from hubbub.client.proof import Credentials, Proof, Token
+from hubbub.client.state import ClientState
+from hubbub.client.subscription import OnGap, Subscription
+from hubbub.client.supervisor import Supervisor
+from hubbub.client.tracker import Tracker
+from hubbub.domain import notices
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import SessionInfo
+from hubbub.domain.requests import History, PresenceQuery, PublishItem
+from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+
+logger = logging.getLogger("hubbub.client")
+
+_CODECS: dict[str, Codec] = {"protobuf": PROTOBUF_V1, "json": JSON_V1}
+
+E = TypeVar("E", bound=Event)
+Since = int | datetime | tuple[str, int]
+Handler = Callable[[Message], object | Awaitable[object]]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One of the messages of `Client.publish_many`."""
+
+    channel: str
+    data: Any
+    event: str = ""
+    content_type: str | None = None
+    store: bool = False
+    retain: bool = False
+    push: bool = False
+    transient: bool = False
+
+
+class Client:
+    """A session in a hub that survives lost connections. Made by `connect`; use it with
+    `async with`, or await it and call `close` in the end."""
+
+    def __init__(self, url: str, hub: str, proof: Proof, options: Options) -> None:
+        self._listeners = Listeners()
+        self._state = ClientState(proof, options, self._listeners.emit)
+        self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
+        self._handlers: set[asyncio.Task[None]] = set()
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> Client:
+        return await self._start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _start(self) -> Client:
+        await self._supervisor.start()
+        return self
+
+    async def close(self) -> None:
+        """Send what is queued, discard the session and end all subscriptions."""
+        await self._supervisor.close()
+        for task in self._handlers:
+            task.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
+
+    @property
+    def connected(self) -> bool:
+        return self._supervisor.connected
+
+    @property
+    def session(self) -> SessionInfo | None:
+        """Hub, session id, user and what the hub allows; None before the first connection."""
+        return self._state.info
+
+    @property
+    def queued(self) -> int:
+        """How many publishes wait to be sent."""
+        return len(self._state.outbox)
+
+    def on(self, kind: type[E], callback: Callable[[E], None]) -> Callable[[], None]:
+        """Call back for each event of a kind (see `hubbub.client.events`). Answers a function that
+        ends it."""
+        return self._listeners.add(kind, callback)
+
+    # -- who I am -------------------------------------------------------------------------------
+
+    async def authenticate(
+        self, *, token: Token | None = None, credentials: Credentials | None = None
+    ) -> notices.Authenticated:
+        """Become someone, or someone else, without a new connection. Later connections prove it
+        in the same way."""
+        self._state.proof = Proof(token, credentials)
+        return await authenticate(await self._supervisor.conversation(), self._state)
+
+    # -- publishing -----------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        channel: str,
+        data: object,
+        event: str = "",
+        *,
+        store: bool = False,
+        retain: bool = False,
+        push: bool = False,
+        transient: bool = False,
+        content_type: str | None = None,
+    ) -> Receipt:
+        """Publish and wait for the receipt. Texts and bytes go as they are, all else as JSON.
+
+        Without a connection the message waits for one. If the connection breaks after it was sent
+        and before the receipt, it may or may not have arrived: `ConnectionLost`.
+        """
+        return await self._queue(
+            Item(channel, data, event, content_type, store, retain, push, transient)
+        )
+
+    def publish_nowait(
+        self,
+        channel: str,
+        data: object,
+        event: str = "",
+        *,
+        store: bool = False,
+        retain: bool = False,
+        push: bool = False,
+        transient: bool = False,
+        content_type: str | None = None,
+    ) -> None:
+        """Queue a message that nobody answers for. Raises `QueueFull`."""
+        self._supervisor.check_open()
+        item = Item(channel, data, event, content_type, store, retain, push, transient)
+        self._state.outbox.put(_publish_item(item, None), None)
+
+    async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
+        """Publish all of them, in order; answers a receipt or an error for each."""
+        receipts = [self._queue(item) for item in items]
+        results = await asyncio.gather(*receipts, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, HubbubError):
+                raise result
+        return [result for result in results if isinstance(result, Receipt | HubbubError)]
+
+    def _queue(self, item: Item) -> asyncio.Future[Receipt]:
+        self._supervisor.check_open()
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._state.outbox.put(_publish_item(item, self._state.next_id()), receipt)
+        return receipt
+
+    # -- subscribing ----------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        *channels: str,
+        since: Since | None = None,
+        on_gap: OnGap = "mark",
+        handler: Handler | None = None,
+    ) -> Subscription:
+        """Follow channels. `since` asks for what was published after a serial, a (epoch, serial),
+        or a time.
+
+        Where messages are missing for good, the next message carries a `gap`; with
+        `on_gap="raise"` the iterator raises `MessagesLost` there and can be read on. With a
+        `handler`, it is called with each message, one after the other.
+        """
+        self._supervisor.check_open()
+        if not channels:
+            raise ValueError("name at least one channel")
+        trackers = [_tracker(channel, since) for channel in dict.fromkeys(channels)]
+        subscription = Subscription(self, trackers, on_gap, self._state.options.subscription_queue)
+        self._state.registry.add(subscription)
+        self._supervisor.subscribe_soon()
+        if handler is not None:
+            task = asyncio.get_running_loop().create_task(_hand_over(subscription, handler))
+            self._handlers.add(task)
+            task.add_done_callback(self._handlers.discard)
+        return subscription
+
+    async def end(self, subscription: Subscription) -> None:
+        """Unsubscribe; what was received can still be read."""
+        channels = self._state.registry.remove(subscription)
+        subscription.finish(None)
+        if channels and self.connected:
+            with contextlib.suppress(ConnectionLost):  # the next one does not ask for them
+                await unsubscribe(await self._supervisor.conversation(), channels)
+
+    def recover(self, tracker: Tracker) -> None:
+        self._supervisor.recover(tracker)
+
+    def emit(self, event: Gap) -> None:
+        logger.warning("messages of %r were lost: %s", event.channel, event.reason)
+        self._listeners.emit(event)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    async def history(
+        self,
+        channel: str,
+        *,
+        after: int | datetime | None = None,
+        before: int | datetime | None = None,
+        epoch: str | None = None,
+        limit: int = 0,
+    ) -> HistoryPage:
+        """A page after or before a serial or a time; without either, the newest page."""
+        query = History(
+            channel,
+            after=_serial(after),
+            before=_serial(before),
+            after_time=_milliseconds(after),
+            before_time=_milliseconds(before),
+            epoch=epoch,
+            limit=limit,
+        )
+        page = await self._supervisor.call(
+            lambda req_id: msgspec.structs.replace(query, req_id=req_id), notices.HistoryPage
+        )
+        return HistoryPage(
+            channel,
+            from_history(page.messages),
+            page.epoch,
+            page.head,
+            page.recovered,
+            page.more,
+        )
+
+    async def read_history(
+        self, channel: str, *, after: int | datetime = 0, epoch: str | None = None
+    ) -> AsyncIterator[Message]:
+        """All messages after a serial or a time, oldest first, page by page. Where some are no
+        longer there, the message behind them carries a `gap`."""
+        while True:
+            page = await self.history(channel, after=after, epoch=epoch)
+            if not page.recovered and page.messages:
+                reason = "the hub no longer has them"
+                page.messages[0].gap = Gap(channel, reason, page.epoch, _serial(after) or 0)
+            for message in page.messages:
+                yield message
+            if not page.more or not page.messages:
+                return
+            after, epoch = page.messages[-1].serial, page.epoch
+
+    async def presence(self, channel: str) -> tuple[Member, ...]:
+        """Who is in a channel now."""
+        answer = await self._supervisor.call(
+            lambda req_id: PresenceQuery(channel, req_id), notices.Presence
+        )
+        return answer.members
+
+
+def connect(
+    url: str = "ws://127.0.0.1:8000",
+    *,
+    hub: str = "demo",
+    token: Token | None = None,
+    credentials: Credentials | None = None,
+    options: Options | None = None,
+) -> Client:
+    """A client of a hub on the server at `url`. `token` and `credentials` may be functions, also
+    async ones, that make a new one for each connection."""
+    return Client(url, hub, Proof(token, credentials), options or Options())
+
+
+def _publish_item(item: Item, req_id: int | None) -> PublishItem:
+    payload, content_type = encode_data(item.data, item.content_type)
+    return PublishItem(
+        item.channel,
+        item.event,
+        payload,
+        content_type,
+        store=item.store,
+        push=item.push,
+        retain=item.retain,
+        transient=item.transient,
+        req_id=req_id,
+    )
+
+
+def _tracker(channel: str, since: Since | None) -> Tracker:
+    if isinstance(since, datetime):
+        return Tracker(channel, since_time=_milliseconds(since))
+    if isinstance(since, tuple):
+        epoch, serial = since
+        return Tracker(channel, serial, epoch)
+    return Tracker(channel, since)
+
+
+def _serial(bound: int | datetime | None) -> int | None:
+    return bound if isinstance(bound, int) else None
+
+
+def _milliseconds(bound: int | datetime | None) -> int | None:
+    return int(bound.timestamp() * 1000) if isinstance(bound, datetime) else None
+
+
+async def _hand_over(subscription: Subscription, handler: Handler) -> None:
+    """A handler that fails is logged; the next message comes anyway."""
+    async for message in subscription:
+        try:
+            answer = handler(message)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            logger.exception("the handler failed for a message of %r", message.channel)

@@ -1,0 +1,59 @@
+"""What a client tells its application besides messages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import Joined, Left, Member, Occupancy, Presence
+
+__all__ = [
+    "AccessLost",
+    "Connected",
+    "Disconnected",
+    "Event",
+    "Gap",
+    "Joined",
+    "Left",
+    "Member",
+    "Occupancy",
+    "Presence",
+]
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Messages of a channel are missing here and cannot be fetched any more.
+
+    The last one before the gap was `after` in `epoch`. How many are missing is not known: the
+    channel may have begun a new epoch meanwhile.
+    """
+
+    channel: str
+    reason: str
+    epoch: str = ""
+    after: int = 0
+
+
+class Connected(msgspec.Struct, frozen=True):
+    """The session is there, authenticated and subscribed. `restored`: it is the same as before."""
+
+    session_id: str
+    user_id: str | None
+    restored: bool = False
+
+
+class Disconnected(msgspec.Struct, frozen=True):
+    """The connection ended. The next attempt comes in `retry_in` seconds; None: there is none."""
+
+    error: HubbubError
+    retry_in: float | None
+
+
+class AccessLost(msgspec.Struct, frozen=True):
+    """The hub ended a subscription."""
+
+    channel: str
+    error: HubbubError
+
+
+Event = Connected | Disconnected | AccessLost | Gap | Presence | Joined | Left | Occupancy

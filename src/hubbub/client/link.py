@@ -1,0 +1,189 @@
+"""One connection to a hub: requests out, notices in, until either side ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.protocol import State
+from websockets.typing import Subprotocol
+
+from hubbub.client.errors import ConnectionLost, Unreachable
+from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError
+from hubbub.domain.notices import Disconnect, Notice
+from hubbub.domain.requests import Ping, Request
+from hubbub.protocols.envelopes import error_from_wire
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+
+Handler = Callable[[list[Notice]], Awaitable[None] | None]
+
+
+class Codec(Protocol):
+    """The client's side of a subprotocol."""
+
+    @property
+    def subprotocol(self) -> str: ...
+    @property
+    def opcode(self) -> int: ...
+    def encode_request(self, request: Request) -> bytes: ...
+    def join(self, units: Sequence[bytes]) -> bytes: ...
+    def decode_notices(self, data: bytes) -> list[Notice]: ...
+
+
+class _HttpError(msgspec.Struct):
+    code: str
+    message: str
+
+
+class _HttpAnswer(msgspec.Struct):
+    error: _HttpError
+
+
+def socket_url(url: str, hub: str) -> str:
+    """The address of a hub's socket on the server at `url`. Raises `BadRequest`."""
+    parts = urlsplit(url if "://" in url else f"ws://{url}")
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise BadRequest(f"{url!r} is not the address of a server, such as ws://127.0.0.1:8000")
+    path = f"{parts.path.rstrip('/')}/v1/hubs/{quote(hub, safe='')}/socket"
+    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", ""))
+
+
+class Link:
+    """Made by `open_link`."""
+
+    def __init__(self, socket: ClientConnection, codec: Codec) -> None:
+        self._socket = socket
+        self._codec = codec
+        self._text = codec.opcode == 1
+        self._farewell: HubbubError | None = None
+        self.heard_at = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket.state is State.OPEN
+
+    async def send(self, *requests: Request) -> None:
+        """Raises `ConnectionLost`."""
+        units = [self._codec.encode_request(request) for request in requests]
+        try:
+            await self._socket.send(self._codec.join(units), text=self._text)
+        except ConnectionClosed:
+            raise self._lost() from None
+
+    async def receive(self, handle: Handler) -> HubbubError:
+        """Pass on what comes until the connection ends; answers why it did. Where `handle`
+        answers something to wait for, nothing is read meanwhile."""
+        recv, decode = self._socket.recv, self._codec.decode_notices
+        try:
+            while True:
+                data = await recv(decode=False)
+                self.heard_at = time.monotonic()
+                notices = decode(data)
+                if isinstance(notices[-1] if notices else None, Disconnect):
+                    self._note_farewell(notices[-1])
+                waiting = handle(notices)
+                if waiting is not None:
+                    await waiting
+        except ConnectionClosed:
+            return self._lost()
+        except HubbubError as error:
+            return error
+
+    async def watch(self, interval_seconds: float, timeout_seconds: float) -> None:
+        """Ask for a sign of life when the hub is silent; without one, end the connection."""
+        while True:
+            await asyncio.sleep(max(self.heard_at + interval_seconds - time.monotonic(), 0.001))
+            if time.monotonic() - self.heard_at < interval_seconds:
+                continue
+            asked_at = time.monotonic()
+            await self.send(Ping())
+            await asyncio.sleep(timeout_seconds)
+            if self.heard_at < asked_at:
+                seconds = interval_seconds + timeout_seconds
+                self.abort(HeartbeatTimeout(f"the hub said nothing for {seconds:g} seconds"))
+                return
+
+    def abort(self, error: HubbubError) -> None:
+        """End the connection at once, without the closing handshake."""
+        self._farewell = self._farewell or error
+        self._socket.transport.abort()
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    def _note_farewell(self, notice: Notice) -> None:
+        if isinstance(notice, Disconnect):
+            self._farewell = notice.error
+
+    def _lost(self) -> HubbubError:
+        """Why the connection ended: the hub's last words, else its close code."""
+        if self._farewell is not None:
+            return self._farewell
+        reason = self._socket.close_reason or ""
+        code, separator, message = reason.partition(": ")
+        if separator and (self._socket.close_code or 0) >= 4000:
+            return error_from_wire(code, message)
+        return ConnectionLost("the connection to the hub was lost")
+
+
+async def open_link(
+    url: str,
+    codec: Codec,
+    *,
+    token: str | None,
+    tls: ssl.SSLContext | None,
+    timeout_seconds: float,
+) -> Link:
+    """Connect to a hub's socket. Raises `Unreachable`, or what the hub says against it."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    local = urlsplit(url).hostname in _LOOPBACK
+    try:
+        socket = await connect(
+            url,
+            subprotocols=[Subprotocol(codec.subprotocol)],
+            additional_headers=headers,
+            compression=None,
+            ping_interval=None,  # the protocol has heartbeats of its own
+            max_size=MAX_FRAME_BYTES,
+            open_timeout=timeout_seconds,
+            close_timeout=2,
+            proxy=None if local else True,
+            ssl=tls,
+        )
+    except InvalidStatus as error:
+        raise _refusal(url, error.response.status_code, error.response.body) from None
+    except (OSError, WebSocketException) as error:  # TimeoutError is an OSError
+        raise Unreachable(f"no hub answers at {url}: {_why(error)}") from None
+    if socket.subprotocol != codec.subprotocol:
+        await socket.close()
+        raise BadRequest(f"the server at {url} does not speak {codec.subprotocol}")
+    return Link(socket, codec)
+
+
+def _refusal(url: str, status: int, body: bytes | bytearray | None) -> HubbubError:
+    """The handshake was answered with an HTTP error."""
+    try:
+        answer = msgspec.json.decode(body or b"", type=_HttpAnswer)
+    except msgspec.DecodeError:
+        if status >= 500:
+            return Unreachable(f"the server at {url} answers with HTTP {status}")
+        return BadRequest(f"there is no hub at {url}: HTTP {status}")
+    return error_from_wire(answer.error.code, answer.error.message)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return str(error) or type(error).__name__

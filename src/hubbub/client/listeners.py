@@ -1,0 +1,37 @@
+"""Callbacks of the application, by the kind of event that they want."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hubbub.client.events import Event
+
+logger = logging.getLogger("hubbub.client")
+
+E = TypeVar("E", bound=Event)
+
+
+class Listeners:
+    def __init__(self) -> None:
+        self._callbacks: dict[type, list[Callable[[Any], None]]] = {}
+
+    def add(self, kind: type[E], callback: Callable[[E], None]) -> Callable[[], None]:
+        """Answers a function that takes the callback away again."""
+        callbacks = self._callbacks.setdefault(kind, [])
+        callbacks.append(callback)
+
+        def remove() -> None:
+            if callback in callbacks:
+                callbacks.remove(callback)
+
+        return remove
+
+    def emit(self, event: Event) -> None:
+        """A callback that fails is logged; it stops nobody else."""
+        for callback in list(self._callbacks.get(type(event), ())):
+            try:
+                callback(event)
+            except Exception:
+                logger.exception("a callback for %s failed", type(event).__name__)

@@ -1,0 +1,107 @@
+"""Messages as an application sees them, and the way from its data to payloads and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from hubbub.client.events import Gap
+from hubbub.domain import messages
+from hubbub.domain.errors import InvalidPayload
+from hubbub.domain.messages import BINARY, JSON, TEXT, is_json, is_text
+from hubbub.domain.notices import Delivery
+
+_decode_json = msgspec.json.Decoder().decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+class Message(msgspec.Struct, gc=False):
+    """A message of a channel. `serial` is 0 where it has no place in the channel's order;
+    `retained`: it was sent because it was retained, not because it is new; `gap`: messages are
+    missing right before this one."""
+
+    id: str
+    channel: str
+    event: str
+    payload: bytes
+    content_type: str
+    published_at: int
+    """Milliseconds since 1970."""
+    serial: int
+    publisher: str | None
+    retained: bool = False
+    gap: Gap | None = None
+
+    @property
+    def data(self) -> Any:
+        """The payload as its content type says: a JSON value, a text, or bytes."""
+        if is_json(self.content_type):
+            return _decode_json(self.payload)
+        if is_text(self.content_type):
+            return self.payload.decode()
+        return self.payload
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.published_at / 1000, UTC)
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What the hub made of a publish."""
+
+    id: str
+    serial: int
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """Messages in rising order. `recovered` is False where something that was asked for is no
+    longer there; `more`: there is another page in the same direction."""
+
+    channel: str
+    messages: tuple[Message, ...]
+    epoch: str
+    head: int
+    recovered: bool
+    more: bool
+
+
+def from_delivery(delivery: Delivery) -> Message:
+    return _convert(delivery.message, delivery.retained)
+
+
+def from_history(found: Iterable[messages.Message]) -> tuple[Message, ...]:
+    return tuple(_convert(each, False) for each in found)
+
+
+def _convert(source: messages.Message, retained: bool) -> Message:
+    return Message(
+        source.id,
+        source.channel,
+        source.event,
+        source.payload,
+        source.content_type,
+        source.published_at,
+        source.serial,
+        source.publisher,
+        retained,
+    )
+
+
+def encode_data(data: object, content_type: str | None = None) -> tuple[bytes, str]:
+    """The payload and its type. Bytes and texts are sent as they are, all else as JSON; with a
+    content type given, bytes and texts are taken to be of that type already."""
+    if isinstance(data, str):
+        return data.encode(), content_type or TEXT
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data), content_type or BINARY
+    if content_type is not None and not is_json(content_type):
+        raise InvalidPayload(
+            f"data for {content_type!r} must be bytes or a text, not {type(data).__name__}"
+        )
+    try:
+        return _encode_json(data), JSON
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidPayload(f"the data cannot be written as JSON: {error}") from None

@@ -1,0 +1,65 @@
+"""How a client proves who it is: a token, or credentials for the hub's auth provider."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+import msgspec
+
+from hubbub.domain.errors import AuthProviderFailed, BadRequest, HubbubError
+from hubbub.domain.requests import Authenticate
+
+Blob = str | bytes | dict[str, object]
+Token = str | Callable[[], str | Awaitable[str]]
+Credentials = Blob | Callable[[], Blob | Awaitable[Blob]]
+
+T = TypeVar("T")
+
+
+class Proof:
+    """What the application gave: a value, or a function that makes a new one each time."""
+
+    def __init__(self, token: Token | None = None, credentials: Credentials | None = None) -> None:
+        if token is not None and credentials is not None:
+            raise BadRequest("give either a token or credentials, not both")
+        self._token = token
+        self._credentials = credentials
+
+    @property
+    def given(self) -> bool:
+        return self._token is not None or self._credentials is not None
+
+    @property
+    def renewable(self) -> bool:
+        """A refused proof may be replaced by a better one."""
+        return callable(self._token) or callable(self._credentials)
+
+    async def token(self) -> str | None:
+        """The token, where that is how to prove it."""
+        return None if self._token is None else await _value(self._token)
+
+    async def request(self) -> Callable[[int], Authenticate]:
+        """What to send, but for the request's id."""
+        if self._credentials is None:
+            token = await self.token()
+            return lambda req_id: Authenticate(req_id, token=token)
+        credentials: Blob = await _value(self._credentials)
+        if isinstance(credentials, dict):
+            credentials = msgspec.json.encode(credentials)
+        written = credentials.encode() if isinstance(credentials, str) else credentials
+        return lambda req_id: Authenticate(req_id, credentials=written)
+
+
+async def _value(given: T | Callable[[], T | Awaitable[T]]) -> T:
+    """Raises `AuthProviderFailed` where the application's function fails."""
+    if not callable(given):
+        return given
+    try:
+        made = given()
+        return cast(T, await made if inspect.isawaitable(made) else made)
+    except HubbubError:
+        raise
+    except Exception as error:
+        raise AuthProviderFailed(f"there is no proof of who this is: {error}") from error

@@ -1,0 +1,268 @@
+"""A subscription: the messages of one or more channels, in order, each exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Generator, Iterable
+from types import TracebackType
+from typing import Literal, Protocol
+
+from hubbub.client.errors import MessagesLost
+from hubbub.client.events import Gap, Joined, Left, Member, Occupancy, Presence
+from hubbub.client.messages import Message, from_delivery
+from hubbub.client.tracker import Tracker, Verdict
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+
+ChannelEvent = Gap | Presence | Joined | Left | Occupancy
+OnGap = Literal["mark", "raise"]
+
+
+class Owner(Protocol):
+    """What a subscription needs of its client."""
+
+    def recover(self, tracker: Tracker) -> None:
+        """Ask the hub to go on from the tracker's position."""
+
+    def emit(self, event: Gap) -> None: ...
+    async def end(self, subscription: Subscription) -> None: ...
+
+
+class Subscription:
+    """Made by `Client.subscribe`. Iterate over it for messages, or over `events()` for messages,
+    gaps, joins, leaves and occupancy.
+
+    Awaiting it, or entering it with `async with`, waits until the hub confirmed. Its queue is
+    bounded: when the application is slower than the channels, the subscription leaves the live
+    stream and fetches the rest from history when there is room again. What history no longer has
+    is a `Gap`.
+    """
+
+    def __init__(
+        self, owner: Owner, trackers: Iterable[Tracker], on_gap: OnGap, queue_size: int
+    ) -> None:
+        self._owner = owner
+        self._trackers = {tracker.channel: tracker for tracker in trackers}
+        self._on_gap = on_gap
+        self._limit = queue_size
+        self._queue: deque[Message | ChannelEvent] = deque()
+        self._gap: Gap | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._behind: set[str] = set()
+        """Channels whose messages did not fit any more."""
+        self._unplaced: set[str] = set()
+        """Those of them where messages without a serial passed, which no history has."""
+        self._ended = False
+        self._error: HubbubError | None = None
+        self._confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unconfirmed = set(self._trackers)
+        self.members: dict[str, dict[str, Member]] = {}
+        """Who is present in each channel, by session id, as far as its rules tell."""
+        self.occupancy: dict[str, int] = {}
+        """How many follow each channel, as far as its rules tell."""
+
+    # -- for the application --------------------------------------------------------------------
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return tuple(self._trackers)
+
+    @property
+    def positions(self) -> dict[str, tuple[str, int]]:
+        """Epoch and serial of the last message received of each channel: give them to
+        `subscribe` to go on there another day."""
+        return {
+            channel: (tracker.epoch, tracker.serial)
+            for channel, tracker in self._trackers.items()
+            if tracker.epoch is not None and tracker.serial is not None
+        }
+
+    def __await__(self) -> Generator[None, None, Subscription]:
+        return self._ready().__await__()
+
+    async def _ready(self) -> Subscription:
+        await asyncio.shield(self._confirmed)
+        return self
+
+    async def __aenter__(self) -> Subscription:
+        return await self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.unsubscribe()
+
+    async def unsubscribe(self) -> None:
+        """End it. What is in the queue can still be read."""
+        await self._owner.end(self)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Message:
+        while True:
+            while self._queue:
+                item = self._take()
+                if type(item) is Message:
+                    return item
+                if type(item) is Gap and self._on_gap == "raise":
+                    raise MessagesLost(item)
+            await self._wait()
+
+    async def events(self) -> AsyncIterator[Message | ChannelEvent]:
+        """Messages and whatever else happens in the channels, in order."""
+        while True:
+            while self._queue:
+                yield self._take()
+            try:
+                await self._wait()
+            except StopAsyncIteration:
+                return
+
+    async def batch(self) -> list[Message]:
+        """All messages that are there, at least one: for those who work in bulk. Empty at the
+        end."""
+        try:
+            found = [await anext(self)]
+        except StopAsyncIteration:
+            return []
+        while self._queue:
+            item = self._take()
+            if type(item) is Message:
+                found.append(item)
+            elif type(item) is Gap and self._on_gap == "raise":
+                self._queue.appendleft(item)
+                break
+        return found
+
+    def _take(self) -> Message | ChannelEvent:
+        item = self._queue.popleft()
+        if len(self._queue) <= self._limit // 2 and (self._room or self._behind):
+            self._make_room()
+        return item
+
+    async def _wait(self) -> None:
+        """Until there is something in the queue."""
+        if self._ended:
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            raise StopAsyncIteration
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._news)
+
+    # -- for the client -------------------------------------------------------------------------
+
+    @property
+    def trackers(self) -> Iterable[Tracker]:
+        return self._trackers.values()
+
+    @property
+    def full(self) -> bool:
+        """No more room, and not given up on yet."""
+        return len(self._queue) >= self._limit and not self._behind and not self._ended
+
+    async def room(self, seconds: float) -> None:
+        """Wait until the application has taken half of the queue, or for so long."""
+        if self._room is None:
+            self._room = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._room], timeout=seconds)
+        self._room = None
+        if self.full:
+            self._behind.update(self._trackers)
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        behind, self._behind = self._behind, set()
+        unplaced, self._unplaced = self._unplaced, set()
+        for channel in unplaced:
+            self._note(Gap(channel, "the application was too slow"))
+        for channel in behind:
+            self._owner.recover(self._trackers[channel])
+
+    def deliver(self, delivery: Delivery) -> None:
+        tracker = self._trackers[delivery.message.channel]
+        if self._behind and tracker.channel in self._behind:
+            if delivery.message.serial == 0:
+                self._unplaced.add(tracker.channel)
+            return
+        verdict = tracker.judge(delivery)
+        if verdict is Verdict.HAND_OVER:
+            self._put_message(delivery)
+        elif verdict is Verdict.RECOVER:
+            self._owner.recover(tracker)
+        elif verdict is Verdict.LOST:
+            self._note(tracker.skip(delivery))
+            self._put_message(delivery)
+
+    def _put_message(self, delivery: Delivery) -> None:
+        message = from_delivery(delivery)
+        if self._gap is not None:
+            message.gap, self._gap = self._gap, None
+        self._queue.append(message)
+        if self._news is not None:
+            self._wake()
+
+    def confirm(self, confirmed: SubscribedChannel) -> None:
+        self._note(self._trackers[confirmed.channel].confirm(confirmed))
+        self._unconfirmed.discard(confirmed.channel)
+        if not self._unconfirmed and not self._confirmed.done():
+            self._confirmed.set_result(None)
+
+    def reset(self, notice: ChannelReset) -> None:
+        tracker = self._trackers[notice.channel]
+        if not tracker.recovering and notice.channel not in self._behind:
+            self._note(tracker.reset(notice))
+
+    def tell(self, event: Presence | Joined | Left | Occupancy) -> None:
+        members = self.members.setdefault(event.channel, {})
+        if isinstance(event, Occupancy):
+            self.occupancy[event.channel] = event.count
+        elif isinstance(event, Left):
+            for member in event.members:
+                members.pop(member.session_id, None)
+        else:
+            if isinstance(event, Presence):
+                members.clear()
+            members.update({member.session_id: member for member in event.members})
+        self._put_event(event)
+
+    def finish(self, error: HubbubError | None) -> None:
+        """No more messages will come."""
+        if self._ended:
+            return
+        self._ended = True
+        self._error = error
+        if not self._confirmed.done():
+            if error is None:
+                self._confirmed.cancel()
+            else:
+                self._confirmed.set_exception(error)
+                self._confirmed.exception()  # who only iterates learns it there
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._behind.clear()
+        self._wake()
+
+    def _note(self, gap: Gap | None) -> None:
+        if gap is not None:
+            self._gap = gap
+            self._put_event(gap)
+            self._owner.emit(gap)
+
+    def _put_event(self, event: ChannelEvent) -> None:
+        if len(self._queue) < self._limit or isinstance(event, Gap):
+            self._queue.append(event)
+            self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, None
+        if news is not None and not news.done():
+            news.set_result(None)

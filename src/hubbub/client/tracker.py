@@ -1,0 +1,174 @@
+"""Where a client is in a channel: which message is next, which it had, which is missing. Pure."""
+
+from __future__ import annotations
+
+import enum
+
+from hubbub.client.events import Gap
+from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+from hubbub.domain.requests import ChannelRequest, Position
+
+REMEMBERED_IDS = 1024
+
+
+class Verdict(enum.Enum):
+    """What to do with a message."""
+
+    HAND_OVER = "hand over"
+    DROP = "drop"  # it was handed over before, or will come again in order
+    RECOVER = "recover"  # something before it is missing: subscribe again from the position
+    LOST = "lost"  # something before it is missing, and could not be recovered: hand over
+
+
+class Tracker:
+    """Lets every message through once and in order. `serial` is that of the last one.
+
+    Messages with a serial are told apart by epoch and serial; those without, and retained ones,
+    by their ids, of which the last thousand are remembered.
+    """
+
+    __slots__ = (
+        "_any_serial",
+        "_began",
+        "_continues",
+        "_ids",
+        "_since_time",
+        "_tried",
+        "channel",
+        "epoch",
+        "recovering",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        channel: str,
+        since: int | None = None,
+        epoch: str | None = None,
+        since_time: int | None = None,
+    ) -> None:
+        """Begins after the serial `since`, or after the time `since_time` (milliseconds), or with
+        what comes."""
+        self.channel = channel
+        self.epoch = epoch
+        self.serial = since
+        self.recovering = True
+        """The hub has yet to confirm the position: all that comes before is to come again."""
+        self._since_time = since_time if since is None else None
+        self._any_serial = False
+        """What was asked for may begin with any serial."""
+        self._began = False
+        self._continues = False
+        """Not the first time that the hub confirmed: retained messages may have been had."""
+        self._tried: int | None = None
+        self._ids: dict[str, None] = {}
+
+    def request(self) -> ChannelRequest:
+        """What to ask the hub for, to go on without a gap."""
+        if self._since_time is not None:
+            return ChannelRequest(self.channel, timestamp=self._since_time)
+        return ChannelRequest(self.channel, serial=self.serial, epoch=self.epoch)
+
+    @property
+    def began(self) -> bool:
+        """The hub has confirmed it before."""
+        return self._began
+
+    def position(self) -> Position | None:
+        """None where it cannot be told by a serial."""
+        if self.serial is None or self._since_time is not None:
+            return None
+        return Position(self.channel, self.serial, self.epoch or "")
+
+    def confirm(self, confirmed: SubscribedChannel) -> Gap | None:
+        """The hub goes on from the position. Answers the gap if it cannot."""
+        gap = None
+        same_epoch = self.epoch in (None, confirmed.epoch)
+        if not confirmed.recovered or not same_epoch:
+            gap = self._gap(
+                "the hub no longer has them"
+                if same_epoch
+                else "the channel began anew and its history is gone"
+            )
+            self._any_serial = True
+        elif self._since_time is not None:
+            self._any_serial = True
+        if not same_epoch or self.serial is None:
+            self.serial = confirmed.serial
+        self.epoch = confirmed.epoch
+        self.recovering = False
+        self._continues = self._began and same_epoch
+        self._began = True
+        return gap
+
+    def reset(self, notice: ChannelReset) -> Gap | None:
+        """The hub says that positions before this one mean nothing any more."""
+        if notice.epoch == self.epoch and notice.serial == self.serial:
+            return None
+        gap = self._gap("the hub could not close the gap")
+        self.epoch, self.serial = notice.epoch, notice.serial
+        self._any_serial = False
+        self._since_time = None
+        return gap
+
+    def judge(self, delivery: Delivery) -> Verdict:
+        message = delivery.message
+        serial = message.serial
+        if (
+            self.serial is not None
+            and serial == self.serial + 1
+            and not delivery.retained
+            and not self.recovering
+        ):
+            return self._advance(serial, message.id)
+        return self._judge_rarer(delivery)
+
+    def _judge_rarer(self, delivery: Delivery) -> Verdict:
+        serial = delivery.message.serial
+        if delivery.retained or serial == 0:
+            return self._judge_by_id(delivery)
+        if self.recovering:
+            return Verdict.DROP
+        if self._any_serial or self.serial is None:
+            return self._advance(serial, delivery.message.id)
+        if serial <= self.serial:
+            return Verdict.DROP
+        before = delivery.previous_serial
+        if before is not None and before <= self.serial:
+            return self._advance(serial, delivery.message.id)
+        return Verdict.LOST if self._tried == self.serial else Verdict.RECOVER
+
+    def skip(self, delivery: Delivery) -> Gap:
+        """Go on with a message although something before it is missing."""
+        gap = self._gap("the hub did not send them")
+        self._advance(delivery.message.serial, delivery.message.id)
+        return gap
+
+    def recover(self) -> ChannelRequest:
+        """Begin to fetch what is missing."""
+        self.recovering = True
+        self._tried = self.serial
+        return self.request()
+
+    def _judge_by_id(self, delivery: Delivery) -> Verdict:
+        message = delivery.message
+        if message.id in self._ids:
+            return Verdict.DROP
+        had = self.serial is not None and 0 < message.serial <= self.serial
+        if delivery.retained and had and self._continues:
+            return Verdict.DROP
+        if len(self._ids) >= REMEMBERED_IDS:
+            del self._ids[next(iter(self._ids))]
+        self._ids[message.id] = None
+        return Verdict.HAND_OVER
+
+    def _advance(self, serial: int, message_id: str) -> Verdict:
+        self.serial = serial
+        self._any_serial = False
+        self._since_time = None
+        if self._ids and message_id in self._ids:  # it came before, as the retained one
+            return Verdict.DROP
+        return Verdict.HAND_OVER
+
+    def _gap(self, reason: str) -> Gap:
+        return Gap(self.channel, reason, self.epoch or "", self.serial or 0)
