@@ -269,5 +269,6 @@ def _walk(kind: type[HubbubError]) -> list[type[HubbubError]]:
 
 
 def catalogue() -> dict[str, type[HubbubError]]:
-    """All error classes by their stable code; the base shares `internal` with its leaf."""
-    return {kind.code: kind for kind in _walk(HubbubError)}
+    """All error classes of the hub by their stable code; the base shares `internal` with its leaf.
+    A client's own errors, which never travel, are not among them."""
+    return {kind.code: kind for kind in _walk(HubbubError) if kind.__module__ == __name__}
