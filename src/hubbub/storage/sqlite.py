@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from hubbub.storage.worker_link import WorkerLink
 from hubbub.storage.worker_protocol import WorkerOptions
 from hubbub.storage.worker_queue import Limits
 
+_log = logging.getLogger(__name__)
 _ENVELOPE_BYTES = 300
 _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
@@ -39,7 +41,8 @@ class SqliteStore:
     hub process at a time.
 
     `max_bytes` bounds the file. `page_bytes` bounds the payload in one page of history.
-    `lock_patience_seconds` is how long `open` waits for another process to let go of the file.
+    `lock_patience_seconds` is how long `open` waits for another process to let go of the file,
+    `check_seconds` how long it looks for damage.
     """
 
     def __init__(
@@ -50,9 +53,15 @@ class SqliteStore:
         max_bytes: int | None = None,
         page_bytes: int = 8 * 1024 * 1024,
         lock_patience_seconds: float = 5.0,
+        check_seconds: float = 5.0,
     ) -> None:
         options = WorkerOptions(
-            "writer", str(path.absolute()), lock_patience_seconds, page_bytes, max_bytes
+            role="writer",
+            path=str(path.absolute()),
+            lock_patience_seconds=lock_patience_seconds,
+            page_bytes=page_bytes,
+            max_bytes=max_bytes,
+            check_seconds=check_seconds,
         )
         self._writer = WorkerLink(options, limits, merged=Writes.append)
         self._reader = WorkerLink(msgspec.structs.replace(options, role="reader"), limits)
@@ -62,7 +71,8 @@ class SqliteStore:
         try:
             await self._writer.start()
             await self._reader.start()
-            await self._writer.open()
+            for note in await self._writer.open():
+                _log.warning(note)
             await self._reader.open()
         except BaseException:
             await self.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hubbub.domain.errors import Conflict, HubbubError, Internal
-from hubbub.storage.sqlite_connection import describe
+from hubbub.storage.sqlite_errors import describe
 from hubbub.storage.sqlite_reads import Reads
 from hubbub.storage.sqlite_writes import Refusal, Writes
 from hubbub.storage.worker_protocol import (

@@ -1,4 +1,4 @@
-"""Opening a SQLite database file: its lock, its schema, and what its failures mean to a user."""
+"""Opening a SQLite database file: its lock and its schema."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from pathlib import Path
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.storage.schema import SQLITE, Migration, load_migrations
+from hubbub.storage.sqlite_copies import copy_before_upgrade
+from hubbub.storage.sqlite_errors import describe
+from hubbub.storage.sqlite_inspection import inspect, open_read_only, refuse_newer, require_present
 
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _LOCK_POLL_SECONDS = 0.02
+_MARK = b"This folder holds a Hubbub store.\n"
 
 
 def lock_file(path: Path, patience_seconds: float) -> int:
@@ -47,6 +51,8 @@ def lock_file(path: Path, patience_seconds: float) -> int:
 def connect_writer(path: Path, max_bytes: int | None) -> sqlite3.Connection:
     """Open or create the file and bring its schema up to date. Needs the lock."""
     try:
+        if not path.exists():
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -61,11 +67,42 @@ def connect_writer(path: Path, max_bytes: int | None) -> sqlite3.Connection:
     return connection
 
 
+def connect_trusted_writer(
+    path: Path, max_bytes: int | None, lock: int, check_seconds: float
+) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+    """As `connect_writer`, but first look whether the file can be trusted, and keep a copy of one
+    that is about to be upgraded. Also answers what there is to tell the operator."""
+    require_present(path, used_before=os.fstat(lock).st_size > 0)
+    version, complete = inspect(path, check_seconds)
+    notes = []
+    if not complete:
+        notes.append(
+            f"{path} is too large to be checked for damage within {check_seconds:g} seconds;"
+            " every backup checks all of it"
+        )
+    newest = load_migrations(SQLITE)[-1].version
+    kept = None
+    if 0 < version < newest:
+        kept = copy_before_upgrade(path, version, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    try:
+        connection = connect_writer(path, max_bytes)
+    except BaseException:
+        if kept is not None:
+            kept.unlink()  # nothing was changed
+        raise
+    if kept is not None:
+        notes.append(
+            f"upgraded {path} from schema version {version} to {newest}; as it was before, it is"
+            f" kept in {kept}"
+        )
+    os.pwrite(lock, _MARK, 0)
+    return connection, tuple(notes)
+
+
 def connect_reader(path: Path) -> sqlite3.Connection:
     """Open a second, read-only way into a database that a writer has open."""
     try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=256)
+        connection = open_read_only(path)
         connection.execute("SELECT count(*) FROM partitions")
     except sqlite3.Error as error:
         raise describe(error, path) from error
@@ -83,12 +120,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         (current,) = connection.execute(
             "SELECT coalesce(max(version), 0) FROM schema_versions"
         ).fetchone()
-        newest = migrations[-1].version
-        if current > newest:
-            raise StoreUnavailable(
-                f"{path} has schema version {current}, written by a newer Hubbub; this one knows"
-                f" versions up to {newest}: run the newer Hubbub, or restore a backup from before"
-            )
+        refuse_newer(path, current, migrations[-1].version)
         for migration in migrations[current:]:
             for statement in migration.statements:
                 connection.execute(statement)
@@ -101,23 +133,3 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-_REMEDIES = {
-    sqlite3.SQLITE_FULL: "is full: free disk space, shorten retention or raise the size limit",
-    sqlite3.SQLITE_CORRUPT: "is damaged: move it away and restore a backup",
-    sqlite3.SQLITE_NOTADB: "is not a Hubbub database: move it away or choose another data folder",
-    sqlite3.SQLITE_READONLY: "cannot be written: check its permissions and the file system",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that the hub's user may read and write it",
-    sqlite3.SQLITE_PERM: "cannot be opened: check that the hub's user may read and write it",
-    sqlite3.SQLITE_IOERR: "failed to read or write: check the disk and the system's log",
-    sqlite3.SQLITE_BUSY: "is in use by another program: stop that program",
-    sqlite3.SQLITE_LOCKED: "is in use by another program: stop that program",
-}
-
-
-def describe(error: sqlite3.Error, path: Path) -> StoreUnavailable:
-    """The failure with the file and a remedy, in place of the driver's exception."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    remedy = _REMEDIES.get(code, "failed")
-    return StoreUnavailable(f"the database {path} {remedy} ({error})")

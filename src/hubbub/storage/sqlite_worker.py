@@ -24,7 +24,8 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.storage.sqlite_batches import BatchRunner, Progress
-from hubbub.storage.sqlite_connection import connect_reader, connect_writer, describe, lock_file
+from hubbub.storage.sqlite_connection import connect_reader, connect_trusted_writer, lock_file
+from hubbub.storage.sqlite_errors import describe
 from hubbub.storage.sqlite_reads import Reads
 from hubbub.storage.sqlite_writes import Writes
 from hubbub.storage.worker_protocol import (
@@ -42,11 +43,11 @@ def _open(options: WorkerOptions) -> tuple[BatchRunner, Ready]:
     if options.role == "reader":
         connection = connect_reader(path)
         return BatchRunner(connection, path, Reads(connection, options.page_bytes)), Ready(None)
-    lock_file(path, options.lock_patience_seconds)
-    connection = connect_writer(path, options.max_bytes)
+    lock = lock_file(path, options.lock_patience_seconds)
+    connection, notes = connect_trusted_writer(path, options.max_bytes, lock, options.check_seconds)
     try:
         progress = Progress(connection, options.link_id)
-        ready = Ready(None, *progress.read())
+        ready = Ready(None, *progress.read(), notes)
     except sqlite3.Error as error:
         raise describe(error, path) from error
     return BatchRunner(connection, path, Writes(connection), progress), ready

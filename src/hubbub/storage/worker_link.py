@@ -84,13 +84,17 @@ class WorkerLink:
         self._loop = asyncio.get_running_loop()
         self._process = await self._start_process()
 
-    async def open(self) -> None:
-        """Have the process open the database. Raises `StoreUnavailable`; it has ended then."""
+    async def open(self) -> tuple[str, ...]:
+        """Have the process open the database; answers what the operator should know. Raises
+        `StoreUnavailable`; it has ended then."""
         process, self._process = self._process, None
         assert process is not None
-        await process.open()
+        ready = await process.open()
         self._process = process
         self._refusing = None
+        # Publishers wait for a successor; what was found whole needs no second look.
+        self._options = msgspec.structs.replace(self._options, check_seconds=0.0)
+        return ready.notes
 
     async def close(self) -> None:
         """Take nothing more, finish what was taken, and end the process."""

@@ -24,6 +24,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     lock_patience_seconds: float
     page_bytes: int
     max_bytes: int | None
+    check_seconds: float
+    """How long to look for damage before opening."""
     link_id: str = ""
     """Tells this opening of the store from every other."""
 
@@ -42,6 +44,8 @@ class Ready(msgspec.Struct, frozen=True, array_like=True):
     fault: Fault | None
     last_batch: int = 0
     last_outcome: bytes = b""
+    notes: tuple[str, ...] = ()
+    """What the operator should know of the opening."""
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True):
