@@ -41,6 +41,8 @@ class Feed:
         "_attaching",
         "_bus",
         "_catching_up",
+        "_doubt",
+        "_early",
         "_fanout",
         "_seen_head",
         "attached",
@@ -70,6 +72,10 @@ class Feed:
         self._attaching: asyncio.Task[Attachment] | None = None
         self._catching_up = False
         self._seen_head = 0
+        self._doubt: tuple[str, int] | None = None
+        """Where another epoch was heard of that may be the channel's new one, or a former one."""
+        self._early: tuple[str, int] | None = None
+        """The last position that was heard of while the owner's answer was on its way."""
 
     # -- following the owner --------------------------------------------------------------------
 
@@ -90,9 +96,13 @@ class Feed:
             self.attached = True
             self.epoch = attachment.epoch
             self.position = attachment.head
+            if self._early is not None and self._early[0] == self.epoch:
+                self.position = max(self.position, self._early[1])
 
     def receive(self, event: FeedEvent) -> None:
         if not self.attached:
+            if isinstance(event, Published) and event.message.serial:
+                self._early = (event.epoch, event.message.serial)
             return
         if isinstance(event, Published):
             self._receive_message(event.message, event.epoch)
@@ -114,22 +124,27 @@ class Feed:
         elif serial == self.position + 1 and epoch == self.epoch and not self._catching_up:
             self.position = serial
             self._pass_on(message)
-        else:
+        elif epoch == self.epoch:
             self._compare(epoch, serial)
+        else:
+            self._compare(epoch, serial - 1)
 
     def _compare(self, epoch: str, head: int) -> None:
-        """The owner is at `head`. Behind it, or in another epoch, something was missed."""
+        """The owner is at `head`. Behind it, or in another epoch, something was missed; unless
+        the event is a late one of a former epoch, which only the owner can tell."""
         if epoch != self.epoch:
-            self._reset(epoch, head)
+            self._doubt = self._doubt or (epoch, head)
         elif head > self.position:
             self._seen_head = max(self._seen_head, head)
-            if not self._catching_up:
-                self._catching_up = True
-                asyncio.get_running_loop().create_task(self._catch_up())
+        else:
+            return
+        if not self._catching_up:
+            self._catching_up = True
+            asyncio.get_running_loop().create_task(self._catch_up())
 
     async def _catch_up(self) -> None:
         try:
-            while self.subscribers and self.position < self._seen_head:
+            while self.subscribers and (self._doubt or self.position < self._seen_head):
                 if not await self._fetch_next():
                     break
         except HubbubError:
@@ -137,8 +152,10 @@ class Feed:
         finally:
             self._catching_up = False
             self._seen_head = 0
+            self._doubt = None
 
     async def _fetch_next(self) -> bool:
+        before = self._doubt
         page = await self._bus.history(
             HistoryQuery(
                 self.hub.name,
@@ -148,9 +165,16 @@ class Feed:
                 epoch=self.epoch,
             )
         )
+        doubt = self._doubt
+        if doubt is not None and (doubt is before or doubt[0] == page.epoch):
+            self._doubt = None  # the owner's answer settles it
         if not page.recovered:
-            self._reset(page.epoch, page.head)
-            return False
+            start = page.head
+            if doubt is not None and doubt[0] == page.epoch != self.epoch:
+                start = min(doubt[1], start)  # where the new epoch was first heard of
+            self._reset(page.epoch, start)
+            self._seen_head = page.head
+            return True
         for message in page.messages:
             if message.serial == self.position + 1:
                 self.position = message.serial

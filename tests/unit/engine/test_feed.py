@@ -1,0 +1,230 @@
+"""A feed passes every message on once and in order, whatever the bus does, or says what is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from harness.engine import Alone, FakeConnection, publish
+from harness.running_hub import OPEN, open_hub
+from hubbub.domain.errors import Unavailable
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import JSON, Message
+from hubbub.domain.notices import ChannelReset, Delivery, HistoryPage, Occupancy, Subscribed
+from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.rules import Rules
+from hubbub.engine.feed import Feed
+from hubbub.ports.bus import Attachment, HeadAnnounced, OccupancyChanged, Published
+
+pytestmark = pytest.mark.spec("LIVE-10")
+
+
+def message(serial: int) -> Message:
+    return Message(f"m{serial}", "acme", "news", "e", b"1", JSON, 1000, serial)
+
+
+def published(serial: int, epoch: str = "one") -> Published:
+    return Published(message(serial), epoch)
+
+
+class ScriptedOwner:
+    """Answers what the test tells it to."""
+
+    def __init__(self, alone: Alone) -> None:
+        self.epoch = "one"
+        self.head = 0
+        self.oldest = 1
+        self.asked: list[HistoryQuery] = []
+        self.away = False
+        self.gate: asyncio.Event | None = None
+        bus = alone.node.bus
+        bus.attach = self.attach  # type: ignore[method-assign]
+        bus.history = self.history  # type: ignore[method-assign]
+
+    async def attach(self, hub: str, channel: str) -> Attachment:
+        return Attachment(self.epoch, self.head, None)
+
+    async def history(self, query: HistoryQuery) -> HistoryPage:
+        self.asked.append(query)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.away:
+            raise Unavailable("the owner is away")
+        assert query.after is not None
+        recovered = query.epoch == self.epoch and self.oldest - 1 <= query.after <= self.head
+        messages = tuple(message(n) for n in range(query.after + 1, self.head + 1))
+        return HistoryPage(
+            "news", messages if recovered else (), self.epoch, self.head, recovered=recovered
+        )
+
+
+class Following:
+    """A subscriber of `news`, the feed it follows, and the owner behind it."""
+
+    def __init__(self, alone: Alone, owner: ScriptedOwner, subscriber: FakeConnection) -> None:
+        self.alone = alone
+        self.owner = owner
+        self.subscriber = subscriber
+
+    @property
+    def feed(self) -> Feed:
+        return self.alone.node.node.hub("acme").feeds["news"]
+
+    def heard(self) -> list[int | str]:
+        said: list[int | str] = []
+        for notice in self.subscriber.heard:
+            if isinstance(notice, Delivery):
+                said.append(notice.message.serial)
+            elif isinstance(notice, ChannelReset):
+                said.append(f"{notice.epoch}@{notice.serial}")
+        return said
+
+    async def settle(self, last: int | str) -> list[int | str]:
+        await self.subscriber.until(lambda: self.heard() and self.heard()[-1] == last)
+        return self.heard()
+
+
+@pytest.fixture
+async def following(tmp_path: Path) -> AsyncIterator[Following]:
+    async with Alone(tmp_path) as alone:
+        owner = ScriptedOwner(alone)
+        yield Following(alone, owner, await alone.node.subscribe("news"))
+
+
+async def test_messages_in_order_pass_through(following: Following) -> None:
+    for serial in (1, 2, 3):
+        following.feed.receive(published(serial))
+    assert await following.settle(3) == [1, 2, 3]
+    assert following.owner.asked == []
+
+
+async def test_a_doubled_message_is_passed_on_once(following: Following) -> None:
+    for serial in (1, 1, 2, 1, 2, 3):
+        following.feed.receive(published(serial))
+    assert await following.settle(3) == [1, 2, 3]
+
+
+async def test_a_gap_is_filled_from_history_before_anything_later_is_shown(
+    following: Following,
+) -> None:
+    following.owner.head = 4
+    following.feed.receive(published(1))
+    following.feed.receive(published(4))
+    assert await following.settle(4) == [1, 2, 3, 4]
+
+
+async def test_messages_that_come_during_a_catch_up_are_not_lost_or_doubled(
+    following: Following,
+) -> None:
+    following.owner.gate = asyncio.Event()
+    following.owner.head = 5
+    following.feed.receive(published(3))
+    following.feed.receive(published(4))
+    following.feed.receive(published(5))
+    following.owner.gate.set()
+    assert await following.settle(5) == [1, 2, 3, 4, 5]
+
+
+async def test_an_announced_head_brings_what_was_missed_at_the_end(following: Following) -> None:
+    following.owner.head = 2
+    following.feed.receive(HeadAnnounced("one", 2))
+    assert await following.settle(2) == [1, 2]
+
+
+async def test_a_gap_that_cannot_be_filled_is_announced(following: Following) -> None:
+    following.owner.head = 7
+    following.owner.oldest = 6
+    following.feed.receive(published(7))
+    await following.settle("one@7")
+    following.feed.receive(published(8))
+    assert await following.settle(8) == ["one@7", 8]
+
+
+async def test_a_catch_up_that_failed_is_tried_again_with_the_next_head(
+    following: Following,
+) -> None:
+    following.owner.head = 2
+    following.owner.away = True
+    following.feed.receive(published(2))
+    while not following.owner.asked:
+        await asyncio.sleep(0)
+    following.owner.away = False
+    await asyncio.sleep(0)
+    following.feed.receive(HeadAnnounced("one", 2))
+    assert await following.settle(2) == [1, 2]
+
+
+async def test_a_new_epoch_is_announced_and_its_messages_follow(following: Following) -> None:
+    following.feed.receive(published(1))
+    following.owner.epoch, following.owner.head = "two", 2
+    following.feed.receive(published(1, "two"))
+    following.feed.receive(published(2, "two"))
+    await following.settle(2)
+    following.feed.receive(published(3, "two"))
+    assert await following.settle(3) == [1, "two@0", 1, 2, 3]
+
+
+async def test_a_late_event_of_a_former_epoch_changes_nothing(following: Following) -> None:
+    """It used to throw the subscribers back into the former epoch, and out of it again."""
+    following.owner.epoch, following.owner.head = "two", 1
+    following.feed.receive(HeadAnnounced("two", 1))
+    await following.settle("two@1")
+    following.feed.receive(published(9, "one"))
+    following.feed.receive(HeadAnnounced("one", 9))
+    while len(following.owner.asked) < 2:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    following.feed.receive(published(2, "two"))
+    following.owner.head = 2
+    following.feed.receive(HeadAnnounced("two", 2))
+    assert await following.settle(2) == ["two@1", 2]
+
+
+async def test_an_epoch_that_changes_during_a_catch_up_mixes_no_serials(
+    following: Following,
+) -> None:
+    following.owner.gate = asyncio.Event()
+    following.owner.head = 3
+    following.feed.receive(published(3))
+    while not following.owner.asked:
+        await asyncio.sleep(0)
+    following.feed.receive(published(2, "two"))
+    following.owner.epoch, following.owner.head = "two", 2
+    following.owner.gate.set()
+    assert await following.settle(2) == ["two@1", 2]
+
+
+async def test_an_unchanged_count_is_not_told_again(following: Following) -> None:
+    for count in (3, 3, 4):
+        following.feed.receive(OccupancyChanged(count))
+    await following.subscriber.until(lambda: len(following.subscriber.all(Occupancy)) == 2)
+    assert [each.count for each in following.subscriber.all(Occupancy)] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "rules", [OPEN, Rules(public=True, client_publish=True, allow_anonymous=True)]
+)
+async def test_a_message_that_comes_while_a_node_attaches_does_not_fall_in_between(
+    tmp_path: Path, rules: Rules
+) -> None:
+    """It used to fall between the owner's answer and the feed's beginning."""
+    async with Alone(tmp_path, hubs=[open_hub(rules=rules)]) as alone:
+        speaker = alone.node.connect()
+        publish(speaker, "news", b"0")
+        for turns in range(8):
+            listener = alone.node.connect()
+            assert listener.session is not None
+            listener.session.receive([Subscribe((ChannelRequest("news"),))])
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            publish(speaker, "news", b"%d" % turns)
+            confirmed = (await listener.next(Subscribed)).channels[0].serial
+            publish(speaker, "news", b"true")
+            await listener.until(lambda: listener.deliveries("news"))  # noqa: B023
+            first = listener.deliveries("news")[0].serial
+            assert first == confirmed + 1
+            assert listener.all(ChannelReset) == []
+            alone.node.node.close(listener.session)
