@@ -125,6 +125,10 @@ class FakeConnection:
                 self._changed.clear()
                 await self._changed.wait()
 
+    async def delivered(self, channel: str, count: int) -> None:
+        """Wait until so many messages of the channel came."""
+        await self.until(lambda: len(self.deliveries(channel)) >= count)
+
     async def next(self, kind: type[N], count: int = 1) -> N:
         """The notice of this kind with this number, counted from the beginning."""
         await self.until(lambda: len(self.all(kind)) >= count)

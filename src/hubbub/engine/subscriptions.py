@@ -13,6 +13,7 @@ from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Delivery,
+    Failed,
     HistoryPage,
     Notice,
     Occupancy,
@@ -99,6 +100,8 @@ class Subscriptions:
                 if plan.page is not None:
                     await self._replay(session, plan, plan.page)
                 await self._send_state(session, plan.feed)
+            except HubbubError as error:
+                session.send(Failed(error))
             finally:
                 plan.feed.users -= 1
                 self._drop_if_unused(plan.feed)
@@ -222,28 +225,43 @@ class Subscriptions:
             self._remove(session, session.feeds.pop(feed.channel))
         if plan.retained is not None and all(m.id != plan.retained.id for m in messages):
             session.send(Delivery(plan.retained, retained=True))
-        self._send_messages(session, feed, messages)
-        reached = _end_of(page, feed)
+        reached = self._send_missed(session, feed, page)
         while reached < feed.position and not session.closed:
             await session.connection.drain()
-            query = HistoryQuery(
-                session.hub.name, feed.channel, REPLAY_PAGE, after=reached, epoch=feed.epoch
-            )
-            page = await self._bus.history(query)
-            if not page.recovered or not page.messages:
+            following = await self._page_after(feed, reached)
+            if following is None:
                 session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
                 break
-            self._send_messages(session, feed, page.messages)
-            reached = page.messages[-1].serial
+            reached = self._send_missed(session, feed, following)
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             self._join(session, feed)
 
-    def _send_messages(self, session: Session, feed: Feed, messages: tuple[Message, ...]) -> None:
-        if messages:
+    async def _page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
+        """None where what follows cannot be had: the session must hear of a gap."""
+        query = HistoryQuery(
+            feed.hub.name, feed.channel, REPLAY_PAGE, after=serial, epoch=feed.epoch
+        )
+        try:
+            page = await self._bus.history(query)
+        except HubbubError:
+            return None
+        return page if page.recovered and page.messages else None
+
+    @staticmethod
+    def _send_missed(session: Session, feed: Feed, page: HistoryPage) -> int:
+        """Send what the feed has passed already; answers the serial up to which that is. History
+        can be ahead of the feed, which brings the rest by itself."""
+        if page.epoch != feed.epoch:
+            return feed.position
+        missed = [message for message in page.messages if message.serial <= feed.position]
+        if missed:
             encoder = session.connection.encoder
-            units = [encoder.encode_message(message, feed.epoch) for message in messages]
+            units = [encoder.encode_message(message, feed.epoch) for message in missed]
             session.connection.send(encoder.pack(units))
+        if len(missed) < len(page.messages):
+            return feed.position
+        return missed[-1].serial if missed else page.head
 
     def _join(self, session: Session, feed: Feed) -> None:
         feed.add(session)
@@ -278,10 +296,3 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
             del feeds[feed.channel]
             self._bus.detach(feed.hub.name, feed.channel)
-
-
-def _end_of(page: HistoryPage, feed: Feed) -> int:
-    """How far a first page reaches."""
-    if page.messages:
-        return page.messages[-1].serial
-    return page.head if page.epoch == feed.epoch else feed.position
