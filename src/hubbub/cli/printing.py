@@ -1,0 +1,88 @@
+"""Messages and events as lines of text or JSON."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import click
+import msgspec
+
+from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence
+from hubbub.domain.messages import is_json, is_text
+
+# What a terminal could take for a command, but for tabs.
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
+
+def print_line(line: str) -> None:
+    """At once: whoever reads it through a pipe is waiting."""
+    click.echo(line)
+
+
+def message_line(message: Message, as_json: bool) -> str:
+    if as_json:
+        return _message_json(message)
+    position = f"#{message.serial}" if message.serial else "-"
+    parts = [
+        f"{message.time.astimezone():%H:%M:%S}",
+        message.channel,
+        position,
+        message.publisher or "",
+        message.event,
+        "(retained)" if message.retained else "",
+        _readable(message),
+    ]
+    return _CONTROL.sub(_escape, "  ".join(part for part in parts if part))
+
+
+def _readable(message: Message) -> str:
+    if is_json(message.content_type) or is_text(message.content_type):
+        return message.payload.decode()
+    return f"{len(message.payload)} bytes of {message.content_type}"
+
+
+def _message_json(message: Message) -> str:
+    """As it is on the wire: the payload under the name of how it is written."""
+    payload: dict[str, object]
+    if is_json(message.content_type):
+        payload = {"json": msgspec.Raw(message.payload)}
+    elif is_text(message.content_type):
+        payload = {"text": message.payload.decode()}
+    else:
+        payload = {"base64": base64.b64encode(message.payload).decode()}
+    shown: dict[str, object] = {
+        "channel": message.channel,
+        "event": message.event,
+        "payload": payload,
+        "contentType": message.content_type,
+        "msgID": message.id,
+        "ts": message.published_at,
+    }
+    if message.serial:
+        shown["channelSerial"] = str(message.serial)
+    if message.publisher is not None:
+        shown["publisher"] = message.publisher
+    if message.retained:
+        shown["retained"] = True
+    return to_json(shown)
+
+
+def describe_event(event: Gap | Presence | Joined | Left | Occupancy, as_json: bool) -> str:
+    if as_json:
+        return to_json({"event": type(event).__name__, **msgspec.to_builtins(event)})
+    if isinstance(event, Occupancy):
+        return f"{event.channel}: {event.count} here"
+    if isinstance(event, Gap):
+        return f"{event.channel}: messages are missing here: {event.reason}"
+    names = ", ".join(member.user_id or member.session_id for member in event.members)
+    verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
+    return _CONTROL.sub(_escape, f"{event.channel}: {verb} {names or 'nobody'}")
+
+
+def to_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode()

@@ -1,0 +1,86 @@
+"""`hubbub serve` and `hubbub config check`: run a server, and see with which settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from hubbub.cli.banner import banner
+from hubbub.cli.failures import clear_failures, fail
+from hubbub.server.settings import Settings, cautions, describe, developer_settings, load
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="HUBBUB_CONFIG",
+    show_envvar=True,
+    help="The YAML configuration file.",
+)
+
+
+def load_settings(
+    config: Path | None, dev: bool = False, host: str | None = None, port: int | None = None
+) -> Settings:
+    """Raises `SettingsError`."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES
+    }
+    settings = load(config, environment, {"listener.host": host, "listener.port": port})
+    return developer_settings(settings) if dev else settings
+
+
+CLIENT_VARIABLES = frozenset(("HUBBUB_URL", "HUBBUB_HUB", "HUBBUB_TOKEN", "HUBBUB_CONFIG"))
+"""Variables of the other commands, which are no settings of a server."""
+
+
+@click.command()
+@click.option("--dev", is_flag=True, help="Developer mode: an open hub `demo`, loopback only.")
+@config_option
+@click.option("--host", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0: any.")
+def serve(dev: bool, config: Path | None, host: str | None, port: int | None) -> None:
+    """Run a hub until Ctrl-C or SIGTERM."""
+    from hubbub.server.lifecycle import run
+    from hubbub.server.logs import configure
+    from hubbub.server.wiring import Server
+
+    def started(server: Server) -> None:
+        click.echo(banner(settings, server.port))
+        for caution in cautions(settings):
+            click.echo(f"caution: {caution}", err=True)
+
+    with clear_failures():
+        settings = load_settings(config, dev, host, port)
+        configure(settings.debug.level, settings.debug.log_format)
+        try:
+            run(settings, started)
+        except OSError as error:
+            fail(_explain(error, settings))
+
+
+def _explain(error: OSError, settings: Settings) -> str:
+    listener = settings.listener
+    address = f"{listener.host}:{listener.port}"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.filename:
+        return f"{error.filename}: {reason}"
+    return f"cannot listen on {address}: {reason}; choose another with --port"
+
+
+@click.group("config")
+def config_group() -> None:
+    """Look at the configuration."""
+
+
+@config_group.command()
+@config_option
+@click.option("--dev", is_flag=True, help="As `serve --dev` would use it.")
+def check(config: Path | None, dev: bool) -> None:
+    """List the settings in effect; problems go to stderr with exit code 2."""
+    with clear_failures():
+        settings = load_settings(config, dev)
+        click.echo(describe(settings), nl=False)
+        for caution in cautions(settings):
+            click.echo(f"caution: {caution}", err=True)
