@@ -22,6 +22,7 @@ from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.server.clock import SystemClock
+from hubbub.server.developer_pages import developer_pages
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings
 from hubbub.server.telemetry import Telemetry
@@ -79,6 +80,7 @@ class Server:
                 "/metrics": telemetry.metrics,
                 "/healthz": telemetry.health,
                 "/readyz": telemetry.readiness,
+                **(developer_pages() if settings.developer else {}),
             },
         )
         self._clock = clock

@@ -1,0 +1,18 @@
+"""Pages that the listener serves in developer mode: a start page and a chat to try."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from hubbub.gateways.listener import Page
+
+_PAGES = {"/": "start.html", "/chat": "chat.html"}
+
+
+def developer_pages() -> dict[str, Page]:
+    return {path: _page(name) for path, name in _PAGES.items()}
+
+
+def _page(name: str) -> Page:
+    body = files("hubbub.server").joinpath("pages", name).read_bytes()
+    return lambda: (200, "text/html; charset=utf-8", body)
