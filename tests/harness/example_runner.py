@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import socket
@@ -31,7 +32,6 @@ from harness.documentation import (
     text_agrees,
 )
 from harness.running_hub import RunningHub, Socket
-from hubbub.domain.permissions import Level
 from hubbub.server.settings import Settings, developer_settings, load
 from hubbub.server.settings_keys import CATEGORIES
 from hubbub.server.wiring import Server
@@ -136,11 +136,13 @@ class Examples:
         self._folder = folder
         self._ports = ports
         self._opened = opened
-        self._values: Values = {"service-token": hub.token(None, "shop", Level.SERVICE)}
+        self._values: Values = {}
         self._sockets: dict[str, Socket] = {}
         self._streams: dict[str, aiohttp.ClientResponse] = {}
         self._commands: dict[str, Command] = {}
         self._output = ""
+        # In place of the default that the commands of the page rely on.
+        self._environment = {**os.environ, "HUBBUB_URL": f"ws://{hub.address}"}
 
     async def run(self) -> int:
         """Run them all; answers how many there were."""
@@ -168,7 +170,7 @@ class Examples:
             self._write(block)
         elif block.language == "python":
             self._output = await _run_to_end(
-                [sys.executable, "-c", self._local(block.text)], self._folder
+                [sys.executable, "-c", self._local(block.text)], self._folder, self._environment
             )
         elif block.language == "json" and before == "sh":
             expect_json(block.text, json.loads(self._output), self._values, block.where)
@@ -301,13 +303,12 @@ class Examples:
             if block.name:
                 await self._start(block.name, words)
             else:
-                self._output = await _run_to_end(words, self._folder)
+                self._output = await _run_to_end(words, self._folder, self._environment)
 
     def _words(self, line: str) -> list[str]:
         words = shlex.split(self._local(line), comments=True)
         if words and words[0] in (".venv/bin/hubbub", "hubbub"):
             words[0] = str(Path(sys.executable).parent / "hubbub")
-            words += ["--url", f"http://{self._hub.address}"] if "--url" not in words else []
         elif words and words[0] == "python3":
             words = [sys.executable, *words[1:]]
             words = [str(ROOT / word) if word.startswith("examples/") else word for word in words]
@@ -319,6 +320,7 @@ class Examples:
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=self._folder,
+            env=self._environment,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -334,9 +336,15 @@ class Examples:
         return sum(each.subscriptions for each in self._hub.server.node.counters.values())
 
 
-async def _run_to_end(words: list[str], folder: Path) -> str:
+async def _run_to_end(
+    words: list[str], folder: Path, environment: dict[str, str] | None = None
+) -> str:
     process = await asyncio.create_subprocess_exec(
-        *words, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *words,
+        cwd=folder,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     output, problems = await process.communicate()
     if process.returncode:

@@ -1,21 +1,151 @@
-"""The documentation says what is true: its examples run as printed, its links lead somewhere."""
+"""The documentation says what is true: its examples run as printed, what it names is there."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
-from harness.documentation import RUN_LANGUAGES, blocks_of, pages, title_of
-from harness.example_runner import running_examples
+from harness.documentation import (
+    ROOT,
+    RUN_LANGUAGES,
+    anchors_of,
+    blocks_of,
+    links_of,
+    pages,
+    title_of,
+)
+from harness.example_runner import is_configuration, running_examples
+from harness.running_hub import RunningHub
+from hubbub.protocols.hubbub_pb2 import EventType
+from hubbub.server.settings import known_keys, load
+from hubbub.server.settings_keys import CATEGORIES
 
+PAGES = pages()
 WITH_EXAMPLES = [
-    page for page in pages() if any(each.language in RUN_LANGUAGES for each in blocks_of(page))
+    page for page in PAGES if any(each.language in RUN_LANGUAGES for each in blocks_of(page))
 ]
+SOURCE = ROOT / "src" / "hubbub"
+AWAITED = {ROOT / "docs" / "errors.md", ROOT / "docs" / "benchmarks.md"}
+
+pytestmark = pytest.mark.spec("UI-04")
 
 
-@pytest.mark.spec("UI-04")
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=title_of)
 async def test_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     async with running_examples(page, tmp_path) as examples:
         assert await examples.run()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = []
+    for link in links_of(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if "://" in link or target in AWAITED:
+            continue
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            missing.append(link)
+    assert not missing
+
+
+def test_configurations_are_valid(tmp_path: Path) -> None:
+    shown = [each for page in PAGES for each in blocks_of(page) if is_configuration(each)]
+    assert shown
+    file = tmp_path / "hubbub.yaml"
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    for block in shown:
+        file.write_text(re.sub(r"\b(cert|key)\.pem", rf"{tmp_path}/\1.pem", block.text))
+        load(file, {})
+    load(ROOT / "examples" / "hubbub.yaml", {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title_of)
+def test_settings_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(rf"`((?:{'|'.join(CATEGORIES)})\.[\w.]+)`", page.read_text()))
+    if page.name != "configuration.md":  # which also lists what is refused
+        assert named <= set(known_keys())
+
+
+def test_every_event_of_the_protocol_is_explained() -> None:
+    text = (ROOT / "docs" / "protocol.md").read_text()
+    events = set(EventType.keys()) - {"UNSPECIFIED"}
+    assert not {event for event in events if f"`{event}`" not in text}
+
+
+def test_the_path_of_a_message_names_what_is_there() -> None:
+    rows = re.findall(
+        r"^\| \d+ \| `([\w/.]+)` \| (.+?) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 15
+    missing = []
+    for path, names in rows:
+        source = (SOURCE / path).read_text()
+        for part in re.findall(r"\w+", names):
+            if not re.search(rf"\b(?:def|class) {part}\b", source):
+                missing.append(f"{path}: {part}")
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title_of)
+def test_files_that_are_named_exist(page: Path) -> None:
+    """`gateways/http.py`, `tests/harness/`, `docs/errors.md` and their like."""
+    tops = "|".join(
+        each.name for parent in (ROOT, SOURCE) for each in parent.iterdir() if each.is_dir()
+    )
+    named = set(re.findall(rf"`((?:{tops.replace('.', '[.]')})/[\w./-]*)`", page.read_text()))
+    named -= {str(each.relative_to(ROOT)) for each in AWAITED}
+    assert not {name for name in named if not any((at / name).exists() for at in (ROOT, SOURCE))}
+
+
+async def test_metrics_that_are_named_exist(hub: RunningHub) -> None:
+    await hub.socket()
+    answer = await hub.http.get("/metrics")
+    known = set(re.findall(r"^([a-z_]+)", await answer.text(), re.MULTILINE))
+    page = (ROOT / "docs" / "how-to" / "monitor-with-prometheus.md").read_text()
+    dashboard = (ROOT / "deploy" / "grafana-dashboard.json").read_text()
+    used = set(re.findall(r"\b(?:hubbub|process)_[a-z_]*[a-z]\b", page + dashboard))
+    assert used - known <= {"hubbub_publish_seconds"}  # known by its _bucket, _count and _sum
+    assert {name for name in known if name.startswith("hubbub_")} <= used | {
+        f"hubbub_publish_seconds_{part}" for part in ("bucket", "count", "sum")
+    }
+
+
+def test_every_dependency_has_a_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    files = [*(ROOT / "requirements").glob("*.in")]
+    lines = [
+        *project["dependencies"],
+        *(line for file in files for line in file.read_text().splitlines()),
+    ]
+    wanted = {re.split(r"[^\w.-]", line)[0] for line in lines if line[:1].isalpha()}
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    assert set(re.findall(r"^\| ([\w.-]+) \|", page, re.MULTILINE)) - {"package"} == wanted
+
+
+def test_commands_of_make_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        command
+        for page in PAGES
+        for command in re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE)
+    }
+    assert named <= targets
+
+
+def test_decision_records_are_listed() -> None:
+    folder = ROOT / "docs" / "adr"
+    listed = set(links_of(folder / "README.md"))
+    assert listed == {each.name for each in folder.glob("[0-9]*.md")}
+
+
+def test_yaml_of_other_programs_can_be_read() -> None:
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.language == "yaml":
+                assert yaml.safe_load(block.text)
