@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hubbub import __version__
+from hubbub.cli.backup import backup, restore
 from hubbub.cli.publishing import publish
 from hubbub.cli.reading import history, presence, subscribe
 from hubbub.cli.serving import config_group, serve
@@ -17,7 +18,7 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-for command in (serve, publish, subscribe, history, presence, token, config_group):
+for command in (serve, publish, subscribe, history, presence, token, config_group, backup, restore):
     main.add_command(command)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.connectors.auth_http import HttpAuthenticator
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.directory import Directory
@@ -21,8 +21,12 @@ from hubbub.gateways.http import HttpLimits
 from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
+from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
+from hubbub.server.data_folder import DATABASE
 from hubbub.server.developer_pages import developer_pages
+from hubbub.server.online_backup import back_up_online
+from hubbub.server.restore import complete_restore
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings
 from hubbub.server.telemetry import Telemetry
@@ -30,7 +34,6 @@ from hubbub.storage.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
 
-DATABASE = "hubbub.db"
 EXPIRY_INTERVAL_SECONDS = 60.0
 
 Work = Callable[[], Awaitable[None]]
@@ -45,7 +48,7 @@ class Server:
         clock = clock or SystemClock()
         limits = engine_limits(settings)
         data = Path(settings.storage.path)
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_ready(data)
         self._limits = limits
         self._store = SqliteStore(data / DATABASE)
         self._bus = LocalBus()
@@ -123,6 +126,11 @@ class Server:
         await self._authenticator.close()
         await self._store.close()
 
+    async def back_up(self) -> tuple[Path, Manifest]:
+        """Write an archive of the store while it runs; answers where it is and what it holds.
+        Raises `StoreUnavailable`."""
+        return await back_up_online(Path(self.settings.storage.path))
+
     def _missing(self) -> str | None:
         if self.node.draining:
             return "the server is shutting down"
@@ -157,6 +165,19 @@ class Server:
 
     async def _delete_expired(self) -> None:
         await self._store.delete_expired(int(self._clock.now() * 1000))
+
+
+def _make_ready(data: Path) -> None:
+    """Raises `StoreUnavailable`."""
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if complete_restore(data):
+            logger.warning("completed a restore of %s that had been cut short", data)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the data folder {data} cannot be used ({error.strerror}); make it a folder that the"
+            " hub's user may write to, or choose another (storage.path)"
+        ) from error
 
 
 def make_tokens(settings: Settings, clock: Clock) -> Tokens:

@@ -1,0 +1,63 @@
+"""The data folder: what lies in it, and how changes of it reach the disk."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hubbub.server.secrets import FILE_NAME as SECRETS
+from hubbub.storage.sqlite_connection import lock_file
+
+__all__ = ["BACKUPS", "DATABASE", "SECRETS", "exclusive", "occupied", "stamp", "sync", "taken"]
+
+DATABASE = "hubbub.db"
+BACKUPS = "backups"
+_NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found"))
+
+
+def stamp() -> str:
+    """The time, as a part of file names that sorts."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+def occupied(data: Path) -> bool:
+    """Whether anything lies there that could be missed. Hidden files are drafts of our own."""
+    return any(
+        entry.name not in _NOT_DATA and not entry.name.startswith(".") for entry in data.iterdir()
+    )
+
+
+@contextmanager
+def taken(data: Path) -> Iterator[None]:
+    """Keep every hub out of the folder. Raises `StoreUnavailable` if one is using it."""
+    lock = lock_file(data / DATABASE, patience_seconds=0)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make a folder for this process alone. Raises `BlockingIOError` if another has it; one that a
+    dead process left behind is taken over."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Have a file's content, or a folder's list of names, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
