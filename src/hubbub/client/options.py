@@ -10,7 +10,7 @@ import msgspec
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     encoding: Literal["protobuf", "json"] = "protobuf"
-    """Protobuf is about twice as fast to read; JSON is easier to watch."""
+    """Protobuf is somewhat faster and carries bytes as they are; JSON is easier to watch."""
     start_offline: bool = False
     """Go on trying if the first attempt finds nobody, instead of raising `Unreachable`."""
     restore: bool = True
