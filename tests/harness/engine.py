@@ -1,4 +1,4 @@
-"""The engine without gateways: a clock that tests turn, connections that remember what they were
+"""The engine without gateways: connections that remember what they were
 told, a store that fails on command, and nodes that are connected by a bus."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from harness.clock import FakeClock
 from harness.running_hub import open_hub
 from harness.unreliable import CALM, Faults, UnreliableNetwork
 from hubbub.cluster.local import NODE, LocalBus
@@ -37,24 +38,6 @@ ANSWER_SECONDS = 10.0
 PATIENT = Patience(first_retry_seconds=0.01, longest_retry_seconds=0.05)
 
 
-class FakeClock:
-    """Stands still until a test turns it."""
-
-    def __init__(self, now: float = 1_800_000_000.0) -> None:
-        self._now = now
-        self._monotonic = 1000.0
-
-    def now(self) -> float:
-        return self._now
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def advance(self, seconds: float) -> None:
-        self._now += seconds
-        self._monotonic += seconds
-
-
 class NoticeEncoder:
     """An encoding whose bytes are numbers of notices, so that tests can read them back."""
 
@@ -81,6 +64,7 @@ class FakeConnection:
     """Remembers everything that it was sent."""
 
     one_way = False
+    behind = False
 
     def __init__(self, encoder: NoticeEncoder) -> None:
         self.encoder: Encoder = encoder

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,9 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     session_id: str
     identity: Identity
     positions: tuple[Position, ...]
+    rival: bytes = b""
+    """The hash of the other key that would restore the same session, from a restore whose reply
+    may have been lost. Who uses one of the two ends the other."""
 
 
 class Restorer:
@@ -82,7 +86,7 @@ class Restorer:
     async def flush(self) -> None:
         """Write what changed. Called a few times a second, and before the node stops."""
         changed, self._changed = self._changed, set()
-        spent, self._spent = self._spent, set()
+        spent = sorted(self._spent)
         parked = dict(self._parked)
         snapshots = [
             self._snapshot(session, session.restore_hash, LIVE_SNAPSHOT_SECONDS)
@@ -93,11 +97,11 @@ class Restorer:
             if snapshots or parked:
                 await self._store.save_sessions([*snapshots, *parked.values()])
             if spent:
-                await self._store.delete_sessions(sorted(spent))
+                await self._store.delete_sessions(spent)
         except HubbubError:
             self._changed |= changed
-            self._spent |= spent
             raise
+        self._spent.difference_update(spent)
         for key_hash, snapshot in parked.items():
             if self._parked.get(key_hash) is snapshot:
                 del self._parked[key_hash]
@@ -109,29 +113,32 @@ class Restorer:
         except HubbubError as error:
             session.send(Failed(error, request.req_id))
             return
+        if session.closed:
+            return
         seen = {position.channel: position for position in request.positions}
         wanted = [
             _request_for(seen.get(position.channel, position)) for position in state.positions
         ]
-        old = self._live.pop(key_hash, None)
+        old = session.hub.sessions.get(state.session_id)
         self._adopt(session, state, key_hash)
         plans, failures = await self._node.subscriptions.prepare(session, wanted)
-        session.send(
-            SessionRestored(
-                session_id=session.id,
-                user_id=state.identity.user_id,
-                grants=state.identity.grants,
-                rpcs=state.identity.rpcs,
-                extra=state.identity.extra,
-                channels=tuple(plan.confirmation() for plan in plans),
-                failures=tuple(failures),
-                req_id=request.req_id,
-            ),
-            RestoreKey(self.issue(session)),
-        )
-        await self._node.subscriptions.begin(session, plans)
+        if not session.closed:
+            session.send(
+                SessionRestored(
+                    session_id=session.id,
+                    user_id=state.identity.user_id,
+                    grants=state.identity.grants,
+                    rpcs=state.identity.rpcs,
+                    extra=state.identity.extra,
+                    channels=tuple(plan.confirmation() for plan in plans),
+                    failures=tuple(failures),
+                    req_id=request.req_id,
+                ),
+                RestoreKey(self._issue_rival(session, state, key_hash)),
+            )
         if old is not None:
-            self._replace(old)
+            self._replace(old, {plan.feed.channel for plan in plans})
+        await self._node.subscriptions.begin(session, plans)
 
     async def _find(self, session: Session, key: str) -> tuple[_State, bytes]:
         hub, now = session.hub, self._node.clock.now()
@@ -165,21 +172,38 @@ class Restorer:
         session.id = state.session_id
         session.hub.sessions[session.id] = session
         session.identity = state.identity
-        session.spent_hash = key_hash
         self._node.authenticated(session)
-        if key_hash not in self._parked:
-            seconds = self._node.limits.restore_seconds
-            self._parked[key_hash] = SessionSnapshot(
-                key_hash=key_hash,
-                hub=session.hub.name,
-                session_id=state.session_id,
-                state=msgspec.msgpack.encode(state),
-                expires_at=int((self._node.clock.now() + seconds) * 1000),
-            )
+        self._live.pop(key_hash, None)
+        if state.rival:
+            self._forget(state.rival)
+        self._park(key_hash, state, session.hub.name)
 
-    def _replace(self, old: Session) -> None:
-        """The successor is in place: close the old connection without a trace in presence."""
-        self._node.subscriptions.abandon_to(old)
+    def _issue_rival(self, session: Session, state: _State, key_hash: bytes) -> str:
+        """A new key for a restored session, while the old one still works."""
+        key = self.issue(session)
+        session.spent_hash = key_hash
+        rival = msgspec.structs.replace(state, rival=session.restore_hash or b"")
+        self._park(key_hash, rival, session.hub.name)
+        return key
+
+    def _park(self, key_hash: bytes, state: _State, hub: str) -> None:
+        seconds = self._node.limits.restore_seconds
+        self._parked[key_hash] = SessionSnapshot(
+            key_hash=key_hash,
+            hub=hub,
+            session_id=state.session_id,
+            state=msgspec.msgpack.encode(state),
+            expires_at=int((self._node.clock.now() + seconds) * 1000),
+        )
+
+    def _replace(self, old: Session, kept: Container[str]) -> None:
+        """The successor takes over the channels that it `kept`: close the old connection without
+        a trace in presence. The key that it holds, if it is another one than was just used, would
+        restore a twin."""
+        key_hash = old.restore_hash
+        if key_hash is not None and self._live.get(key_hash) is old:
+            self._forget(key_hash)
+        self._node.subscriptions.abandon_to(old, kept)
         old.connection.disconnect(SessionReplaced("the session was restored on a new connection"))
 
     def _forget(self, key_hash: bytes | None) -> None:
@@ -197,7 +221,9 @@ class Restorer:
             key_hash=key_hash,
             hub=session.hub.name,
             session_id=session.id,
-            state=msgspec.msgpack.encode(_State(session.id, session.identity, positions)),
+            state=msgspec.msgpack.encode(
+                _State(session.id, session.identity, positions, session.spent_hash or b"")
+            ),
             expires_at=int((self._node.clock.now() + seconds) * 1000),
         )
 

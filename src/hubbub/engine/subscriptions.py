@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -136,8 +136,11 @@ class Subscriptions:
         for channel in list(session.feeds or ()):
             self.end(session, channel)
 
-    def abandon_to(self, session: Session) -> None:
-        """Take a session off its channels without a word: its successor is already there."""
+    def abandon_to(self, session: Session, kept: Container[str]) -> None:
+        """Take a session off its channels. Its successor is about to begin those that it `kept`:
+        nobody hears that it left them."""
+        for channel in [channel for channel in session.feeds or () if channel not in kept]:
+            self.end(session, channel)
         feeds, session.feeds = session.feeds, None
         for feed in (feeds or {}).values():
             self._remove(session, feed)
@@ -274,9 +277,11 @@ class Subscriptions:
     async def _send_state(self, session: Session, feed: Feed) -> None:
         """Presence and occupancy as they are now; changes follow through the feed."""
         hub, channel = session.hub.name, feed.channel
-        if session.closed or channel not in (session.feeds or ()):
-            return
         rules = session.hub.rules_for(channel)
+        if session.closed or channel not in (session.feeds or ()):
+            if rules.presence and session.hub.sessions.get(session.id) is None:
+                self._bus.leave(hub, channel, [session.id])  # it may have been restored to it
+            return
         state: list[Notice] = []
         if rules.presence:
             self._bus.join(hub, channel, [session.member()])
