@@ -3,7 +3,7 @@
 Needs nothing of the server. `hubbub.client.sync` has the same for programs without asyncio.
 """
 
-from hubbub.client.client import Client, Item, connect
+from hubbub.client.client import Client, connect
 from hubbub.client.errors import (
     ClientClosed,
     ConnectionLost,
@@ -22,7 +22,7 @@ from hubbub.client.events import (
     Occupancy,
     Presence,
 )
-from hubbub.client.messages import HistoryPage, Message, Receipt
+from hubbub.client.messages import HistoryPage, Item, Message, Receipt
 from hubbub.client.options import Options
 from hubbub.client.subscription import Subscription
 from hubbub.domain.errors import HubbubError

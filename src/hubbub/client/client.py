@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
@@ -13,12 +12,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hubbub.client.errors import ConnectionLost
-from hubbub.client.establishing import authenticate, unsubscribe
+from hubbub.client.establishing import authenticate
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.link import Codec, socket_url
 from hubbub.client.listeners import Listeners
-from hubbub.client.messages import HistoryPage, Message, Receipt, encode_data, from_history
+from hubbub.client.messages import (
+    HistoryPage,
+    Item,
+    Message,
+    Receipt,
+    from_history,
+    publish_item,
+)
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.state import ClientState
@@ -28,7 +33,7 @@ from hubbub.client.tracker import Tracker
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import SessionInfo
-from hubbub.domain.requests import History, PresenceQuery, PublishItem
+from hubbub.domain.requests import History, PresenceQuery
 from hubbub.protocols.json_v1 import JSON_V1
 from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
 
@@ -39,19 +44,6 @@ _CODECS: dict[str, Codec] = {"protobuf": PROTOBUF_V1, "json": JSON_V1}
 E = TypeVar("E", bound=Event)
 Since = int | datetime | tuple[str, int]
 Handler = Callable[[Message], object | Awaitable[object]]
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One of the messages of `Client.publish_many`."""
-
-    channel: str
-    data: Any
-    event: str = ""
-    content_type: str | None = None
-    store: bool = False
-    retain: bool = False
-    push: bool = False
-    transient: bool = False
 
 
 class Client:
@@ -156,7 +148,7 @@ class Client:
         """Queue a message that nobody answers for. Raises `QueueFull`."""
         self._supervisor.check_open()
         item = Item(channel, data, event, content_type, store, retain, push, transient)
-        self._state.outbox.put(_publish_item(item, None), None)
+        self._state.outbox.put(publish_item(item, None), None)
 
     async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
         """Publish all of them, in order; answers a receipt or an error for each."""
@@ -170,7 +162,7 @@ class Client:
     def _queue(self, item: Item) -> asyncio.Future[Receipt]:
         self._supervisor.check_open()
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._state.outbox.put(_publish_item(item, self._state.next_id()), receipt)
+        self._state.outbox.put(publish_item(item, self._state.next_id()), receipt)
         return receipt
 
     # -- subscribing ----------------------------------------------------------------------------
@@ -193,7 +185,9 @@ class Client:
         if not channels:
             raise ValueError("name at least one channel")
         trackers = [_tracker(channel, since) for channel in dict.fromkeys(channels)]
-        subscription = Subscription(self, trackers, on_gap, self._state.options.subscription_queue)
+        subscription = Subscription(
+            self._supervisor, trackers, on_gap, self._state.options.subscription_queue
+        )
         self._state.registry.add(subscription)
         self._supervisor.subscribe_soon()
         if handler is not None:
@@ -201,21 +195,6 @@ class Client:
             self._handlers.add(task)
             task.add_done_callback(self._handlers.discard)
         return subscription
-
-    async def end(self, subscription: Subscription) -> None:
-        """Unsubscribe; what was received can still be read."""
-        channels = self._state.registry.remove(subscription)
-        subscription.finish(None)
-        if channels and self.connected:
-            with contextlib.suppress(ConnectionLost):  # the next one does not ask for them
-                await unsubscribe(await self._supervisor.conversation(), channels)
-
-    def recover(self, tracker: Tracker) -> None:
-        self._supervisor.recover(tracker)
-
-    def emit(self, event: Gap) -> None:
-        logger.warning("messages of %r were lost: %s", event.channel, event.reason)
-        self._listeners.emit(event)
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -285,21 +264,6 @@ def connect(
     """A client of a hub on the server at `url`. `token` and `credentials` may be functions, also
     async ones, that make a new one for each connection."""
     return Client(url, hub, Proof(token, credentials), options or Options())
-
-
-def _publish_item(item: Item, req_id: int | None) -> PublishItem:
-    payload, content_type = encode_data(item.data, item.content_type)
-    return PublishItem(
-        item.channel,
-        item.event,
-        payload,
-        content_type,
-        store=item.store,
-        push=item.push,
-        retain=item.retain,
-        transient=item.transient,
-        req_id=req_id,
-    )
 
 
 def _tracker(channel: str, since: Since | None) -> Tracker:

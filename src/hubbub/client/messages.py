@@ -13,6 +13,7 @@ from hubbub.domain import messages
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, is_json, is_text
 from hubbub.domain.notices import Delivery
+from hubbub.domain.requests import PublishItem
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
@@ -54,6 +55,19 @@ class Receipt(msgspec.Struct, frozen=True):
 
     id: str
     serial: int
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One of the messages of `Client.publish_many`."""
+
+    channel: str
+    data: Any
+    event: str = ""
+    content_type: str | None = None
+    store: bool = False
+    retain: bool = False
+    push: bool = False
+    transient: bool = False
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -105,3 +119,18 @@ def encode_data(data: object, content_type: str | None = None) -> tuple[bytes, s
         return _encode_json(data), JSON
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPayload(f"the data cannot be written as JSON: {error}") from None
+
+
+def publish_item(item: Item, req_id: int | None) -> PublishItem:
+    payload, content_type = encode_data(item.data, item.content_type)
+    return PublishItem(
+        item.channel,
+        item.event,
+        payload,
+        content_type,
+        store=item.store,
+        push=item.push,
+        retain=item.retain,
+        transient=item.transient,
+        req_id=req_id,
+    )

@@ -12,10 +12,11 @@ from typing import TypeVar
 from hubbub.client.backoff import Backoff
 from hubbub.client.conversation import Conversation
 from hubbub.client.errors import ClientClosed, ConnectionLost
-from hubbub.client.establishing import establish, resubscribe, subscribe_pending
-from hubbub.client.events import Connected, Disconnected
+from hubbub.client.establishing import establish, resubscribe, subscribe_pending, unsubscribe
+from hubbub.client.events import Connected, Disconnected, Gap
 from hubbub.client.link import Codec, open_link
 from hubbub.client.state import ClientState
+from hubbub.client.subscription import Subscription
 from hubbub.client.tracker import Tracker
 from hubbub.domain.errors import (
     AuthenticationTimeout,
@@ -37,6 +38,8 @@ _PROOF_REFUSED = (InvalidToken, NotAuthenticated, AuthenticationTimeout)
 
 
 class Supervisor:
+    """Also what subscriptions need of their client (`subscription.Owner`)."""
+
     def __init__(self, url: str, codec: Codec, state: ClientState) -> None:
         self._url = url
         self._codec = codec
@@ -215,3 +218,16 @@ class Supervisor:
         if conversation is not None:
             request = tracker.recover()
             conversation.spawn(resubscribe(conversation, self._state, request))
+
+    async def end(self, subscription: Subscription) -> None:
+        """Unsubscribe; what was received can still be read."""
+        channels = self._state.registry.remove(subscription)
+        subscription.finish(None)
+        conversation = self._conversation
+        if channels and conversation is not None:
+            with contextlib.suppress(ConnectionLost):  # the next one does not ask for them
+                await unsubscribe(conversation, channels)
+
+    def emit(self, gap: Gap) -> None:
+        logger.warning("messages of %r were lost: %s", gap.channel, gap.reason)
+        self._state.emit(gap)
