@@ -72,7 +72,7 @@ def write(path: Path, folder: Path, manifest: Manifest, progress: Progress) -> N
         for name, entry in manifest.files.items():
             with (folder / name).open("rb") as file:
                 reporting = _Reporting(file, entry.bytes, f"packing {name}", progress)
-                tar.addfile(_member(name, entry.bytes), reporting)  # type: ignore[arg-type]
+                tar.addfile(_member(name, entry.bytes), reporting)
     sync(path)
 
 
