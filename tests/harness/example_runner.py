@@ -52,7 +52,7 @@ def is_configuration(block: Block) -> bool:
 async def running_examples(page: Path, folder: Path) -> AsyncIterator[Examples]:
     """A hub in developer mode with the page's own configuration, ready to run its examples."""
     blocks = blocks_of(page)
-    ports = {"9000": _free_port()}
+    ports = {"9000": free_port()}
     for command in _preparations(blocks):
         await _run_to_end(command, folder)
     server = Server(_settings(blocks, folder, ports))
@@ -91,7 +91,7 @@ def _lines(text: str) -> list[str]:
     return text.replace("\\\n", " ").splitlines()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -143,6 +143,10 @@ class Examples:
         self._output = ""
         # In place of the default that the commands of the page rely on.
         self._environment = {**os.environ, "HUBBUB_URL": f"ws://{hub.address}"}
+
+    @property
+    def address(self) -> str:
+        return f"http://{self._hub.address}"
 
     async def run(self) -> int:
         """Run them all; answers how many there were."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 
@@ -19,6 +21,7 @@ from harness.documentation import (
     title_of,
 )
 from harness.example_runner import is_configuration, running_examples
+from harness.nginx import running_nginx
 from harness.running_hub import RunningHub
 from hubbub.protocols.hubbub_pb2 import EventType
 from hubbub.server.settings import known_keys, load
@@ -29,6 +32,7 @@ WITH_EXAMPLES = [
     page for page in PAGES if any(each.language in RUN_LANGUAGES for each in blocks_of(page))
 ]
 SOURCE = ROOT / "src" / "hubbub"
+IMPATIENT = aiohttp.ClientTimeout(total=10)
 AWAITED = {ROOT / "docs" / "errors.md", ROOT / "docs" / "benchmarks.md"}
 
 pytestmark = pytest.mark.spec("UI-04")
@@ -38,6 +42,35 @@ pytestmark = pytest.mark.spec("UI-04")
 async def test_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     async with running_examples(page, tmp_path) as examples:
         assert await examples.run()
+
+
+async def test_pages_of_developer_mode_are_there(tmp_path: Path) -> None:
+    readme = ROOT / "README.md"
+    paths = set(re.findall(r"<http://localhost:8000(/[^>]*)>", readme.read_text()))
+    assert paths
+    async with running_examples(readme, tmp_path) as examples, aiohttp.ClientSession() as client:
+        for path in paths:
+            answer = await client.get(examples.address + path)
+            assert (answer.status, answer.content_type) == (200, "text/html")
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+async def test_a_hub_can_be_used_behind_nginx_as_described(hub: RunningHub, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "run-behind-nginx.md"
+    described = next(each.text for each in blocks_of(page) if each.language == "nginx")
+    async with (
+        running_nginx(described, hub.server.port, tmp_path) as address,
+        aiohttp.ClientSession(f"http://{address}", timeout=IMPATIENT) as client,
+    ):
+        stream = await client.get("/v1/hubs/acme/events?channel=news")
+        async with client.ws_connect("/v1/hubs/acme/socket") as socket:
+            assert (await socket.receive_json())["event"] == "SessionInfo"
+        published = await client.post("/v1/hubs/acme/channels/news/messages", data="by nginx")
+        assert published.status == 200
+        async for line in stream.content:  # at once, without buffering
+            if b"by nginx" in line:
+                break
+        assert (await client.get("/metrics")).status == 404
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title_of)
