@@ -50,8 +50,8 @@ async def test_pages_of_developer_mode_are_there(tmp_path: Path) -> None:
     assert paths
     async with running_examples(readme, tmp_path) as examples, aiohttp.ClientSession() as client:
         for path in paths:
-            answer = await client.get(examples.address + path)
-            assert (answer.status, answer.content_type) == (200, "text/html")
+            async with client.get(examples.address + path) as answer:
+                assert (answer.status, answer.content_type) == (200, "text/html")
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
@@ -61,16 +61,17 @@ async def test_a_hub_can_be_used_behind_nginx_as_described(hub: RunningHub, tmp_
     async with (
         running_nginx(described, hub.server.port, tmp_path) as address,
         aiohttp.ClientSession(f"http://{address}", timeout=IMPATIENT) as client,
+        client.get("/v1/hubs/acme/events?channel=news") as stream,
+        client.ws_connect("/v1/hubs/acme/socket") as socket,
     ):
-        stream = await client.get("/v1/hubs/acme/events?channel=news")
-        async with client.ws_connect("/v1/hubs/acme/socket") as socket:
-            assert (await socket.receive_json())["event"] == "SessionInfo"
-        published = await client.post("/v1/hubs/acme/channels/news/messages", data="by nginx")
-        assert published.status == 200
+        assert (await socket.receive_json())["event"] == "SessionInfo"
+        async with client.post("/v1/hubs/acme/channels/news/messages", data="by nginx") as answer:
+            assert answer.status == 200
         async for line in stream.content:  # at once, without buffering
             if b"by nginx" in line:
                 break
-        assert (await client.get("/metrics")).status == 404
+        async with client.get("/metrics") as answer:
+            assert answer.status == 404
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title_of)
