@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from hubbub.domain.messages import Attributes, Message
+from hubbub.storage.sql import Row, insert
 
-Row = tuple[Any, ...]
-
-INSERT_MESSAGE = (
-    "INSERT INTO messages (channel_id, serial, published_at, high_at, id, event, content_type,"
-    " publisher, flags, attributes, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_MESSAGE = insert(
+    "messages",
+    {
+        "channel_id": "bigint",
+        "serial": "bigint",
+        "published_at": "bigint",
+        "high_at": "bigint",
+        "id": "text",
+        "event": "text",
+        "content_type": "text",
+        "publisher": "text",
+        "flags": "bigint",
+        "attributes": "bytea",
+        "payload": "bytea",
+    },
 )
 """Takes what `to_row` answers."""
 

@@ -23,11 +23,11 @@ from hubbub.ports.store import (
     SettingsEntry,
     StoredPage,
 )
-from hubbub.storage.sqlite_reads import Reads
-from hubbub.storage.sqlite_writes import Writes
+from hubbub.storage.reads import Reads
 from hubbub.storage.worker_link import WorkerLink
 from hubbub.storage.worker_protocol import WorkerOptions
 from hubbub.storage.worker_queue import Limits
+from hubbub.storage.writes import Writes
 
 _log = logging.getLogger(__name__)
 _ENVELOPE_BYTES = 300

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubbubError, Internal
+from hubbub.domain.errors import Conflict, HubbubError
+from hubbub.storage.reads import Reads
+from hubbub.storage.sql import complete
 from hubbub.storage.sqlite_errors import describe
-from hubbub.storage.sqlite_reads import Reads
-from hubbub.storage.sqlite_writes import Refusal, Writes
+from hubbub.storage.sqlite_sql import SqliteSql
+from hubbub.storage.transactions import Call, Result, Transactions, explain
 from hubbub.storage.worker_protocol import (
     Batch,
     BatchOutcome,
@@ -21,8 +23,7 @@ from hubbub.storage.worker_protocol import (
     arguments_decoder,
     encoder,
 )
-
-_log = logging.getLogger(__name__)
+from hubbub.storage.writes import Writes
 
 
 class Progress:
@@ -50,107 +51,91 @@ class Progress:
         )
 
 
+class SqliteTransaction(SqliteSql):
+    """Implements `hubbub.storage.transactions.Connection`."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, begin: str) -> None:
+        super().__init__(connection)
+        self._path = path
+        self._begin = begin
+
+    async def begin(self) -> None:
+        self._connection.execute(self._begin)
+
+    async def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    async def roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def concerns_all(self, error: Exception) -> bool:
+        return isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.IntegrityError | sqlite3.DataError | sqlite3.ProgrammingError
+        )
+
+    def describe(self, error: Exception) -> HubbubError | None:
+        if isinstance(error, sqlite3.IntegrityError):
+            return Conflict(f"the database {self._path} refused a row ({error})")
+        return describe(error, self._path) if isinstance(error, sqlite3.Error) else None
+
+
 class BatchRunner:
-    """Runs operations through the methods of `target`; with `progress`, as writes."""
+    """Runs writes if there is `progress` to record, else reads."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         path: Path,
-        target: Writes | Reads,
+        page_bytes: int,
         progress: Progress | None = None,
     ) -> None:
         self._connection = connection
-        self._path = path
-        self._target = target
+        begin = "BEGIN" if progress is None else "BEGIN IMMEDIATE"
+        self._sql = SqliteTransaction(connection, path, begin)
+        target = Reads(self._sql, page_bytes) if progress is None else Writes(self._sql)
+        self._methods = type(target)
+        self._transactions = Transactions(self._sql, target)
         self._progress = progress
-        self._begin = "BEGIN" if progress is None else "BEGIN IMMEDIATE"
 
     def run(self, batch: Batch) -> BatchOutcome:
         try:
-            return self._run(batch, apart=False)
+            return complete(self._run(batch))
         except Exception as error:  # noqa: BLE001 - the process goes on; the hub is told
-            self._roll_back()
-            if _concerns_all(error):
-                return BatchOutcome(self._fault(error), [])
-        try:
-            return self._run(batch, apart=True)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._roll_back()
             return BatchOutcome(self._fault(error), [])
 
     def close(self) -> None:
         self._connection.close()
 
-    def _run(self, batch: Batch, apart: bool) -> BatchOutcome:
-        self._connection.execute(self._begin)
-        run = self._run_apart if apart else self._run_operation
-        outcome = BatchOutcome(None, [run(operation) for operation in batch.operations])
-        if self._progress is not None:
-            self._progress.record(batch.number, outcome)
-        self._connection.execute("COMMIT")
+    async def _run(self, batch: Batch) -> BatchOutcome:
+        calls = [self._call(operation) for operation in batch.operations]
+        outcome = BatchOutcome(None, [])
+
+        async def record(results: Sequence[Result]) -> None:
+            nonlocal outcome
+            answers = iter(results)
+            outcome = BatchOutcome(
+                None,
+                [self._outcome(next(answers) if isinstance(c, Call) else c) for c in calls],
+            )
+            if self._progress is not None:
+                self._progress.record(batch.number, outcome)
+
+        await self._transactions.run([c for c in calls if isinstance(c, Call)], record)
         return outcome
 
-    def _run_operation(self, operation: Operation) -> Outcome:
-        method = getattr(type(self._target), operation.method)
-        arguments = arguments_decoder(method).decode(operation.arguments)
+    def _call(self, operation: Operation) -> Call | HubbubError:
+        method = getattr(self._methods, operation.method)
         try:
-            answer = method(self._target, *arguments)
-        except HubbubError as error:
-            return Outcome(self._fault(error))
-        return Outcome(None, msgspec.Raw(encoder.encode(answer)))
+            return Call(operation.method, arguments_decoder(method).decode(operation.arguments))
+        except msgspec.DecodeError as error:
+            return explain(self._sql, error)
 
-    def _run_apart(self, operation: Operation) -> Outcome:
-        """Some operation of the batch is at fault: let it fail without the others."""
-        if operation.method == Writes.append.__name__:
-            return Outcome(None, msgspec.Raw(encoder.encode(self._append_apart(operation))))
-        self._connection.execute("SAVEPOINT apart")
-        try:
-            outcome = self._run_operation(operation)
-        except Exception as error:
-            if _concerns_all(error):
-                raise
-            self._connection.execute("ROLLBACK TO apart")
-            outcome = Outcome(self._fault(error))
-        self._connection.execute("RELEASE apart")
-        return outcome
-
-    def _append_apart(self, operation: Operation) -> list[Refusal]:
-        assert isinstance(self._target, Writes)
-        refusals: list[Refusal] = []
-        (appends,) = arguments_decoder(Writes.append).decode(operation.arguments)
-        for index, append in enumerate(appends):
-            self._connection.execute("SAVEPOINT apart")
-            try:
-                found = self._target.append([append])
-            except Exception as error:
-                if _concerns_all(error):
-                    raise
-                self._connection.execute("ROLLBACK TO apart")
-                fault = self._fault(error)
-                refusals.append(Refusal(index, fault.code, fault.message))
-            else:
-                refusals += [Refusal(index, r.code, r.message) for r in found]
-            self._connection.execute("RELEASE apart")
-        return refusals
+    def _outcome(self, result: Result) -> Outcome:
+        if isinstance(result, HubbubError):
+            return Outcome(self._fault(result))
+        return Outcome(None, msgspec.Raw(encoder.encode(result)))
 
     def _fault(self, error: Exception) -> Fault:
-        if isinstance(error, sqlite3.IntegrityError):
-            error = Conflict(f"the database {self._path} refused a row ({error})")
-        elif isinstance(error, sqlite3.Error):
-            error = describe(error, self._path)
-        elif not isinstance(error, HubbubError):
-            _log.error("an operation failed on %s", self._path, exc_info=error)
-            error = Internal(f"the database {self._path} cannot take this: {error!r}")
-        return Fault(error.code, str(error))
-
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-
-def _concerns_all(error: Exception) -> bool:
-    """A full disk, a damaged file: not the fault of one operation."""
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, sqlite3.IntegrityError | sqlite3.DataError | sqlite3.ProgrammingError
-    )
+        explained = explain(self._sql, error)
+        return Fault(explained.code, explained.message)

@@ -26,8 +26,6 @@ from hubbub.domain.errors import HubbubError
 from hubbub.storage.sqlite_batches import BatchRunner, Progress
 from hubbub.storage.sqlite_connection import connect_reader, connect_trusted_writer, lock_file
 from hubbub.storage.sqlite_errors import describe
-from hubbub.storage.sqlite_reads import Reads
-from hubbub.storage.sqlite_writes import Writes
 from hubbub.storage.worker_protocol import (
     HEADER_BYTES,
     Fault,
@@ -42,7 +40,7 @@ def _open(options: WorkerOptions) -> tuple[BatchRunner, Ready]:
     path = Path(options.path)
     if options.role == "reader":
         connection = connect_reader(path)
-        return BatchRunner(connection, path, Reads(connection, options.page_bytes)), Ready(None)
+        return BatchRunner(connection, path, options.page_bytes), Ready(None)
     lock = lock_file(path, options.lock_patience_seconds)
     connection, notes = connect_trusted_writer(path, options.max_bytes, lock, options.check_seconds)
     try:
@@ -50,7 +48,7 @@ def _open(options: WorkerOptions) -> tuple[BatchRunner, Ready]:
         ready = Ready(None, *progress.read(), notes)
     except sqlite3.Error as error:
         raise describe(error, path) from error
-    return BatchRunner(connection, path, Writes(connection), progress), ready
+    return BatchRunner(connection, path, options.page_bytes, progress), ready
 
 
 class _Readable(Protocol):

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -172,7 +172,7 @@ class WorkerLink:
     def call(
         self,
         lane: str,
-        method: Callable[Concatenate[T, P], R],
+        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
         *arguments: P.args,
         **_: P.kwargs,
     ) -> asyncio.Future[R]:

@@ -1,0 +1,66 @@
+"""What the operations of the stores need from a database: the few calls that all of them have.
+
+Statements are written as PostgreSQL reads them, with `$1` for the first value. Operations are
+coroutines. Where a database answers without waiting, `complete` runs them to their end at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+Row = tuple[Any, ...]
+R = TypeVar("R")
+
+
+class ManyRows(msgspec.Struct, frozen=True):
+    """A statement over many rows, as each kind of database does it best: an embedded one runs
+    `single` for each row, one behind a network runs `arrays` once, with an array per column."""
+
+    single: str
+    arrays: str
+
+
+class Sql(Protocol):
+    """A connection, inside a transaction."""
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]: ...
+
+    async def execute(self, statement: str, *values: object) -> int:
+        """Answers how many rows were touched."""
+
+    async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Iterable[Row]: ...
+
+    async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None: ...
+
+    async def lock(self, table: str) -> None:
+        """Keep other writers of the table out until the transaction ends."""
+
+
+def rows_of(columns: Mapping[str, str]) -> str:
+    """The rows that arrays of these columns (type by name) hold, as a table called `item`."""
+    arrays = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(columns.values(), 1))
+    return f"unnest({arrays}) AS item ({', '.join(columns)})"
+
+
+def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows:
+    """Insert rows with these columns (type by name); `ending` is ON CONFLICT, RETURNING or so."""
+    target = f"INSERT INTO {table} ({', '.join(columns)})"
+    values = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
+    return ManyRows(
+        single=f"{target} VALUES ({values}) {ending}",
+        arrays=f"{target} SELECT * FROM {rows_of(columns)} {ending}",  # noqa: S608 - names only
+    )
+
+
+def complete(operation: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine that never waits."""
+    try:
+        operation.send(None)
+    except StopIteration as stop:
+        answer: R = stop.value
+        return answer
+    operation.close()
+    raise AssertionError("an operation on an embedded database waited for something")
