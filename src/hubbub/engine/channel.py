@@ -134,7 +134,7 @@ class Channel:
             epoch=self.epoch,
             head=self.head,
             recovered=known_epoch and found.complete,
-            more=found.more,
+            more=found.more and known_epoch,
         )
 
     # -- presence -------------------------------------------------------------------------------

@@ -15,18 +15,29 @@ async def page_from_store(store: Store, query: HistoryQuery, epoch: str) -> Hist
     head = page.head.head if page.head else 0
     first = page.head.first if page.head else 1
     same_epoch = query.epoch is None or query.epoch == epoch
-    if query.after is not None:
-        complete = first - 1 <= query.after <= head
-    else:
-        complete = page.more or first == 1  # what lay before the first one was there once
+    complete = _complete(query, page, head, first)
     return HistoryPage(
         channel=query.channel,
         messages=page.messages if same_epoch else (),
         epoch=epoch,
         head=head,
         recovered=same_epoch and complete,
-        more=page.more,
+        more=page.more and same_epoch,
     )
+
+
+def _complete(query: HistoryQuery, page: StoredPage, head: int, first: int) -> bool:
+    """Whether nothing that was asked for is gone. `first` is the oldest that is still there."""
+    if query.after is not None:
+        return first - 1 <= query.after <= head
+    if first == 1:
+        return True  # nothing is gone at all
+    if query.after_time is not None:
+        # What is gone was older than the first that is left: if that one is too old, all of it is.
+        if page.messages:
+            return page.messages[0].serial > first
+        return first <= head
+    return page.more or len(page.messages) >= query.limit
 
 
 async def _read(store: Store, query: HistoryQuery) -> StoredPage:
