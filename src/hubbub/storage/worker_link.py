@@ -13,12 +13,13 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable, catalogue
+from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable
+from hubbub.storage.links import Group, Link, error_of
 from hubbub.storage.worker_process import WorkerProcess
 from hubbub.storage.worker_protocol import (
     BatchOutcome,
@@ -29,45 +30,34 @@ from hubbub.storage.worker_protocol import (
     frame,
     outcome_decoder,
 )
-from hubbub.storage.worker_queue import FairQueue, Limits, Waiting
-
-T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
+from hubbub.storage.worker_queue import Limits, Waiting
 
 _log = logging.getLogger(__name__)
-_ERRORS = catalogue()
-_OPERATION_BYTES = 256
 _MOST_SENDS = 3
 _MOST_RESTART_DELAY_SECONDS = 5.0
 
 
 class _Batch:
-    """Groups of operations under way. A group is one operation, or calls merged into one."""
+    """Groups of operations under way."""
 
     __slots__ = ("groups", "number", "sends")
 
-    def __init__(self, number: int, groups: list[list[Waiting]]) -> None:
+    def __init__(self, number: int, groups: list[Group]) -> None:
         self.number = number
         self.groups = groups
         self.sends = 0
 
 
-class WorkerLink:
-    """`merged` names the method whose calls, where they stand side by side in a batch, are sent
-    as one: its only argument is a list, and it answers with what was refused, by `index`."""
-
+class WorkerLink(Link):
     def __init__(
         self, options: WorkerOptions, limits: Limits, merged: Callable[..., Any] | None = None
     ) -> None:
+        super().__init__(limits, merged)
         self._options = msgspec.structs.replace(options, link_id=secrets.token_hex(8))
         self._batches_under_way = limits.batches_under_way
-        self._merged = merged
-        self._queue = FairQueue(limits)
         self._under_way: deque[_Batch] = deque()
         self._batch_number = 0
         self._flush_scheduled = False
-        self._refusing: HubbubError | None = StoreUnavailable("the store is not open")
         self._process: WorkerProcess | None = None
         self._restart_task: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -144,9 +134,7 @@ class WorkerLink:
             self._refusing = error
         while self._under_way:
             self._fail_batch(self._under_way.popleft(), error)
-        while self._queue:
-            for waiting in self._queue.take_batch():
-                self._finish(waiting, error=error)
+        self._fail_queue(error)
         self._notice_idle()
 
     def _resume(self, ready: Ready) -> None:
@@ -169,33 +157,10 @@ class WorkerLink:
 
     # -- sending ------------------------------------------------------------------------------
 
-    def call(
-        self,
-        lane: str,
-        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
-        *arguments: P.args,
-        **_: P.kwargs,
-    ) -> asyncio.Future[R]:
-        """Run a method of the worker's class over there."""
-        return self.submit(lane, method, arguments, 1, _OPERATION_BYTES)
-
-    def submit(
-        self,
-        lane: str,
-        method: Callable[..., Any],
-        arguments: Sequence[Any],
-        weight: int,
-        size: int,
-    ) -> asyncio.Future[Any]:
-        """Queue an operation; raises `StoreUnavailable` where there is no room or no worker."""
-        if self._refusing is not None:
-            raise _copy(self._refusing)
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.put(lane, Waiting(method, arguments, weight, size, future))
+    def _queued(self) -> None:
         if not self._flush_scheduled and len(self._under_way) < self._batches_under_way:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush_soon)
-        return future
 
     def _flush_soon(self) -> None:
         self._flush_scheduled = False
@@ -225,20 +190,6 @@ class WorkerLink:
         operations = [(group[0].method.__name__, self._arguments(group)) for group in batch.groups]
         return frame((batch.number, operations))
 
-    def _group(self, operations: list[Waiting]) -> list[list[Waiting]]:
-        groups: list[list[Waiting]] = []
-        for waiting in operations:
-            if groups and waiting.method is self._merged and groups[-1][0].method is self._merged:
-                groups[-1].append(waiting)
-            else:
-                groups.append([waiting])
-        return groups
-
-    def _arguments(self, group: list[Waiting]) -> Sequence[Any]:
-        if group[0].method is self._merged:
-            return ([item for waiting in group for item in waiting.arguments],)
-        return group[0].arguments
-
     def _encodable(self, batch: _Batch) -> list[Waiting]:
         good: list[Waiting] = []
         for waiting in (waiting for group in batch.groups for waiting in group):
@@ -260,59 +211,19 @@ class WorkerLink:
 
     def _batch_done(self, batch: _Batch, result: BatchOutcome) -> None:
         if result.fault is not None:
-            self._fail_batch(batch, _error(result.fault))
+            self._fail_batch(batch, error_of(result.fault))
             return
         for group, outcome in zip(batch.groups, result.outcomes, strict=True):
             if outcome.fault is not None:
-                self._fail_group(group, _error(outcome.fault))
+                self._fail_group(group, error_of(outcome.fault))
                 continue
             try:
                 answer = answer_decoder(group[0].method).decode(outcome.answer)
             except msgspec.DecodeError as error:
                 self._fail_group(group, Internal(f"the store's answer cannot be read: {error}"))
                 continue
-            if group[0].method is self._merged:
-                self._finish_merged(group, answer)
-            else:
-                self._finish(group[0], answer)
-
-    def _finish_merged(self, group: list[Waiting], refusals: Sequence[Any]) -> None:
-        """Give each call the refusals of its own elements."""
-        errors = {refusal.index: _error(refusal) for refusal in refusals}
-        start = 0
-        for waiting in group:
-            end = start + waiting.weight
-            if errors:
-                self._finish(waiting, [errors.get(index) for index in range(start, end)])
-            else:
-                self._finish(waiting, [None] * waiting.weight)
-            start = end
+            self._finish_group(group, answer)
 
     def _fail_batch(self, batch: _Batch, error: HubbubError) -> None:
         for group in batch.groups:
             self._fail_group(group, error)
-
-    def _fail_group(self, group: list[Waiting], error: HubbubError) -> None:
-        for waiting in group:
-            self._finish(waiting, error=error)
-
-    def _finish(
-        self, waiting: Waiting, answer: object = None, error: HubbubError | None = None
-    ) -> None:
-        self._queue.release(waiting)
-        if waiting.future.done():
-            return  # whoever awaited it was cancelled
-        if error is not None:
-            waiting.future.set_exception(_copy(error))
-        else:
-            waiting.future.set_result(answer)
-
-
-def _error(fault: Any) -> HubbubError:
-    """From anything that carries a code and a message."""
-    return _ERRORS.get(fault.code, Internal)(fault.message)
-
-
-def _copy(error: HubbubError) -> HubbubError:
-    """One for each who gets it: an exception collects the traceback of everyone that raises it."""
-    return type(error)(error.message)
