@@ -52,6 +52,7 @@ class Authentication:
         node = session.node
         node.authenticated(session)
         node.subscriptions.recheck(session)
+        node.subscriptions.announce_identity(session)
         if session.hub.configuration.settings.session_restore:
             session.send(RestoreKey(node.restorer.issue(session)))
         if session.hub.user_channels and session.identity.user_id is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery, LiveHistory
 from hubbub.domain.messages import Message
@@ -140,12 +142,15 @@ class Channel:
     # -- presence -------------------------------------------------------------------------------
 
     def join(self, node: str, member: Member) -> bool:
-        """Whether this is news to the others: a session that is already present only moves."""
+        """Whether this is news to the others. A session that is already present only moves, unless
+        it has turned out to be somebody; it is there since it came first."""
         if self.members is None:
             self.members = {}
-        known = member.session_id in self.members
+        known = self.members.get(member.session_id)
+        if known is not None:
+            member = msgspec.structs.replace(member, timestamp=known[0].timestamp)
         self.members[member.session_id] = (member, node)
-        if known:
+        if known is not None and known[0] == member:
             return False
         if self.left is not None and self.left.pop(member.session_id, None) is not None:
             return False

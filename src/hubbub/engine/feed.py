@@ -52,6 +52,7 @@ class Feed:
         "hub",
         "occupancy",
         "position",
+        "retained",
         "subscribers",
         "users",
     )
@@ -63,6 +64,8 @@ class Feed:
         self.position = 0
         self.occupancy: int | None = None
         self.attached = False
+        self.retained: Message | None = None
+        """The last message that was to be retained, among those that were passed on."""
         self.groups: dict[Encoder, Group] = {}
         self.subscribers = 0
         self.users = 0
@@ -190,6 +193,8 @@ class Feed:
     # -- speaking to subscribers ----------------------------------------------------------------
 
     def _pass_on(self, message: Message) -> None:
+        if message.retain:
+            self.retained = message
         for group in self.groups.values():
             self._fanout.send(group, group.encoder.encode_message(message, self.epoch))
 

@@ -40,7 +40,20 @@ class Plan(msgspec.Struct, frozen=True):
     feed: Feed
     page: HistoryPage | None
     """What was missed, its first part; None: nothing was asked for."""
+    retains: bool
     retained: Message | None
+    """The channel's retained message, as its owner answered."""
+    passed: Message | None
+    """The last one for retention that the feed had passed on when the owner was asked."""
+
+    def newest_retained(self) -> Message | None:
+        """The retained message as of now: a newer one may have passed since the owner's answer."""
+        latest, answered = self.feed.retained, self.retained
+        if not self.retains or latest is None or latest is self.passed:
+            return answered
+        if answered is not None and latest.published_at < answered.published_at:
+            return answered
+        return latest if latest.payload else None
 
     def start(self) -> tuple[str, int]:
         """Epoch and serial after which the session's messages begin."""
@@ -156,6 +169,12 @@ class Subscriptions:
             failures = tuple(ChannelFailure(channel, reason) for channel in lost)
             session.send(Unsubscribed((), failures))
 
+    def announce_identity(self, session: Session) -> None:
+        """Tell the owners who a session has turned out to be."""
+        for channel in session.feeds or ():
+            if session.hub.rules_for(channel).presence:
+                self._bus.join(session.hub.name, channel, [session.member()])
+
     def announce_members(self, hub: Hub) -> None:
         """Tell the owners who is where, after rules that may have switched presence on."""
         for channel, feed in hub.feeds.items():
@@ -192,14 +211,14 @@ class Subscriptions:
         try:
             await feed.attach()
             page = await self._missed(hub.name, wanted)
-            retained = None
-            if hub.rules_for(channel).retain:
+            retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
+            if retains:
                 retained = (await self._bus.attach(hub.name, channel)).retained
         except BaseException:
             feed.users -= 1
             self._drop_if_unused(feed)
             raise
-        return Plan(feed, page, retained)
+        return Plan(feed, page, retains, retained, passed)
 
     async def _missed(self, hub: str, wanted: ChannelRequest) -> HistoryPage | None:
         if wanted.serial is None and wanted.timestamp is None:
@@ -216,8 +235,9 @@ class Subscriptions:
         )
 
     def _begin_live(self, session: Session, plan: Plan) -> None:
-        if plan.retained is not None:
-            session.send(Delivery(plan.retained, retained=True))
+        retained = plan.newest_retained()
+        if retained is not None:
+            session.send(Delivery(retained, retained=True))
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
 
@@ -226,8 +246,9 @@ class Subscriptions:
         feed, messages = plan.feed, page.messages
         if session.feeds and feed.channel in session.feeds:
             self._remove(session, session.feeds.pop(feed.channel))
-        if plan.retained is not None and all(m.id != plan.retained.id for m in messages):
-            session.send(Delivery(plan.retained, retained=True))
+        retained = plan.retained  # a newer one is among what follows
+        if retained is not None and all(m.id != retained.id for m in messages):
+            session.send(Delivery(retained, retained=True))
         reached = self._send_missed(session, feed, page)
         while reached < feed.position and not session.closed:
             await session.connection.drain()
