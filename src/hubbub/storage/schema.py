@@ -13,14 +13,25 @@ import msgspec
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """The type of a byte string, and the column definition of a number that counts itself up."""
+    """The types of texts (compared by code point) and byte strings, the column definition of a
+    number that counts itself up, and what follows a table whose rows change all the time."""
 
+    text: str
     blob: str
     identity: str
+    updated_often: str
 
 
-SQLITE = Dialect(blob="BLOB", identity="INTEGER PRIMARY KEY")
-POSTGRES = Dialect(blob="BYTEA", identity="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+SQLITE = Dialect(text="TEXT", blob="BLOB", identity="INTEGER PRIMARY KEY", updated_often="")
+# The collation is fixed, since those of the system change with its updates and indexes with them.
+# Pages that are half empty take a row's next version beside the last one, without new entries in
+# the indexes.
+POSTGRES = Dialect(
+    text='TEXT COLLATE "C"',
+    blob="BYTEA",
+    identity="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    updated_often=" WITH (fillfactor = 50)",
+)
 
 
 class Migration(msgspec.Struct, frozen=True):

@@ -1,22 +1,22 @@
 -- Ownership. Taking a partition over raises its term; every write checks it.
 CREATE TABLE partitions (
     partition_id BIGINT NOT NULL PRIMARY KEY,
-    owner TEXT NOT NULL,
+    owner {text} NOT NULL,
     term BIGINT NOT NULL
-);
+){updated_often};
 
 -- Where each channel stands. `head` never follows from the messages, which retention deletes;
 -- `first_serial` is the oldest that is left; `high_at` the latest time of publication so far.
 CREATE TABLE channels (
     id {identity},
-    hub TEXT NOT NULL,
-    name TEXT NOT NULL,
-    epoch TEXT NOT NULL,
+    hub {text} NOT NULL,
+    name {text} NOT NULL,
+    epoch {text} NOT NULL,
     head BIGINT NOT NULL,
     first_serial BIGINT NOT NULL,
     high_at BIGINT NOT NULL,
     UNIQUE (hub, name)
-);
+){updated_often};
 
 -- `high_at` is the latest `published_at` up to and including this message. It rises with the
 -- serial even where the clock was set back, so that reads by time can find their start by halving.
@@ -25,10 +25,10 @@ CREATE TABLE messages (
     serial BIGINT NOT NULL,
     published_at BIGINT NOT NULL,
     high_at BIGINT NOT NULL,
-    id TEXT NOT NULL,
-    event TEXT NOT NULL,
-    content_type TEXT NOT NULL,
-    publisher TEXT,
+    id {text} NOT NULL,
+    event {text} NOT NULL,
+    content_type {text} NOT NULL,
+    publisher {text},
     flags BIGINT NOT NULL,
     attributes {blob},
     payload {blob} NOT NULL
@@ -39,13 +39,13 @@ CREATE INDEX messages_late ON messages (channel_id, serial) WHERE published_at <
 
 -- Payload bytes of each hub's messages, kept up in the transactions that change them.
 CREATE TABLE hub_usage (
-    hub TEXT NOT NULL PRIMARY KEY,
+    hub {text} NOT NULL PRIMARY KEY,
     stored_bytes BIGINT NOT NULL
-);
+){updated_often};
 
 CREATE TABLE retained (
-    hub TEXT NOT NULL,
-    channel TEXT NOT NULL,
+    hub {text} NOT NULL,
+    channel {text} NOT NULL,
     expires_at BIGINT NOT NULL,
     message {blob} NOT NULL,
     PRIMARY KEY (hub, channel)
@@ -53,9 +53,9 @@ CREATE TABLE retained (
 CREATE INDEX retained_by_expiry ON retained (expires_at);
 
 CREATE TABLE settings (
-    kind TEXT NOT NULL,
-    hub TEXT NOT NULL,
-    name TEXT NOT NULL,
+    kind {text} NOT NULL,
+    hub {text} NOT NULL,
+    name {text} NOT NULL,
     value {blob} NOT NULL,
     version BIGINT NOT NULL,
     PRIMARY KEY (kind, hub, name)
@@ -63,18 +63,18 @@ CREATE TABLE settings (
 
 CREATE TABLE sessions (
     key_hash {blob} NOT NULL PRIMARY KEY,
-    hub TEXT NOT NULL,
-    session_id TEXT NOT NULL,
+    hub {text} NOT NULL,
+    session_id {text} NOT NULL,
     state {blob} NOT NULL,
     expires_at BIGINT NOT NULL
 );
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 CREATE TABLE push_tokens (
-    hub TEXT NOT NULL,
-    platform TEXT NOT NULL,
-    token TEXT NOT NULL,
-    user_id TEXT NOT NULL,
+    hub {text} NOT NULL,
+    platform {text} NOT NULL,
+    token {text} NOT NULL,
+    user_id {text} NOT NULL,
     PRIMARY KEY (hub, platform, token)
 );
 CREATE INDEX push_tokens_by_user ON push_tokens (hub, user_id);

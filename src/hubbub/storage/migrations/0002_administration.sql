@@ -2,12 +2,12 @@
 CREATE TABLE audit (
     id {identity},
     at BIGINT NOT NULL,
-    hub TEXT NOT NULL,
-    actor TEXT NOT NULL,
-    level TEXT NOT NULL,
-    token_id TEXT,
-    action TEXT NOT NULL,
-    name TEXT NOT NULL,
+    hub {text} NOT NULL,
+    actor {text} NOT NULL,
+    level {text} NOT NULL,
+    token_id {text},
+    action {text} NOT NULL,
+    name {text} NOT NULL,
     before {blob},
     after {blob}
 );
@@ -16,9 +16,9 @@ CREATE INDEX audit_by_time ON audit (at);
 
 -- Tokens that hold no longer: one, all of a user, or all of a hub that were issued until then.
 CREATE TABLE revocations (
-    hub TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    subject TEXT NOT NULL,
+    hub {text} NOT NULL,
+    kind {text} NOT NULL,
+    subject {text} NOT NULL,
     issued_until BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (hub, kind, subject)
