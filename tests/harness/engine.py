@@ -87,6 +87,10 @@ class FakeConnection:
                 self.session.node.close(self.session)
             self._changed.set()
 
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.node.close(self.session)
+
     async def drain(self) -> None:
         pass
 

@@ -72,10 +72,11 @@ class Socket:
     async def closed(self) -> tuple[int, str]:
         """Wait for the server to close; answers its code and reason."""
         try:
-            while True:
-                text = await asyncio.wait_for(self.connection.recv(), 5)
-                if isinstance(text, str):
-                    self.backlog += [json.loads(line) for line in text.split("\n")]
+            async with asyncio.timeout(5):
+                while True:
+                    text = await self.connection.recv()
+                    if isinstance(text, str):
+                        self.backlog += [json.loads(line) for line in text.split("\n")]
         except ConnectionClosed:
             assert self.connection.close_code is not None
             return self.connection.close_code, self.connection.close_reason or ""

@@ -22,6 +22,7 @@ class EngineLimits(msgspec.Struct, frozen=True):
     authenticate_within_seconds: float = 15.0
     ping_interval_seconds: float = 25.0
     pong_timeout_seconds: float = 10.0
+    stream_heartbeat_seconds: float = 25.0
     restore_seconds: float = 120.0
     token_seconds: float = 3600.0
     announce_interval_seconds: float = 5.0

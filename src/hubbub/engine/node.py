@@ -19,6 +19,7 @@ from hubbub.domain.errors import (
     HubbubError,
     HubNotFound,
     InvalidToken,
+    NotAuthenticated,
     QuotaExceeded,
 )
 from hubbub.domain.notices import Ping, SessionInfo
@@ -35,6 +36,7 @@ from hubbub.engine.restoring import Restorer
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
 from hubbub.engine.tokens import Tokens
+from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
@@ -80,8 +82,11 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pinged: dict[Session, float] = {}
         self._unauthenticated: dict[Session, float] = {}
-        self._wheel: list[dict[Session, None]] = []
-        self._hand = 0
+        self._wheels = {
+            False: Wheel(limits.ping_interval_seconds),
+            True: Wheel(limits.stream_heartbeat_seconds),
+        }
+        """By whether the client can only listen."""
 
     # -- hubs -----------------------------------------------------------------------------------
 
@@ -135,7 +140,7 @@ class Node:
         self.session_count += 1
         if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
             self._unauthenticated[session] = self._authenticate_before()
-        self._put_on_wheel(session)
+        self._wheels[connection.one_way].add(session)
         session.send(self._greeting(session))
         return session
 
@@ -160,13 +165,16 @@ class Node:
         hub.idle_since = self.clock.monotonic()
         self._pinged.pop(session, None)
         self._unauthenticated.pop(session, None)
-        for slot in self._wheel:
-            slot.pop(session, None)
+        self._wheels[session.connection.one_way].remove(session)
 
     def check_identity(self, session: Session) -> None:
-        """That the session is still who it was. Raises `InvalidToken`."""
-        expires_at = session.identity.expires_at
-        if expires_at is not None:
+        """That the session is still who it was, and somebody where nobody may be anonymous.
+        Raises `InvalidToken`, `NotAuthenticated`."""
+        identity = session.identity
+        if identity.user_id is None and not identity.authenticated:
+            if not session.hub.configuration.settings.allow_anonymous:
+                raise NotAuthenticated(f"authenticate first: hub {session.hub.name!r} wants it")
+        elif identity.expires_at is not None:
             self.tokens.check(session.identity)
 
     def authenticated(self, session: Session) -> None:
@@ -191,20 +199,12 @@ class Node:
 
     # -- time -----------------------------------------------------------------------------------
 
-    def _put_on_wheel(self, session: Session) -> None:
-        """Sessions are looked at once per ping interval, a share of them every second."""
-        if not self._wheel:
-            slots = max(1, round(self.limits.ping_interval_seconds))
-            self._wheel = [{} for _ in range(slots)]
-        self._wheel[self._hand - 1][session] = None
-
     def sweep(self) -> None:
         """Called every second: heartbeats, deadlines, expired identities, idle hubs."""
         now = self.clock.monotonic()
-        if self._wheel:
-            self._hand = (self._hand + 1) % len(self._wheel)
-            for session in list(self._wheel[self._hand]):
-                self._look_after(session, now)
+        for wheel in self._wheels.values():
+            for session in wheel.turn():
+                self._look_after(session, now, wheel.interval_seconds)
         for session, deadline in list(self._pinged.items()):
             if deadline > now:
                 break
@@ -220,16 +220,19 @@ class Node:
                 )
         self._close_idle_hubs(now)
 
-    def _look_after(self, session: Session, now: float) -> None:
+    def _look_after(self, session: Session, now: float, interval_seconds: float) -> None:
         try:
             self.check_identity(session)
+        except NotAuthenticated:
+            pass  # it has a deadline of its own
         except InvalidToken as error:
             self._expire(session, error)
         silent = now - session.last_seen
-        if silent >= self.limits.ping_interval_seconds * 0.9 and not session.closed:
+        if silent >= interval_seconds * 0.9 and not session.closed:
             session.send(Ping())
             if not session.connection.one_way:
-                self._pinged[session] = now + self.limits.pong_timeout_seconds
+                # A ping that is still unanswered keeps its deadline.
+                self._pinged.setdefault(session, now + self.limits.pong_timeout_seconds)
 
     def _expire(self, session: Session, error: HubbubError) -> None:
         """The identity no longer holds. Where anonymity is allowed, that is what is left."""

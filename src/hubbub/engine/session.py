@@ -36,6 +36,7 @@ class Session:
 
     __slots__ = (
         "_bucket",
+        "_paused",
         "_refused",
         "_waiting",
         "closed",
@@ -67,6 +68,7 @@ class Session:
         self.spent_hash: bytes | None = None
         """A restore key that was used to come here and dies with the next frame."""
         self._bucket: TokenBucket | None = None
+        self._paused = False
         self._refused = 0
         self._waiting: deque[Request] | None = None
         """Requests behind one that is under way; None: nothing is."""
@@ -89,7 +91,8 @@ class Session:
     def _wait(self, request: Request) -> None:
         assert self._waiting is not None
         self._waiting.append(request)
-        if len(self._waiting) == MAX_WAITING_REQUESTS:
+        if len(self._waiting) >= MAX_WAITING_REQUESTS and not self._paused:
+            self._paused = True
             self.connection.pause_reading()
 
     def _handle(self, request: Request) -> None:
@@ -110,6 +113,7 @@ class Session:
             raise request.error
         if isinstance(request, requests.Close):
             self.node.close(self, keep_state=False)
+            self.connection.close()
         elif isinstance(request, requests.Subscribe):
             self.run(self.node.subscriptions.subscribe(self, request))
         elif isinstance(request, requests.Unsubscribe):
@@ -204,13 +208,14 @@ class Session:
             logger.exception("a request failed in an unforeseen way")
             self.send(notices.Failed(Internal("the hub failed to handle the request")))
         waiting, self._waiting = self._waiting, None
-        if waiting is not None and len(waiting) >= MAX_WAITING_REQUESTS:
-            self.connection.resume_reading()
         while waiting and not self.closed:
             if self._waiting is not None:
                 self._waiting.extend(waiting)
-                return
+                break
             self._handle(waiting.popleft())
+        if self._paused and len(self._waiting or ()) < MAX_WAITING_REQUESTS:
+            self._paused = False
+            self.connection.resume_reading()
 
 
 class _Acknowledgement:

@@ -116,6 +116,15 @@ class Outlet(asyncio.Protocol):
             self._backlog, self._backlog_bytes = [farewell], len(farewell)
         self._close_soon()
 
+    def close(self) -> None:
+        if not self._closing:
+            self.send(self.goodbye())
+            self._close_soon()
+
+    def goodbye(self) -> bytes:
+        """The last bytes for a client that wanted to leave."""
+        return b""
+
     def farewell(self, error: HubbubError) -> bytes:
         """The last bytes for this client, in its own protocol."""
         raise NotImplementedError

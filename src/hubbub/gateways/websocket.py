@@ -83,6 +83,9 @@ class WebSocketConnection(Outlet):
         self.send(self.encoder.pack([unit]) + close_frame(close_code, message))
         self._close_soon()
 
+    def goodbye(self) -> bytes:
+        return close_frame(1000)
+
     def farewell(self, error: HubbubError) -> bytes:
         unit = self.encoder.encode(Disconnect(error))
         code = 1001 if isinstance(error, GoingAway) else error.close_code

@@ -32,6 +32,9 @@ class Connection(Pausable, Protocol):
     def disconnect(self, error: HubbubError) -> None:
         """Say why, in the connection's own way, and close."""
 
+    def close(self) -> None:
+        """Close, because the client asked for it."""
+
     async def drain(self) -> None:
         """Wait until the buffer has room for more than live messages. Returns at once when the
         connection is gone."""

@@ -208,6 +208,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
         authenticate_within_seconds=settings.session.authenticate_timeout,
         ping_interval_seconds=settings.connection.ws.ping_interval,
         pong_timeout_seconds=settings.connection.ws.pong_timeout,
+        stream_heartbeat_seconds=settings.connection.sse.heartbeat_interval,
         restore_seconds=settings.session.restore_ttl,
         token_seconds=settings.auth.token_ttl,
     )
