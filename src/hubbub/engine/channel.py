@@ -32,6 +32,7 @@ class Channel:
         "idle_since",
         "joined",
         "left",
+        "live",
         "loaded",
         "loading",
         "members",
@@ -54,6 +55,8 @@ class Channel:
         self.rules = rules
         self.epoch = ""
         self.head = 0
+        self.live = False
+        """Epoch and head count in memory, not on disk."""
         self.loaded = False
         self.loading = False
         self.stale = False

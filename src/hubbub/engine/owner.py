@@ -224,6 +224,8 @@ class ChannelOwner:
         """A live-only channel counts from one, under an epoch that nobody has seen before."""
         channel.epoch = secrets.token_hex(4)
         channel.head = 0
+        channel.live = True
+        channel.history = None
         self._fit_history(channel)
 
     def _fit_history(self, channel: Channel) -> None:
@@ -267,15 +269,18 @@ class ChannelOwner:
             self.publish(message, reply)
 
     async def _read_state(self, channel: Channel) -> None:
-        channel.history = None
         if channel.rules.store:
+            channel.history = None
             head = await self._store.read_head(channel.hub, channel.name)
             channel.epoch = head.epoch if head else secrets.token_hex(4)
             channel.head = head.head if head else 0
+            channel.live = False
             quota = self._configuration_of(channel.hub).settings.quotas.stored_bytes
             if quota and channel.hub not in self._appender.stored_bytes:
                 stored = await self._store.stored_bytes(channel.hub)
                 self._appender.stored_bytes.setdefault(channel.hub, stored)
+        elif channel.live:
+            self._fit_history(channel)  # it goes on as it was
         else:
             self._begin_live(channel)
         if channel.rules.retain:
