@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import islice
 
 from hubbub.engine.counters import HubCounters
 from hubbub.ports.connection import Connection, Pausable, Transmitter
 from hubbub.ports.encoding import Encoder
 
-SLICE_WRITES = 500
-SLICE_BYTES = 2 * 1024 * 1024
+SLICE_WRITES = 128
+SLICE_BYTES = 512 * 1024
 CONGESTED_BYTES = 256 * 1024
+RESTING_BYTES = 64 * 1024
+REST_SECONDS = 0.005
+PATIENCE_RESTS = 100
+_SAMPLE = 32
 
 
 class Outbox:
-    """The groups of one hub that have something to write, and who waits for room."""
+    """The groups of one hub that have something to write."""
 
-    __slots__ = ("congested", "counters", "groups", "paused")
+    __slots__ = ("congested", "counters", "groups")
 
     def __init__(self, counters: HubCounters) -> None:
         self.counters = counters
         self.groups: deque[Group] = deque()
         self.congested: set[Group] = set()
-        self.paused: set[Pausable] = set()
 
 
 class _Job:
@@ -55,7 +59,17 @@ class _Job:
 class Group:
     """Subscribers of one channel that take the same bytes."""
 
-    __slots__ = ("_jobs", "_size", "_units", "connections", "encoder", "outbox", "queued")
+    __slots__ = (
+        "_jobs",
+        "_paused",
+        "_rests",
+        "_size",
+        "_units",
+        "connections",
+        "encoder",
+        "outbox",
+        "queued",
+    )
 
     def __init__(self, encoder: Encoder, outbox: Outbox) -> None:
         self.encoder = encoder
@@ -65,6 +79,8 @@ class Group:
         self._units: list[bytes] = []
         self._size = 0
         self._jobs: deque[_Job] | None = None
+        self._paused: set[Pausable] | None = None
+        self._rests = 0
 
     def add(self, connection: Connection) -> None:
         """It gets everything from here on, and nothing that was said before."""
@@ -79,15 +95,44 @@ class Group:
                 job.gone = set()
             job.gone.add(connection)
 
-    def put(self, unit: bytes) -> bool:
-        """Collect a unit. Answers whether so much has gathered that publishers should wait."""
+    def put(self, unit: bytes) -> None:
         self._units.append(unit)
         self._size += len(unit)
-        return self._size > CONGESTED_BYTES
+        if self._size > CONGESTED_BYTES:
+            self.outbox.congested.add(self)
+
+    def hold_back(self, publisher: Pausable) -> None:
+        """So much has gathered that who publishes here has to wait until it is written."""
+        if self._paused is None:
+            self._paused = set()
+        if publisher not in self._paused:
+            self._paused.add(publisher)
+            publisher.pause_reading()
+
+    def written(self) -> None:
+        """Everything is on its way: publishers may go on."""
+        self.queued = False
+        self.outbox.congested.discard(self)
+        paused, self._paused = self._paused, None
+        for publisher in paused or ():
+            publisher.resume_reading()
+
+    def needs_rest(self) -> bool:
+        """Much is waiting, and most of the subscribers have not taken in what they were sent: it
+        is the publishers who are too fast, so let those wait rather than cut these off."""
+        if self._jobs or self._size < RESTING_BYTES or self._rests >= PATIENCE_RESTS:
+            return False
+        sample = list(islice(self.connections, _SAMPLE))
+        busy = sum(connection.behind for connection in sample)
+        if busy * 2 <= len(sample):
+            return False
+        self._rests += 1
+        return True
 
     def _pack(self) -> None:
         if self._units:
             units, self._units, self._size = self._units, [], 0
+            self._rests = 0
             job = _Job(self.encoder.pack(units), list(self.connections), len(units))
             if self._jobs is None:
                 self._jobs = deque()
@@ -122,11 +167,12 @@ class Fanout:
 
     def send(self, group: Group, unit: bytes) -> None:
         """Say it to the whole group, in this turn of the loop if there is time."""
-        if group.put(unit):
-            group.outbox.congested.add(group)
-        if group.queued:
-            return
-        group.queued = True
+        group.put(unit)
+        if not group.queued:
+            group.queued = True
+            self._queue(group)
+
+    def _queue(self, group: Group) -> None:
         outbox = group.outbox
         if not outbox.groups:
             self._rotation.append(outbox)
@@ -134,12 +180,6 @@ class Fanout:
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
-
-    def hold_back(self, outbox: Outbox, connection: Pausable) -> None:
-        """Let a publisher wait while its hub's subscribers are being served."""
-        if connection not in outbox.paused:
-            outbox.paused.add(connection)
-            connection.pause_reading()
 
     def _run(self) -> None:
         """One turn: some slices, from one hub after the other."""
@@ -154,15 +194,14 @@ class Fanout:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _serve(self, outbox: Outbox, budget: int) -> int:
+        """Let one group of the hub write a slice; answers what it cost."""
         group = outbox.groups.popleft()
-        written = group.write(self._transmit, budget)
-        if written:
+        if group.needs_rest():
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._queue, group)
+            return 1
+        cost = group.write(self._transmit, budget)
+        if cost:
             outbox.groups.append(group)
         else:
-            group.queued = False
-            outbox.congested.discard(group)
-            if outbox.paused and not outbox.congested:
-                paused, outbox.paused = outbox.paused, set()
-                for connection in paused:
-                    connection.resume_reading()
-        return written
+            group.written()
+        return cost

@@ -26,6 +26,7 @@ from hubbub.ports.bus import (
     OccupancyChanged,
     Published,
 )
+from hubbub.ports.connection import Pausable
 from hubbub.ports.encoding import Encoder
 
 if TYPE_CHECKING:
@@ -201,6 +202,12 @@ class Feed:
     def say(self, notice: Notice) -> None:
         for group in self.groups.values():
             self._fanout.send(group, group.encoder.encode(notice))
+
+    def hold_back(self, publisher: Pausable) -> None:
+        """Let it wait if the subscribers are far behind."""
+        for group in self.groups.values():
+            if group in self.hub.outbox.congested:
+                group.hold_back(publisher)
 
     def add(self, session: Session) -> None:
         """The session gets everything after `position`."""

@@ -9,6 +9,7 @@ from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.fanout import Outbox
+from hubbub.ports.connection import Pausable
 
 if TYPE_CHECKING:
     from hubbub.engine.feed import Feed
@@ -62,6 +63,12 @@ class Hub:
                 self._rules.clear()
             self._rules[channel] = rules
         return rules
+
+    def hold_back(self, channel: str, publisher: Pausable) -> None:
+        """Let a publisher wait if the channel's subscribers are far behind."""
+        feed = self.feeds.get(channel)
+        if feed is not None:
+            feed.hold_back(publisher)
 
     @property
     def user_channels(self) -> bool:

@@ -170,9 +170,9 @@ class Session:
                     answer.conclude(PublishOutcome(error=error))
         if acknowledgement is not None:
             acknowledgement.complete()
-        outbox = self.hub.outbox
-        if outbox.congested:
-            self.node.fanout.hold_back(outbox, self.connection)
+        if self.hub.outbox.congested:
+            for item in items:
+                self.hub.hold_back(item.channel, self.connection)
 
     # -- out ------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class HttpConnection(asyncio.Protocol):
     """One connection while it speaks HTTP."""
 
     __slots__ = (
+        "_answers",
         "_between",
         "_body",
         "_body_bytes",
@@ -99,6 +100,8 @@ class HttpConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.deadline = 0.0
         self._last: Head | None = None
+        self._answers: list[bytes] | None = None
+        """Answers to what came in together, while it is being handled."""
         self._reset()
 
     def _reset(self) -> None:
@@ -128,15 +131,28 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._failed:
             return
-        head_end = data.find(b"\r\n\r\n") + 4 if self._between else 0
-        if head_end > 4:
-            head = self._watcher.known_heads.get(data[:head_end])
-            if head is not None and len(data) == head_end + head.length:
-                self._take(Request(head, data[head_end:]))
-                return
-        self._parse(data)
-        if head_end > 4 and self._between and not self._failed:
-            self._remember(data, head_end)
+        self._answers = []
+        rest = self._take_known(data)
+        if rest:
+            head_end = rest.find(b"\r\n\r\n") + 4 if self._between else 0
+            self._parse(rest)
+            if head_end > 4 and self._between and not self._failed:
+                self._remember(rest, head_end)
+        self.flush()
+        self._answers = None
+
+    def _take_known(self, data: bytes) -> bytes:
+        """Take requests whose heads were parsed before; answers what is left for the parser."""
+        start = 0
+        while self._between and not self._failed and start < len(data):
+            head_end = data.find(b"\r\n\r\n", start) + 4
+            head = self._watcher.known_heads.get(data[start:head_end])
+            if head is None or len(data) < head_end + head.length:
+                break
+            body_end = head_end + head.length
+            self._take(Request(head, data[head_end:body_end]))
+            start = body_end
+        return data[start:] if start else data
 
     def _parse(self, data: bytes) -> None:
         if not self._between:
@@ -222,7 +238,7 @@ class HttpConnection(asyncio.Protocol):
         if length is not None and int(length) > self._limits.body_bytes:
             raise self._too_large()
         if self._expects_continue and not self._busy:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         self._held_bytes = 0
@@ -274,9 +290,10 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         if self._failed:
             return
-        self.transport.write(data)
+        self._write(data)
         if not keep_alive or self._leaving:
             self._failed = True
+            self.flush()
             self.transport.close()
         elif self._waiting:
             if len(self._waiting) == _MAX_WAITING:
@@ -286,6 +303,18 @@ class HttpConnection(asyncio.Protocol):
             self._busy = True
         else:
             self._expect(self._limits.idle_seconds)
+
+    def _write(self, data: bytes) -> None:
+        """Write at once, or with the other answers to what came in together."""
+        if self._answers is None:
+            self.transport.write(data)
+        else:
+            self._answers.append(data)
+
+    def flush(self) -> None:
+        if self._answers:
+            answers, self._answers = self._answers, []
+            self.transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
 
     def _handle_next(self) -> None:
         if self._waiting and not self._failed:
@@ -313,7 +342,8 @@ class HttpConnection(asyncio.Protocol):
         body = error_body(error)
         headers = error_headers(error)
         head = response_head(error.http_status, "application/json", len(body), headers, False)
-        self.transport.write(head.encode() + b"\r\n" + body)
+        self._write(head.encode() + b"\r\n" + body)
+        self.flush()
         self.transport.close()
 
     def time_out(self) -> None:
@@ -342,6 +372,7 @@ class HttpConnection(asyncio.Protocol):
         head = Head(self._parser.get_method(), self._url, self._headers, keep_alive=False)
         request = Request(head)
         self.deadline = _NEVER
+        self.flush()
         try:
             self._handler.upgrade(request, self, rest)
         except HubbubError as error:

@@ -36,9 +36,11 @@ class HubApi:
             if what == "messages" and method == b"POST":
                 self._publish(request, target, exchange, hub, channel)
             elif what == "messages" and method == b"GET":
-                exchange.run(self._history(request, target, exchange, hub, channel))
+                identity = require_identity(request, target, hub, self._node.tokens)
+                exchange.run(self._history(target, exchange, hub, identity, channel))
             elif what == "presence" and method == b"GET":
-                exchange.run(self._presence(request, target, exchange, hub, channel))
+                identity = require_identity(request, target, hub, self._node.tokens)
+                exchange.run(self._presence(exchange, hub, identity, channel))
             elif what in ("messages", "presence"):
                 raise _wrong_method(method, "GET or POST" if what == "messages" else "GET")
             else:
@@ -66,8 +68,9 @@ class HubApi:
             retain=_flag(target, "retain"),
             push=_flag(target, "push"),
             transient=_flag(target, "transient"),
+            key_changes=self._node.tokens.changes,
         )
-        if b"origin" not in request.headers:
+        if b"origin" not in request.headers and not order.identity.foreign:
             request.head.memo = order
         self._carry_out(order, hub, request.body, exchange)
 
@@ -78,7 +81,9 @@ class HubApi:
         if not isinstance(order, _Order):
             return False
         hub = self._node.hub(order.hub)
-        self._node.tokens.check(order.identity)
+        if order.key_changes != self._node.tokens.changes:
+            return False
+        self._node.tokens.check(order.identity, hub.name)
         require_authenticated(order.identity, hub)
         self._carry_out(order, hub, request.body, exchange)
         return True
@@ -98,7 +103,7 @@ class HubApi:
         answer = _PublishAnswer(exchange)
         answer.accepted(self._node.publisher.publish(hub, order.identity, item, answer.conclude))
         if hub.outbox.congested:
-            self._node.fanout.hold_back(hub.outbox, exchange.connection)
+            hub.hold_back(order.channel, exchange.connection)
 
     def _publish_batch(
         self, request: Request, target: Target, exchange: Exchange, hub: Hub
@@ -111,8 +116,8 @@ class HubApi:
         batch = _BatchAnswer(exchange, len(items))
         for index, item in enumerate(items):
             self._publish_one(hub, identity, item, batch, index)
-        if hub.outbox.congested:
-            self._node.fanout.hold_back(hub.outbox, exchange.connection)
+            if hub.outbox.congested and isinstance(item, PublishItem):
+                hub.hold_back(item.channel, exchange.connection)
 
     def _publish_one(
         self,
@@ -136,9 +141,8 @@ class HubApi:
     # -- questions ------------------------------------------------------------------------------
 
     async def _history(
-        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+        self, target: Target, exchange: Exchange, hub: Hub, identity: Identity, channel: str
     ) -> None:
-        identity = require_identity(request, target, hub, self._node.tokens)
         query = History(
             channel=channel,
             after=_number(target, "after"),
@@ -151,9 +155,8 @@ class HubApi:
         exchange.answer_json(page_json(await self._node.queries.page(hub, identity, query)))
 
     async def _presence(
-        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+        self, exchange: Exchange, hub: Hub, identity: Identity, channel: str
     ) -> None:
-        identity = require_identity(request, target, hub, self._node.tokens)
         members = await self._node.queries.members(hub, identity, channel)
         exchange.answer_json(presence_json(channel, members))
 
@@ -170,6 +173,8 @@ class _Order(msgspec.Struct, frozen=True):
     retain: bool
     push: bool
     transient: bool
+    key_changes: int
+    """The state of the signing keys when the identity was proven."""
 
 
 class _PublishAnswer:

@@ -27,6 +27,7 @@ from hubbub.domain.errors import (
     UpgradeRequired,
 )
 from hubbub.domain.limits import TokenBucket
+from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
 from hubbub.gateways.credentials import (
     TOKEN_SUBPROTOCOL,
@@ -132,6 +133,19 @@ class Listener:
     # -- requests -------------------------------------------------------------------------------
 
     def handle(self, request: Request, exchange: Exchange) -> None:
+        try:
+            self._dispatch(request, exchange)
+        except KeysNeeded as needed:
+            exchange.run(self._dispatch_later(request, exchange, needed))
+
+    async def _dispatch_later(
+        self, request: Request, exchange: Exchange, needed: KeysNeeded
+    ) -> None:
+        """The caller's token is of a foreign issuer, whose keys must be fetched first."""
+        await self._node.tokens.fetch_keys(needed)
+        self.handle(request, exchange)
+
+    def _dispatch(self, request: Request, exchange: Exchange) -> None:
         if self._api.publish_again(request, exchange):
             return
         target = parse_target(request.url)
@@ -174,7 +188,7 @@ class Listener:
             )
         return (
             b"Access-Control-Allow-Origin: %b\r\nVary: Origin\r\n"
-            b"Access-Control-Expose-Headers: Retry-After\r\n" % origin
+            b"Access-Control-Expose-Headers: Retry-After, ETag\r\n" % origin
         )
 
     def _origins_of(self, hub_name: str | None) -> Sequence[str]:
@@ -194,7 +208,8 @@ class Listener:
             b"",
             headers=(
                 "Access-Control-Allow-Methods: GET, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
-                "Access-Control-Allow-Headers: Authorization, Content-Type, Last-Event-ID\r\n"
+                "Access-Control-Allow-Headers: Authorization, Content-Type, Last-Event-ID, "
+                "If-Match, If-None-Match\r\n"
                 "Access-Control-Max-Age: 600\r\n"
             ),
         )
@@ -224,6 +239,11 @@ class Listener:
         if origin is not None:
             self._check_origin(request, origin, None if echo else segments[2])
         key = _checked_key(request)
+        needed = None if echo else self._keys_needed(request, target)
+        if needed is not None:
+            connection.pause_reading()
+            connection.spawn(self._upgrade_later(request, connection, rest, needed))
+            return
         self._admit()
         deflate, extension = self._negotiate_deflate(request)
         if echo:
@@ -245,6 +265,29 @@ class Listener:
         self._open_socket(request, target, socket)
         if rest:
             socket.data_received(rest)
+
+    def _keys_needed(self, request: Request, target: Target) -> KeysNeeded | None:
+        """What must be fetched before the handshake can go on. Everything else that speaks
+        against the client is said after it."""
+        try:
+            hub = self._node.hub(target.segments[2])
+            if hub.configuration.settings.trusted_issuers:
+                identify(request, target, hub, self._node.tokens)
+        except KeysNeeded as needed:
+            return needed
+        except HubbubError:
+            pass
+        return None
+
+    async def _upgrade_later(
+        self, request: Request, connection: HttpConnection, rest: bytes, needed: KeysNeeded
+    ) -> None:
+        await self._node.tokens.fetch_keys(needed)
+        connection.resume_reading()
+        try:
+            self.upgrade(request, connection, rest)
+        except HubbubError as error:
+            connection.refuse(error)
 
     def _open_socket(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
         """From here on the client can read why it is refused, which browsers hide otherwise."""
@@ -273,6 +316,7 @@ class Listener:
         wanted = channel_requests(channels, last_id)
         self._admit()
         http = exchange.connection
+        http.flush()
         stream = SseConnection(
             http.transport, encoder_of(channels), self._settings.sse_send_buffer_bytes
         )

@@ -130,6 +130,10 @@ class Outlet(asyncio.Protocol):
         raise NotImplementedError
 
     @property
+    def behind(self) -> bool:
+        return self.buffered > 0
+
+    @property
     def buffered(self) -> int:
         return self._backlog_bytes + self.transport.get_write_buffer_size()
 

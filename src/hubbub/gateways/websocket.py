@@ -19,12 +19,13 @@ from hubbub.protocols.websocket import (
 )
 
 UNSUPPORTED_DATA = 1003
+TURN_BYTES = 32 * 1024
 
 
 class WebSocketConnection(Outlet):
     """From the end of the handshake to the close."""
 
-    __slots__ = ("_codec", "_reader")
+    __slots__ = ("_codec", "_held", "_reader", "_rest")
 
     def __init__(
         self,
@@ -36,8 +37,43 @@ class WebSocketConnection(Outlet):
         super().__init__(transport, encoder, send_buffer_bytes)
         self._codec = encoder.codec
         self._reader = FrameReader(max_message_bytes, encoder.deflate)
+        self._rest = b""
+        """What came in and has to wait for the next turn of the loop."""
+        self._held = False
 
     def data_received(self, data: bytes) -> None:
+        """A client that sends much is served in turns, like everyone else."""
+        if self._rest or self._held:
+            self._rest += data
+        elif len(data) <= TURN_BYTES:
+            self._read(data)
+        else:
+            self._rest = data
+            self.transport.pause_reading()
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        if not self._rest or self._held:
+            return
+        data, self._rest = self._rest[:TURN_BYTES], self._rest[TURN_BYTES:]
+        self._read(data)
+        if self._rest:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        elif not self._held:
+            super().resume_reading()
+
+    def pause_reading(self) -> None:
+        self._held = True
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        self._held = False
+        if self._rest:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        else:
+            super().resume_reading()
+
+    def _read(self, data: bytes) -> None:
         try:
             events = self._reader.feed(data)
         except FrameError as error:
@@ -93,6 +129,10 @@ class WebSocketConnection(Outlet):
 
     def eof_received(self) -> None:
         self._end_session()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._rest = b""
+        super().connection_lost(exc)
 
 
 class EchoConnection(asyncio.Protocol):

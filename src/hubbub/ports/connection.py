@@ -26,6 +26,10 @@ class Connection(Pausable, Protocol):
     one_way: bool
     """The client can only listen (server-sent events): it cannot answer a ping."""
 
+    @property
+    def behind(self) -> bool:
+        """The client has yet to take in what it was sent."""
+
     def send(self, data: bytes) -> None:
         """Write packed bytes, after all that was written before."""
 
