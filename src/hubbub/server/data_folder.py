@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.server.secrets import FILE_NAME as SECRETS
@@ -21,7 +21,7 @@ _NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found"))
 
 def stamp() -> str:
     """The time, as a part of file names that sorts."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
 
 
 def occupied(data: Path) -> bool:

@@ -73,7 +73,7 @@ def main() -> None:
 
     def report(work: str, share: float) -> None:
         nonlocal last
-        if work != last[0] or share >= last[1] + _STEP_OF_PROGRESS:
+        if work != last[0] or share >= min(1.0, last[1] + _STEP_OF_PROGRESS):
             last = (work, share)
             _say(_Said(work, share))
 
