@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.domain.errors import BadRequest, HubbubError, NotFound, NotPermitted
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage, Member, Presence
@@ -73,6 +75,19 @@ class Queries:
         if not hub.rules_for(channel).presence:
             raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
         return await self._bus.members(hub.name, channel)
+
+    def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
+        """That at least one of the channels may be followed. Raises what speaks against the
+        first."""
+        refusals: list[HubbubError] = []
+        for channel in channels:
+            try:
+                self._check(hub, identity, channel, "subscribe to")
+            except HubbubError as error:
+                refusals.append(error)
+            else:
+                return
+        raise refusals[0]
 
     @staticmethod
     def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:

@@ -314,6 +314,8 @@ class Listener:
         identity = require_identity(request, target, hub, self._node.tokens)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
         wanted = channel_requests(channels, last_id)
+        # As a status, which ends a browser's attempts; within a stream it would try again.
+        self._node.queries.check_any(hub, identity, channels)
         self._admit()
         http = exchange.connection
         http.flush()
