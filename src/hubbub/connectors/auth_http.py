@@ -13,6 +13,7 @@ Anything else (another status, another form, too slow, too much) is a failure, n
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,10 @@ from hubbub.domain.rules import AuthProvider
 from hubbub.ports.clock import Clock
 
 MAX_ANSWER_BYTES = 64 * 1024
+MAX_USER_ID_CHARS = 253
+"""So that `u:<user id>` is still the name of a channel."""
+MAX_EXPIRES_IN_SECONDS = 100 * 365 * 24 * 3600
+_USER_ID = re.compile(f"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_USER_ID_CHARS}}}")
 _REFUSALS = (401, 403)
 
 
@@ -122,6 +127,15 @@ def _verdict(hub: str, status: int, body: bytes) -> _Verdict:
         raise NotAuthenticated(verdict.message or "the credentials were refused")
     if not verdict.user_id:
         raise AuthProviderFailed(f"the auth provider of hub {hub!r} named no user")
+    if not _USER_ID.fullmatch(verdict.user_id):
+        raise AuthProviderFailed(
+            f"the auth provider of hub {hub!r} named a user with more than {MAX_USER_ID_CHARS} "
+            "characters or with control characters"
+        )
+    if verdict.expires_in is not None and not 0 < verdict.expires_in <= MAX_EXPIRES_IN_SECONDS:
+        raise AuthProviderFailed(
+            f"the auth provider of hub {hub!r} gave an expiresIn that is no time to come"
+        )
     return verdict
 
 
