@@ -11,7 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from hubbub.domain.rules import AuthProvider, ChannelSettings, HubSettings, Quotas, Rules
+from hubbub.domain.rules import (
+    AuthProvider,
+    ChannelSettings,
+    HubSettings,
+    Quotas,
+    Rules,
+    TrustedIssuer,
+)
 from hubbub.server.settings import Settings
 from hubbub.server.settings_keys import CATEGORIES, REFUSED
 from hubbub.server.settings_reader import camel, expected, is_category, is_secret, join, key_types
@@ -74,6 +81,18 @@ HUB_SENTENCES = {
         "sessionRestore": "A lost session can be restored with its one-time key.",
         "allowedOrigins": "Origins of web pages that may use this hub, in place of "
         "`listener.allowedOrigins`; the same forms.",
+        "trustedIssuers": "Others whose signed tokens are accepted, see below.",
+    },
+    TrustedIssuer: {
+        "issuer": "`iss` of its tokens, exactly.",
+        "audience": "What `aud` of its tokens must name.",
+        "jwksUrl": "Where its public keys are; `https`, or `http` on this machine.",
+        "keys": "Its public keys in JWK form, in place of `jwksUrl`.",
+        "level": "What its tokens can do: a client's or a service's part.",
+        "userClaim": "The claim that holds the user id.",
+        "channelsClaim": "The claim that holds the permissions for channels.",
+        "rpcsClaim": "The claim that holds the permitted calls.",
+        "extraClaim": "The claim that holds what others see of the user in presence.",
     },
     Quotas: {
         "sessions": "Sessions at the same time.",
@@ -106,6 +125,7 @@ HUB_SENTENCES = {
 
 HUB_SECTIONS = (
     ("hubs.<hub>.settings", HubSettings),
+    ("hubs.<hub>.settings.trustedIssuers[]", TrustedIssuer),
     ("hubs.<hub>.settings.quotas", Quotas),
     ("hubs.<hub>.rules.<id>", Rules),
     ("hubs.<hub>.channels.<name>", ChannelSettings),

@@ -39,6 +39,10 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: int | None = None
     """Seconds since 1970, or None for no expiry."""
     token_id: str | None = None
+    issued_at: int = 0
+    """When this was proven, in milliseconds since 1970; 0 where nobody said."""
+    foreign: bool = False
+    """Another issuer vouches for this identity."""
 
     @property
     def authenticated(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -41,6 +42,24 @@ class Quotas(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     stored_bytes: int = 0
 
 
+class TrustedIssuer(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
+):
+    """Somebody else whose signed tokens a hub accepts: `iss` and `aud` must be exactly these. The
+    public keys are read from a JWKS document, or given here. The claims name the user and what
+    they may do; everyone that this issuer vouches for has the same level, never admin."""
+
+    issuer: str
+    audience: str
+    jwks_url: str | None = None
+    keys: tuple[dict[str, Any], ...] = ()
+    level: Literal["client", "service"] = "client"
+    user_claim: str = "sub"
+    channels_claim: str = "channels"
+    rpcs_claim: str = "rpcs"
+    extra_claim: str = "extra"
+
+
 class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a tenant decides for all of its sessions and channels."""
 
@@ -51,6 +70,7 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     auth_provider: str | None = None
     session_restore: bool = True
     allowed_origins: tuple[str, ...] = ()
+    trusted_issuers: tuple[TrustedIssuer, ...] = ()
     quotas: Quotas = Quotas()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hubbub.domain.errors import BadRequest, HubbubError, NotAuthenticated
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import Authenticated, RestoreKey
@@ -64,10 +66,15 @@ class Authentication:
         if (request.token is None) == (request.credentials is None):
             raise BadRequest("Auth takes either a token or credentials")
         if request.token is not None:
-            return self._tokens.verify(request.token, session.hub.name), request.token
+            identity = await self._tokens.verify_fetching(request.token, session.hub.name)
+            return identity, request.token
         assert request.credentials is not None
         identity = await self._ask_provider(session.hub, session.id, request.credentials)
-        return identity, self._tokens.issue(session.hub.name, identity, self._limits.token_seconds)
+        issued = self._tokens.mint(session.hub.name, identity, self._limits.token_seconds)
+        proven = msgspec.structs.replace(
+            identity, token_id=issued.token_id, issued_at=issued.issued_at
+        )
+        return proven, issued.token
 
     async def _ask_provider(self, hub: Hub, session_id: str, credentials: bytes) -> Identity:
         provider = hub.configuration.auth_provider()

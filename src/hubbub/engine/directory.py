@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,9 @@ from hubbub.domain.rules import (
     HubSettings,
     Rules,
 )
+from hubbub.engine.revocations import Revocations
 from hubbub.ports.bus import Bus
-from hubbub.ports.store import SettingsEntry, Store
+from hubbub.ports.store import AuditEntry, SettingsEntry, Store
 
 _KINDS: dict[str, type] = {
     "hub": HubSettings,
@@ -34,9 +36,14 @@ class Directory:
     """All hubs that are known, as snapshots that answer without I/O."""
 
     def __init__(
-        self, store: Store, bus: Bus, dynamic: Callable[[str], HubConfiguration] | None
+        self,
+        store: Store,
+        bus: Bus,
+        dynamic: Callable[[str], HubConfiguration] | None,
+        revocations: Revocations | None = None,
     ) -> None:
         """`dynamic` makes the settings of a hub that comes into being by use; None forbids it."""
+        self._revocations = revocations
         self._store = store
         self._bus = bus
         self._dynamic = dynamic
@@ -63,6 +70,8 @@ class Directory:
         entries: dict[str, list[SettingsEntry]] = {}
         for entry in await self._store.read_settings():
             entries.setdefault(entry.hub, []).append(entry)
+        if self._revocations is not None:
+            await self._revocations.load()
         self._hubs = {hub: _assemble(hub, rows) for hub, rows in entries.items()}
 
     async def refresh(self) -> None:
@@ -74,27 +83,61 @@ class Directory:
                 await self._bus.announce_hub_change(hub)
 
     async def reload(self, hub: str) -> None:
+        if self._revocations is not None:
+            await self._revocations.load(hub)
         rows = await self._store.read_settings(hub)
         if rows:
             self._hubs[hub] = _assemble(hub, rows)
         else:
             self._hubs.pop(hub, None)
 
+    def is_stored(self, hub: str) -> bool:
+        """Whether the hub has settings of its own, rather than those of any dynamic hub."""
+        return hub in self._hubs
+
     async def put(
-        self, hub: str, kind: str, name: str, value: Setting, version: int | None = None
+        self,
+        hub: str,
+        kind: str,
+        name: str,
+        value: Setting,
+        version: int | None = None,
+        audit: AuditEntry | None = None,
     ) -> int:
         """Change one setting everywhere; answers its new version. With `version`, raises
-        `Conflict` if somebody else changed it since."""
+        `VersionMismatch` if somebody else changed it since."""
         entry = SettingsEntry(kind, check_name(hub, "hub"), name, msgspec.json.encode(value))
         expected = None if version is None else {name: version}
-        (saved,) = await self._store.put_settings([entry], expected)
-        await self._changed(hub)
+        (saved,) = await self._store.put_settings([entry], expected, audit)
+        await asyncio.shield(self.changed(hub))
         return saved.version
 
-    async def delete(self, hub: str, kind: str, name: str) -> bool:
-        found = await self._store.delete_settings(kind, hub, name)
+    async def settle(self, hub: str) -> None:
+        """Give a dynamic hub settings of its own, the same as it had, so that a change of one of
+        them leaves the others as they are. Raises `HubNotFound`."""
+        configuration = self.get(hub)
+        if not self.is_stored(hub):
+            await self._store.put_settings(_entries_of(configuration))
+            await self.reload(hub)
+
+    async def delete(
+        self,
+        hub: str,
+        kind: str,
+        name: str,
+        version: int | None = None,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        """Whether it was there. With `version`, raises `VersionMismatch`."""
+        found = await self._store.delete_settings(kind, hub, name, version, audit)
         if found:
-            await self._changed(hub)
+            await asyncio.shield(self.changed(hub))
+        return found
+
+    async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
+        """Drop a hub with all that it holds. Whether there was anything."""
+        found = await self._store.delete_hub(hub, audit)
+        await asyncio.shield(self.changed(hub))
         return found
 
     async def declare(self, configurations: Sequence[HubConfiguration]) -> None:
@@ -110,7 +153,8 @@ class Directory:
             await self._store.put_settings(changed)
         await self.load()
 
-    async def _changed(self, hub: str) -> None:
+    async def changed(self, hub: str) -> None:
+        """Something of this hub was stored: have it take effect everywhere."""
         await self.reload(hub)
         await self._bus.announce_hub_change(hub)
 

@@ -35,7 +35,7 @@ from hubbub.engine.queries import Queries
 from hubbub.engine.restoring import Restorer
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
-from hubbub.engine.tokens import Tokens
+from hubbub.engine.tokens import ANY_HUB, Tokens
 from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
@@ -108,21 +108,41 @@ class Node:
 
     def hub_changed(self, hub: str) -> None:
         """Apply changed settings at once, also to who is already here."""
+        if hub == ANY_HUB:
+            for each in list(self.hubs.values()):
+                self._cut_revoked(each)
+            return
         known = self.hubs.get(hub)
         if known is None:
             return
         try:
             configuration = self.directory.get(hub)
         except HubNotFound as error:
-            for session in list(known.sessions.values()):
-                session.connection.disconnect(error)
+            self.drop_hub(hub, error)
             return
+        self._cut_revoked(known)
         known.configure(configuration, self.clock.monotonic())
         for session in list(known.sessions.values()):
             if not configuration.settings.allow_anonymous and not session.identity.authenticated:
                 self._unauthenticated.setdefault(session, self._authenticate_before())
             self.subscriptions.recheck(session)
         self.subscriptions.announce_members(known)
+
+    def drop_hub(self, name: str, error: HubbubError) -> None:
+        """The hub is gone: so are its sessions, for good."""
+        hub = self.hubs.pop(name, None)
+        for session in list(hub.sessions.values()) if hub is not None else ():
+            self.end(session, error)
+
+    def _cut_revoked(self, hub: Hub) -> None:
+        for session in list(hub.sessions.values()):
+            if self.tokens.revoked(session.identity, hub.name):
+                self.end(session, InvalidToken("the token was revoked; get a new one"))
+
+    def end(self, session: Session, error: HubbubError) -> None:
+        """Cut a session off, with no way back by a restore key."""
+        self.close(session, keep_state=False)
+        session.connection.disconnect(error)
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -175,7 +195,7 @@ class Node:
             if not session.hub.configuration.settings.allow_anonymous:
                 raise NotAuthenticated(f"authenticate first: hub {session.hub.name!r} wants it")
         elif identity.expires_at is not None:
-            self.tokens.check(session.identity)
+            self.tokens.check(session.identity, session.hub.name)
 
     def authenticated(self, session: Session) -> None:
         """The session proved who it is: it has no deadline any more."""

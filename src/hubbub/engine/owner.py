@@ -13,7 +13,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
-from hubbub.domain.errors import HubbubError, QuotaExceeded
+from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded
 from hubbub.domain.history import HistoryQuery, LiveHistory
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
@@ -325,11 +325,14 @@ class ChannelOwner:
         limit = now - idle_seconds
         idle = [c for c in self._channels.values() if c.idle_since <= limit and c.idle]
         for channel in idle:
-            del self._channels[channel.hub, channel.name]
-            self._channels_of[channel.hub] -= 1
-            if not self._channels_of[channel.hub]:
-                del self._channels_of[channel.hub]
+            self._remove(channel)
         return len(idle)
+
+    def _remove(self, channel: Channel) -> None:
+        del self._channels[channel.hub, channel.name]
+        self._channels_of[channel.hub] -= 1
+        if not self._channels_of[channel.hub]:
+            del self._channels_of[channel.hub]
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -344,7 +347,11 @@ class ChannelOwner:
 
     def _apply_rules(self, channel: Channel) -> None:
         before = channel.rules
-        rules = self._configuration_of(channel.hub).rules_for(channel.name)
+        try:
+            rules = self._configuration_of(channel.hub).rules_for(channel.name)
+        except HubNotFound as error:
+            self._abandon(channel, error)
+            return
         channel.rules = rules
         if not rules.presence:
             channel.members = channel.joined = channel.left = None
@@ -355,6 +362,13 @@ class ChannelOwner:
             self._load(channel)
         elif not channel.loading:
             self._fit_history(channel)
+
+    def _abandon(self, channel: Channel, error: HubNotFound) -> None:
+        """The channel's hub was deleted."""
+        channel.fail_waiting(error)
+        self._wake(channel, error)
+        self._remove(channel)
+        self._appender.stored_bytes.pop(channel.hub, None)
 
     def announce_heads(self) -> None:
         self._announcements.heads(list(self._channels.values()))

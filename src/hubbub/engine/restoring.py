@@ -151,7 +151,7 @@ class Restorer:
         if found is None or found.hub != hub.name or found.expires_at <= now * 1000:
             raise RestoreFailed("the restore key is unknown, used or expired; authenticate")
         state = msgspec.msgpack.decode(found.state, type=_State)
-        self._node.tokens.check(state.identity)
+        self._node.tokens.check(state.identity, hub.name)
         return state, key_hash
 
     async def _look_up(self, key_hash: bytes) -> SessionSnapshot | None:

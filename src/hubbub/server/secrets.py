@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import os
 import secrets
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from hubbub.engine.tokens import SigningKey
-from hubbub.server.settings_keys import Auth, Secret, SettingsError
+from hubbub.engine.tokens import KeyRing, SigningKey
+from hubbub.server.settings_keys import Auth, SettingsError, SigningSecret
 
 FILE_NAME = "secrets.json"
 FORMAT_VERSION = 1
@@ -32,11 +36,8 @@ class SecretsError(SettingsError):
         super().__init__([problem])
 
 
-class Secrets(msgspec.Struct, frozen=True):
-    """The keys of session tokens and of administrators' tokens; the first of each signs."""
-
-    session: tuple[SigningKey, ...]
-    admin: tuple[SigningKey, ...]
+Purpose = Literal["session", "admin"]
+Secrets = KeyRing
 
 
 class _StoredKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +58,7 @@ def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
     no longer. Processes that start at the same time agree on one file.
     """
     auth = auth or Auth()
-    session, admin = _configured(auth.session.secret), _configured(auth.admin.secret)
+    session, admin = _configured(auth.session), _configured(auth.admin)
     if session and admin:
         return Secrets(session=session, admin=admin)
     path = data_dir / FILE_NAME
@@ -67,11 +68,51 @@ def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
     return Secrets(session=session or stored.session, admin=admin or stored.admin)
 
 
-def _configured(secret: Secret | None) -> tuple[SigningKey, ...]:
-    if secret is None:
-        return ()
-    key = secret.reveal().encode()
-    return (SigningKey(hashlib.sha256(b"hubbub key id:" + key).hexdigest()[:16], key),)
+def rotate(data_dir: Path, purpose: Purpose, keep: int = 2) -> str:
+    """Put a new key in front of those of a purpose; answers its id. It signs from the next start
+    on, or as soon as a running hub reads the file again (within a minute, and at once for a token
+    that names the new key). Tokens of the `keep` keys before it still hold, older ones do not.
+
+    Where the settings give the secret, rotate there: `secret` becomes `previousSecret`.
+    """
+    path = data_dir / FILE_NAME
+    if not path.exists():
+        _create(path)
+    with _locked(data_dir):
+        _read(path)
+        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        new = _new_key()
+        keys = [new, *getattr(content, purpose)[:keep]]
+        changed = msgspec.structs.replace(content, **{purpose: keys})
+        draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
+        try:
+            _write_private(draft, msgspec.json.format(msgspec.json.encode(changed)) + b"\n")
+            draft.replace(path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise SecretsError(f"{path} cannot be written: {error.strerror}") from None
+    return new.id
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """One rotation at a time, also between processes."""
+    descriptor = os.open(data_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _configured(signing: SigningSecret) -> tuple[SigningKey, ...]:
+    return tuple(
+        SigningKey(hashlib.sha256(b"hubbub key id:" + key).hexdigest()[:16], key)
+        for secret in (signing.secret, signing.previous_secret)
+        if secret is not None
+        for key in (secret.reveal().encode(),)
+    )
 
 
 def _create(path: Path) -> None:

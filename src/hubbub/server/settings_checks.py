@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 from pathlib import Path
 
+from hubbub.domain.setting_checks import is_origin, url_problem
 from hubbub.server.settings_keys import Secret, Settings
 from hubbub.server.settings_reader import Reader
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
-
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
 
 
 def is_loopback(host: str) -> bool:
@@ -29,13 +27,16 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     _check_listener(reader, settings)
     _check_buffers(reader, settings)
     _check_secrets(reader, settings)
+    problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
+    if problem is not None:
+        reader.note(f"admin.url {problem} (value hidden)")
     if settings.storage.path.exists() and not settings.storage.path.is_dir():
         reader.note(f"storage.path is {str(settings.storage.path)!r}, a file; expected a folder")
 
 
 def check_origins(reader: Reader, path: str, origins: tuple[str, ...]) -> None:
     for origin in origins:
-        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+        if not is_origin(origin):
             reader.note(
                 f"{path} has {origin!r}; expected an origin in lower case and without a path such "
                 'as https://example.org or http://localhost:*, "null", or "*"'
@@ -89,18 +90,27 @@ def _check_buffers(reader: Reader, settings: Settings) -> None:
 def _check_secrets(reader: Reader, settings: Settings) -> None:
     auth = settings.auth
     least = MIN_SECRET_BYTES[auth.algorithm]
-    for name, secret in (("session", auth.session.secret), ("admin", auth.admin.secret)):
+    for name, secret in (
+        ("session.secret", auth.session.secret),
+        ("session.previousSecret", auth.session.previous_secret),
+        ("admin.secret", auth.admin.secret),
+        ("admin.previousSecret", auth.admin.previous_secret),
+    ):
         size = _size(secret)
         if size is not None and size < least:
             reader.note(
-                f"auth.{name}.secret has {size} bytes (hidden); expected at least {least} for "
+                f"auth.{name} has {size} bytes (hidden); expected at least {least} for "
                 f"{auth.algorithm}, for example from: openssl rand -base64 {least}"
             )
-    if auth.session.secret is not None and auth.session.secret == auth.admin.secret:
+    session = {auth.session.secret, auth.session.previous_secret} - {None}
+    if session & {auth.admin.secret, auth.admin.previous_secret}:
         reader.note(
             "auth.admin.secret is the same as auth.session.secret; expected two, else a session's "
             "token could pass for an administrator's"
         )
+    for name, signing in (("session", auth.session), ("admin", auth.admin)):
+        if signing.previous_secret is not None and signing.secret is None:
+            reader.note(f"auth.{name}.previousSecret needs auth.{name}.secret beside it")
 
 
 def _size(secret: Secret | None) -> int | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.domain.errors import InvalidName
+from hubbub.domain.errors import AuthProviderFailed, InvalidName
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     AuthProvider,
@@ -17,10 +16,10 @@ from hubbub.domain.rules import (
     HubSettings,
     Rules,
 )
+from hubbub.domain.setting_checks import is_json, issuer_problems
+from hubbub.engine.issuers import parse_keys
 from hubbub.server.settings_checks import check_origins
 from hubbub.server.settings_reader import Reader, camel, join, nearest, shown
-
-MAX_METADATA_DEPTH = 32
 
 
 class _Provider(msgspec.Struct, frozen=True):
@@ -97,22 +96,10 @@ def _read_channels(reader: Reader, tree: object, path: str) -> dict[str, Channel
     channels: dict[str, ChannelSettings] = {}
     for name, value in _named(reader, tree, path, "channel").items():
         channels[name] = reader.read(ChannelSettings, value, f"{path}.{name}")
-        if not _is_json(channels[name].metadata):
+        if not is_json(channels[name].metadata):
             reader.note(f"{path}.{name}.metadata cannot be written as JSON; use texts, numbers, "
                         "true, false, lists and mappings with text keys")  # fmt: skip
     return channels
-
-
-def _is_json(value: object, depth: int = 0) -> bool:
-    if depth > MAX_METADATA_DEPTH:
-        return False
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_json(v, depth + 1) for k, v in value.items())
-    if isinstance(value, list):
-        return all(_is_json(item, depth + 1) for item in value)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
 
 
 def _read_providers(
@@ -182,6 +169,15 @@ def _check_declared(
 
 def _check_values(reader: Reader, path: str, hub: HubConfiguration) -> None:
     check_origins(reader, f"{path}.settings.allowedOrigins", hub.settings.allowed_origins)
+    for index, issuer in enumerate(hub.settings.trusted_issuers):
+        where = f"{path}.settings.trustedIssuers[{index}]"
+        for key, problem in issuer_problems(issuer):
+            reader.note(f"{where}.{key} {problem}")
+        if issuer.keys:
+            try:
+                parse_keys(msgspec.json.encode({"keys": issuer.keys}))
+            except AuthProviderFailed as error:
+                reader.note(f"{where}.keys: {error.message}")
     for name, quota in msgspec.structs.asdict(hub.settings.quotas).items():
         if quota < 0:
             reader.note(

@@ -152,6 +152,10 @@ class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
             "64); generated on first start if absent."
         ),
     ] = None
+    previous_secret: Annotated[
+        Secret | None,
+        Meta(description="The secret before `secret`, whose tokens still hold; it signs no more."),
+    ] = None
 
 
 class Auth(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,8 +170,47 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
     token_ttl: Annotated[
         float, Meta(ge=1, le=365 * DAY, description="Time for which a new token is valid.")
     ] = 3600.0
+    renewable_ttl: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=365 * DAY,
+            description="Time after authentication in which a token can be exchanged for a newer "
+            "one; 0 forbids it.",
+        ),
+    ] = 7 * DAY
     session: SigningSecret = SigningSecret()
     admin: SigningSecret = SigningSecret()
+
+
+class Admin(msgspec.Struct, frozen=True, kw_only=True):
+    """Administrators, and the API that they use."""
+
+    url: Annotated[
+        str | None,
+        Meta(
+            description="Where `POST /v1/admin/login` sends an administrator's credentials; "
+            "without it there is no login, only tokens from `hubbub token --level admin`."
+        ),
+    ] = None
+    login_timeout: Annotated[
+        float, Meta(ge=0.1, le=300, description="Time for `admin.url` to answer.")
+    ] = 5.0
+    logins_per_minute: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Logins that one address may try each minute; all together may try ten "
+            "times as many.",
+        ),
+    ] = 10
+    request_timeout: Annotated[
+        float, Meta(ge=1, le=600, description="Time for one request of the admin API.")
+    ] = 30.0
+    audit_retention: Annotated[
+        float, Meta(ge=DAY, le=3650 * DAY, description="Time for which the audit log is kept.")
+    ] = 365 * DAY
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +246,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine = Engine()
     channel: Channel = Channel()
     auth: Auth = Auth()
+    admin: Admin = Admin()
     storage: Storage = Storage()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
@@ -221,6 +265,7 @@ CATEGORIES = (
     "engine",
     "channel",
     "auth",
+    "admin",
     "storage",
     "debug",
 )
@@ -234,7 +279,6 @@ REFUSED: Mapping[str, str] = {
     "broker": f"{_LATER_CLUSTER}, without NATS",
     "cluster": _LATER_CLUSTER,
     "discovery": f"{_LATER_CLUSTER}, with no others to discover",
-    "admin": "not in this version: administrators use tokens signed with auth.admin.secret",
     "sql": "not in this version: the embedded store manages its own connections",
     "storage.postgres": _LATER_POSTGRES,
     "storage.sslMode": _LATER_POSTGRES,

@@ -101,7 +101,8 @@ def expected(kind: object) -> str:
     if isinstance(info, inspect.LiteralType):
         return f"one of {', '.join(map(str, info.values))}"
     if isinstance(info, inspect.VarTupleType):
-        return "a list of texts"
+        texts = isinstance(info.item_type, inspect.StrType)
+        return "a list of texts" if texts else "a list of mappings"
     if isinstance(info, inspect.DictType):
         texts = isinstance(info.value_type, inspect.StrType)
         return "a mapping of texts to texts" if texts else "a mapping with text keys"

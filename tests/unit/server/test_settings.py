@@ -131,7 +131,7 @@ def test_every_key_has_a_variable_of_its_own() -> None:
         ("broker: {host: x}", ["broker is refused", "not in this version"]),
         ("cluster: {rpc: {secretKey: x}}", ["cluster is refused", "not in this version"]),
         ("discovery: {type: udp}", ["discovery is refused", "not in this version"]),
-        ("admin: {url: x}", ["admin is refused", "auth.admin.secret"]),
+        ("admin: {url: x}", ["admin.url", "begins with http://"]),
         ("sql: {maxConnections: 3}", ["sql is refused", "not in this version"]),
         ("storage: {postgres: {host: x}}", ["storage.postgres is refused", "SQLite"]),
         ("debug: {pprof: true}", ["debug.pprof is refused"]),

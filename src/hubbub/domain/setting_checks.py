@@ -1,0 +1,130 @@
+"""What the types of a hub's settings cannot say, as sentences about what is wrong with a value.
+
+Each problem comes with the key that it is about, relative to the value that was given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.rules import AuthProvider, ChannelSettings, HubSettings, TrustedIssuer
+
+MAX_METADATA_DEPTH = 32
+MAX_METADATA_BYTES = 64 * 1024
+MAX_ENTRIES = 100
+MAX_TEXT_CHARS = 2048
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+Problem = tuple[str, str]
+"""A key and a sentence on it."""
+
+
+def is_origin(text: str) -> bool:
+    """`*`, `null`, or an origin in lower case, perhaps with any port (`:*`)."""
+    return text in ("*", "null") or _ORIGIN.fullmatch(text) is not None
+
+
+def url_problem(url: str) -> str | None:
+    """What is wrong with a URL that the hub shall call; it is never quoted."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return "is no URL; check its host and port"
+    if len(url) > MAX_TEXT_CHARS or not url.isascii() or not url.isprintable() or " " in url:
+        return f"is no URL; expected at most {MAX_TEXT_CHARS} printable ASCII characters"
+    if "@" in parts.netloc:
+        return "holds a user or password; send credentials in headers"
+    return None if usable else "is no URL that begins with http:// or https://"
+
+
+def settings_problems(settings: HubSettings) -> Iterator[Problem]:
+    for origin in settings.allowed_origins:
+        if not is_origin(origin):
+            yield (
+                "allowedOrigins",
+                f"has {origin[:100]!r}; expected an origin in lower case and without a path",
+            )
+    for name, quota in msgspec.structs.asdict(settings.quotas).items():
+        if quota < 0:
+            yield f"quotas.{name}", f"is {quota}; expected 0 (no limit) or more"
+    if max(len(settings.allowed_origins), len(settings.trusted_issuers)) > MAX_ENTRIES:
+        yield "allowedOrigins and trustedIssuers", f"may have {MAX_ENTRIES} entries each"
+    seen: set[tuple[str, str]] = set()
+    for index, issuer in enumerate(settings.trusted_issuers):
+        for key, problem in issuer_problems(issuer):
+            yield f"trustedIssuers[{index}].{key}", problem
+        if (issuer.issuer, issuer.audience) in seen:
+            yield f"trustedIssuers[{index}]", "is there twice, by issuer and audience"
+        seen.add((issuer.issuer, issuer.audience))
+
+
+def issuer_problems(issuer: TrustedIssuer) -> Iterator[Problem]:
+    for key, text in (
+        ("issuer", issuer.issuer),
+        ("audience", issuer.audience),
+        ("userClaim", issuer.user_claim),
+    ):
+        if not text or len(text) > MAX_TEXT_CHARS:
+            yield key, f"has {len(text)} characters; expected 1 to {MAX_TEXT_CHARS}"
+    if (issuer.jwks_url is None) == (not issuer.keys):
+        yield "jwksUrl", "or `keys` is needed, and not both"
+    if issuer.jwks_url is not None:
+        problem = url_problem(issuer.jwks_url)
+        if problem is not None:
+            yield "jwksUrl", problem
+        elif not issuer.jwks_url.startswith("https:") and not _is_loopback(issuer.jwks_url):
+            yield "jwksUrl", "is not https; whoever can change the keys on the way is everyone"
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def provider_problems(provider: AuthProvider) -> Iterator[Problem]:
+    problem = url_problem(provider.url)
+    if problem is not None:
+        yield "url", problem
+    if not 0.1 <= provider.timeout_seconds <= 300:
+        yield "timeoutSeconds", f"is {provider.timeout_seconds:g}; expected 0.1 to 300"
+    if len(provider.headers) > MAX_ENTRIES:
+        yield "headers", f"has more than {MAX_ENTRIES} entries"
+    for name, value in provider.headers.items():
+        if not _HEADER.fullmatch(name):
+            yield "headers", f"has the name {name[:100]!r}, which HTTP does not allow"
+        elif len(value) > MAX_TEXT_CHARS or not value.isascii() or not value.isprintable():
+            yield f"headers.{name}", "holds what HTTP does not allow (value hidden)"
+
+
+def channel_problems(settings: ChannelSettings) -> Iterator[Problem]:
+    if not is_json(settings.metadata):
+        yield "metadata", f"is not JSON of at most {MAX_METADATA_DEPTH} levels"
+    elif len(msgspec.json.encode(settings.metadata)) > MAX_METADATA_BYTES:
+        yield "metadata", f"is larger than {MAX_METADATA_BYTES} bytes"
+
+
+def is_json(value: object, depth: int = 0) -> bool:
+    if depth > MAX_METADATA_DEPTH:
+        return False
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and is_json(v, depth + 1) for k, v in value.items())
+    if isinstance(value, list):
+        return all(is_json(item, depth + 1) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
+
+
+def user_problem(user_id: str) -> str | None:
+    if 0 < len(user_id) <= MAX_NAME_CHARS and user_id.isprintable():
+        return None
+    return f"is not 1 to {MAX_NAME_CHARS} printable characters"

@@ -1,0 +1,255 @@
+"""Tokens of foreign issuers: verified with the public keys that a hub's settings name.
+
+Keys are fetched when they are needed, kept for a while, and fetched again when a token names a key
+that is not known, though not more often than every few seconds. Whatever goes wrong on the way is
+an error, never access. Verifying itself never waits: where keys are missing it raises `KeysNeeded`,
+and the caller awaits `Issuers.fetch` and verifies again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jwt
+import msgspec
+
+from hubbub.domain.errors import AuthProviderFailed, HubbubError, InvalidToken
+from hubbub.domain.permissions import Grant, Identity, Level
+from hubbub.domain.rules import HubSettings, TrustedIssuer
+from hubbub.ports.clock import Clock
+from hubbub.ports.key_source import KeySource
+
+FRESH_SECONDS = 300.0
+USABLE_SECONDS = 3600.0
+COOLDOWN_SECONDS = 10.0
+MAX_KEYS = 100
+MAX_VALIDITY_SECONDS = 366 * 24 * 3600
+_LEEWAY_SECONDS = 5
+_REMEMBERED_TOKENS = 20_000
+_ALGORITHMS = {("RSA", None): "RS256", ("EC", "P-256"): "ES256", ("OKP", "Ed25519"): "EdDSA"}
+
+Keys = dict[str | None, jwt.PyJWK]
+
+
+class KeysNeeded(Exception):
+    """The token can be judged after these keys were fetched."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+
+
+class _KeySet:
+    """The keys behind one address, and how it went."""
+
+    __slots__ = ("asked_at", "error", "fetched_at", "keys", "task")
+
+    def __init__(self) -> None:
+        self.keys: Keys = {}
+        self.fetched_at = float("-inf")
+        self.asked_at = float("-inf")
+        self.error: HubbubError | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class _Verified(msgspec.Struct, frozen=True):
+    """A token whose signature was found right, with this issuer and this key."""
+
+    issuer: TrustedIssuer
+    key: Any
+    kid: str | None
+    identity: Identity
+
+
+class Issuers:
+    """Judges the tokens that the hub did not sign itself."""
+
+    def __init__(
+        self, settings_of: Callable[[str], HubSettings], source: KeySource, clock: Clock
+    ) -> None:
+        self._settings_of = settings_of
+        self._source = source
+        self._clock = clock
+        self._sets: dict[str, _KeySet] = {}
+        self._verified: dict[tuple[str, bytes], _Verified] = {}
+
+    def verify(self, token: str, digest: bytes, hub: str) -> Identity | None:
+        """Who the token speaks for, or None where it is not of the foreign kind. Raises
+        `InvalidToken`, `AuthProviderFailed`, `KeysNeeded`. Expiry is the caller's to check."""
+        known = self._verified.get((hub, digest))
+        if known is not None and self._holds(known, hub):
+            return known.identity
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.InvalidTokenError as error:
+            raise InvalidToken(f"the token is not valid: {error}") from None
+        if header.get("alg") not in _ALGORITHMS.values():
+            return None
+        verified = self._verify(token, header, hub)
+        if len(self._verified) >= _REMEMBERED_TOKENS:
+            self._verified.clear()
+        self._verified[hub, digest] = verified
+        return verified.identity
+
+    def _holds(self, known: _Verified, hub: str) -> bool:
+        """Whether the issuer is still trusted, and still publishes the key."""
+        if known.issuer not in self._settings_of(hub).trusted_issuers:
+            return False
+        return _pick(self._keys(known.issuer, known.kid), known.kid) is known.key
+
+    async def fetch(self, needed: KeysNeeded) -> None:
+        """Get the keys; many may ask at once. Raises `AuthProviderFailed` if there are none."""
+        keys = self._sets.setdefault(needed.url, _KeySet())
+        if keys.task is None:
+            keys.task = asyncio.get_running_loop().create_task(self._fetch(needed.url, keys))
+        await asyncio.shield(keys.task)
+
+    async def _fetch(self, url: str, keys: _KeySet) -> None:
+        try:
+            found = parse_keys(await self._source.fetch(url))
+            # Keys that stay are the same objects: what was verified with them still holds.
+            for kid, known in keys.keys.items():
+                if kid in found and found[kid].key == known.key:
+                    found[kid] = known
+            keys.keys = found
+            keys.fetched_at = self._clock.monotonic()
+            keys.error = None
+        except HubbubError as error:
+            keys.error = error
+        finally:
+            keys.asked_at = self._clock.monotonic()
+            keys.task = None
+
+    # -- one token ------------------------------------------------------------------------------
+
+    def _verify(self, token: str, header: dict[str, Any], hub: str) -> _Verified:
+        try:
+            claims = jwt.decode(token, options={"verify_signature": False})
+        except jwt.InvalidTokenError as error:
+            raise InvalidToken(f"the token is not valid: {error}") from None
+        kid = header.get("kid")
+        if kid is not None and not isinstance(kid, str):
+            raise InvalidToken("the token's `kid` is not text")
+        problem = InvalidToken(f"hub {hub!r} trusts no issuer of this name and audience")
+        for issuer in self._settings_of(hub).trusted_issuers:
+            if issuer.issuer != claims.get("iss"):
+                continue
+            key = _pick(self._keys(issuer, kid), kid)
+            if key is None:
+                problem = InvalidToken(
+                    f"the token was signed with a key that {issuer.issuer!r} does not publish"
+                )
+                continue
+            try:
+                return _Verified(issuer, key, kid, self._identity(token, issuer, key))
+            except InvalidToken as error:
+                problem = error
+        raise problem
+
+    def _identity(self, token: str, issuer: TrustedIssuer, key: jwt.PyJWK) -> Identity:
+        try:
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[str(key.algorithm_name)],
+                issuer=issuer.issuer,
+                audience=issuer.audience,
+                leeway=_LEEWAY_SECONDS,
+                # Expiry is checked at every use, by the hub's own clock.
+                options={"require": ["exp", "iss", "aud"], "verify_exp": False},
+            )
+        except jwt.InvalidTokenError as error:
+            raise InvalidToken(f"the token is not valid: {error}") from None
+        expires_at = _number(claims, "exp")
+        if expires_at > self._clock.now() + MAX_VALIDITY_SECONDS:
+            raise InvalidToken("the token is valid for more than a year; have shorter ones issued")
+        try:
+            return Identity(
+                user_id=msgspec.convert(claims.get(issuer.user_claim), str),
+                level=Level(issuer.level),
+                grants=msgspec.convert(claims.get(issuer.channels_claim, ()), tuple[Grant, ...]),
+                rpcs=msgspec.convert(claims.get(issuer.rpcs_claim, ()), tuple[str, ...]),
+                extra=msgspec.convert(claims.get(issuer.extra_claim, {}), dict[str, Any]),
+                expires_at=int(expires_at),
+                token_id=msgspec.convert(claims.get("jti"), str | None),
+                issued_at=int(_number(claims, "iat", 0) * 1000),
+                foreign=True,
+            )
+        except msgspec.ValidationError as error:
+            raise InvalidToken(f"the token's claims are not valid: {error}") from None
+
+    # -- keys -----------------------------------------------------------------------------------
+
+    def _keys(self, issuer: TrustedIssuer, kid: str | None) -> Keys:
+        """The issuer's keys, if it can be told whether `kid` is among them."""
+        if issuer.jwks_url is None:
+            return _inline_keys(msgspec.json.encode({"keys": issuer.keys}))
+        keys = self._sets.get(issuer.jwks_url)
+        if keys is None:
+            raise KeysNeeded(issuer.jwks_url)
+        now = self._clock.monotonic()
+        fresh = (kid is None or kid in keys.keys) and now - keys.fetched_at < FRESH_SECONDS
+        if not fresh and now - keys.asked_at >= COOLDOWN_SECONDS:
+            raise KeysNeeded(issuer.jwks_url)
+        if now - keys.fetched_at >= USABLE_SECONDS:
+            raise AuthProviderFailed(
+                f"the keys of the issuer {issuer.issuer!r} are not to be had: "
+                + (keys.error.message if keys.error is not None else "they are too old")
+            )
+        return keys.keys
+
+
+def parse_keys(document: bytes) -> Keys:
+    """The keys of a JWKS document that can be used here, by their `kid`. Others are passed over,
+    as the standard wants it. Raises `AuthProviderFailed` where there is none."""
+    try:
+        entries = msgspec.json.decode(document, type=dict[str, Any]).get("keys")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise AuthProviderFailed("the JWKS document is not JSON") from None
+    if not isinstance(entries, list):
+        raise AuthProviderFailed("the JWKS document has no list `keys`")
+    keys: Keys = {}
+    for entry in entries[:MAX_KEYS]:
+        key = _usable_key(entry)
+        if key is not None:
+            keys[key.key_id] = key
+    if not keys:
+        raise AuthProviderFailed(
+            "the JWKS document holds no key for RS256, ES256 or EdDSA signatures"
+        )
+    return keys
+
+
+_inline_keys = lru_cache(maxsize=256)(parse_keys)
+
+
+def _usable_key(entry: object) -> jwt.PyJWK | None:
+    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+        return None
+    kind, curve = entry.get("kty"), entry.get("crv")
+    try:
+        algorithm = _ALGORITHMS.get((str(kind), curve))
+        if algorithm is None or entry.get("alg", algorithm) != algorithm or "d" in entry:
+            return None
+        key = jwt.PyJWK(entry, algorithm)
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+    too_weak = kind == "RSA" and getattr(key.key, "key_size", 0) < 2048
+    return None if too_weak or not isinstance(key.key_id, str | None) else key
+
+
+def _pick(keys: Keys, kid: str | None) -> jwt.PyJWK | None:
+    """The key of this name; a token that names none may mean the only one there is."""
+    if kid is None and len(keys) == 1:
+        return next(iter(keys.values()))
+    return keys.get(kid)
+
+
+def _number(claims: dict[str, Any], name: str, default: float | None = None) -> float:
+    value = claims.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise InvalidToken(f"the token's `{name}` is not a time")
+    return value

@@ -1,0 +1,74 @@
+"""Revocations: tokens that hold no longer although they have not expired."""
+
+from __future__ import annotations
+
+from hubbub.domain.permissions import Identity
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import AuditEntry, Revocation, Store
+
+ANY_HUB = "*"
+
+
+class _OfHub:
+    """What is revoked in one hub, or, under `*`, everywhere. Times are in ms."""
+
+    __slots__ = ("all_until", "tokens", "users")
+
+    def __init__(self) -> None:
+        self.tokens: set[str] = set()
+        self.users: dict[str, int] = {}
+        self.all_until = -1
+
+    def add(self, revocation: Revocation) -> None:
+        subject, until = revocation.subject, revocation.issued_until
+        if revocation.kind == "token":
+            self.tokens.add(subject)
+        elif revocation.kind == "user":
+            self.users[subject] = max(until, self.users.get(subject, -1))
+        else:
+            self.all_until = max(until, self.all_until)
+
+    def covers(self, identity: Identity) -> bool:
+        if identity.token_id is not None and identity.token_id in self.tokens:
+            return True
+        if not identity.authenticated:
+            return False
+        if identity.issued_at <= self.all_until:
+            return True
+        user = identity.user_id
+        return user is not None and identity.issued_at <= self.users.get(user, -1)
+
+
+class Revocations:
+    """All that is in force, in memory; changed through the store."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._hubs: dict[str, _OfHub] = {}
+
+    def covers(self, hub: str, identity: Identity) -> bool:
+        """Whether this identity was revoked, in this hub or everywhere."""
+        if not self._hubs:
+            return False
+        return any(
+            (revoked := self._hubs.get(where)) is not None and revoked.covers(identity)
+            for where in (hub, ANY_HUB)
+        )
+
+    async def add(self, revocation: Revocation, audit: AuditEntry | None = None) -> None:
+        """In force on this node when it returns; the caller tells the others."""
+        await self._store.save_revocation(revocation, audit)
+        self._hubs.setdefault(revocation.hub, _OfHub()).add(revocation)
+
+    async def load(self, hub: str | None = None) -> None:
+        """Read those of one hub, or all, again."""
+        rows = await self._store.read_revocations(hub, int(self._clock.now() * 1000))
+        read: dict[str, _OfHub] = {}
+        for row in rows:
+            read.setdefault(row.hub, _OfHub()).add(row)
+        if hub is None:
+            self._hubs = read
+        else:
+            self._hubs.pop(hub, None)
+            self._hubs.update(read)
