@@ -108,7 +108,10 @@ class Client:
         """Become someone, or someone else, without a new connection. Later connections prove it
         in the same way."""
         self._state.proof = Proof(token, credentials)
-        return await authenticate(await self._supervisor.conversation(), self._state)
+        conversation = await self._supervisor.conversation()
+        answer = await authenticate(conversation, self._state)
+        conversation.introduce()
+        return answer
 
     # -- publishing -----------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class Conversation:
         self._state = state
         self._waiting: dict[int, asyncio.Future[Notice]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._info: notices.SessionInfo | None = None
         self.greeting: asyncio.Future[notices.SessionInfo] = _future()
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
@@ -156,7 +157,7 @@ class Conversation:
         elif isinstance(notice, notices.Failed):
             self._fail(notice)
         elif isinstance(notice, notices.SessionInfo):
-            self._state.info = notice
+            self._info = notice
             if not self.greeting.done():
                 self.greeting.set_result(notice)
 
@@ -178,14 +179,19 @@ class Conversation:
 
     def identify(self, user_id: str | None, session_id: str | None = None) -> None:
         """The session has another identity from now on."""
-        info = self._state.info
-        if info is not None:
-            self._state.info = msgspec.structs.replace(
-                info,
+        if self._info is not None:
+            self._info = msgspec.structs.replace(
+                self._info,
                 user_id=user_id,
-                session_id=session_id or info.session_id,
+                session_id=session_id or self._info.session_id,
                 authenticated=True,
             )
+
+    def introduce(self) -> notices.SessionInfo:
+        """Who this is becomes what the application sees: not before all is settled."""
+        assert self._info is not None
+        self._state.info = self._info
+        return self._info
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:

@@ -24,8 +24,9 @@ from hubbub.protocols.envelopes import MAX_ITEMS
 SUBSCRIBE_BATCH = 500
 
 
-async def establish(conversation: Conversation, state: ClientState) -> bool:
-    """Greet, restore or authenticate, subscribe. Answers whether the session was restored."""
+async def establish(conversation: Conversation, state: ClientState, key: str | None) -> bool:
+    """Greet, restore with the key of the session before or authenticate, subscribe. Answers
+    whether the session was restored."""
     seconds = state.options.connect_timeout
     try:
         async with asyncio.timeout(seconds):
@@ -34,7 +35,7 @@ async def establish(conversation: Conversation, state: ClientState) -> bool:
         raise RequestTimeout(f"the hub did not greet in {seconds:g} s") from None
     for tracker in state.registry.trackers():
         tracker.recovering = True
-    restored = await _restore(conversation, state)
+    restored = key is not None and await _restore(conversation, state, key)
     if not restored and state.proof.given and not info.authenticated:
         await authenticate(conversation, state)
     await subscribe_pending(conversation, state)
@@ -48,21 +49,21 @@ async def authenticate(conversation: Conversation, state: ClientState) -> Authen
     return answer
 
 
-async def _restore(conversation: Conversation, state: ClientState) -> bool:
+async def _restore(conversation: Conversation, state: ClientState, key: str) -> bool:
     """Whether the session is the one from before. If not, the client says who it is again."""
-    key, state.restore_key = state.restore_key, None
     positions = state.registry.positions()
     begun = sum(tracker.began for tracker in state.registry.trackers())
-    if key is None or len(positions) < begun or len(positions) > MAX_ITEMS:
+    if len(positions) < begun or len(positions) > MAX_ITEMS:
         return False  # the hub would go on from its own idea of the positions
     try:
         answer = await conversation.ask(
             lambda req_id: Restore(key, req_id, tuple(positions)), SessionRestored
         )
     except (ConnectionLost, RequestTimeout):
-        state.restore_key = state.restore_key or key
-        raise
+        raise  # the key may still be good
     except HubbubError:
+        if state.restore_key == key:
+            state.restore_key = None
         return False
     conversation.identify(answer.user_id, answer.session_id)
     await conversation.link.send(Ping())  # from here on the old key is worthless

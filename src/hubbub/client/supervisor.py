@@ -104,8 +104,9 @@ class Supervisor:
     async def _serve_connection(self, started: asyncio.Future[None]) -> HubbubError:
         """From the handshake to the end; answers why it ended."""
         state = self._state
+        key = state.restore_key
         try:
-            token = None if state.restore_key else await state.proof.token()
+            token = None if key else await state.proof.token()
             seconds = state.options.connect_timeout
             link = await open_link(
                 self._url, self._codec, token=token, tls=state.options.tls, timeout_seconds=seconds
@@ -114,7 +115,7 @@ class Supervisor:
             return error
         conversation = Conversation(link, state)
         try:
-            restored = await establish(conversation, state)
+            restored = await establish(conversation, state, key)
             self._begin(conversation, restored)
             if not started.done():
                 started.set_result(None)
@@ -128,8 +129,7 @@ class Supervisor:
             await conversation.stop()
 
     def _begin(self, conversation: Conversation, restored: bool) -> None:
-        info = self._state.info
-        assert info is not None
+        info = conversation.introduce()
         self._conversation = conversation
         self._settled.set()
         conversation.spawn(self._send_publishes(conversation))
