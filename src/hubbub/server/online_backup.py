@@ -7,6 +7,7 @@ them from its clients; here they run beside it, with low priority.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -67,7 +68,8 @@ async def _follow(
 
 
 def main() -> None:
-    os.nice(_NICENESS)
+    with contextlib.suppress(OSError):  # a supervisor may forbid it
+        os.nice(_NICENESS)
     data = Path(sys.argv[1])
     last = ("", 0.0)
 
