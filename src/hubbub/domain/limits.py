@@ -15,14 +15,15 @@ class TokenBucket:
         self._stamp = now
 
     def take(self, amount: float, now: float) -> bool:
-        """Whether `amount` may pass at this moment; if so, it is used up."""
+        """Whether `amount` may pass at this moment; if so, it is used up. More than a burst passes
+        when the bucket is full, and is paid for afterwards: else it could never pass at all."""
         if not self._rate:
             return True
         elapsed = now - self._stamp
         if elapsed > 0:
             self._tokens = min(self._burst, self._tokens + elapsed * self._rate)
             self._stamp = now
-        if self._tokens < amount:
+        if self._tokens < min(amount, self._burst):
             return False
         self._tokens -= amount
         return True
