@@ -28,12 +28,13 @@ _SAMPLE = 32
 class Outbox:
     """The groups of one hub that have something to write."""
 
-    __slots__ = ("congested", "counters", "groups")
+    __slots__ = ("congested", "counters", "groups", "in_rotation")
 
     def __init__(self, counters: HubCounters) -> None:
         self.counters = counters
         self.groups: deque[Group] = deque()
         self.congested: set[Group] = set()
+        self.in_rotation = False
 
 
 class _Job:
@@ -174,9 +175,10 @@ class Fanout:
 
     def _queue(self, group: Group) -> None:
         outbox = group.outbox
-        if not outbox.groups:
-            self._rotation.append(outbox)
         outbox.groups.append(group)
+        if not outbox.in_rotation:
+            outbox.in_rotation = True
+            self._rotation.append(outbox)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
@@ -184,14 +186,19 @@ class Fanout:
     def _run(self) -> None:
         """One turn: some slices, from one hub after the other."""
         budget = SLICE_WRITES
-        while self._rotation and budget > 0:
-            outbox = self._rotation.popleft()
-            budget -= self._serve(outbox, budget)
-            if outbox.groups:
-                self._rotation.append(outbox)
-        self._scheduled = bool(self._rotation)
-        if self._scheduled:
-            asyncio.get_running_loop().call_soon(self._run)
+        try:
+            while self._rotation and budget > 0:
+                outbox = self._rotation.popleft()
+                try:
+                    budget -= self._serve(outbox, budget)
+                finally:  # also after a fault, which must not silence the others
+                    outbox.in_rotation = bool(outbox.groups)
+                    if outbox.in_rotation:
+                        self._rotation.append(outbox)
+        finally:
+            self._scheduled = bool(self._rotation)
+            if self._scheduled:
+                asyncio.get_running_loop().call_soon(self._run)
 
     def _serve(self, outbox: Outbox, budget: int) -> int:
         """Let one group of the hub write a slice; answers what it cost."""
