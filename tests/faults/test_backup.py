@@ -188,6 +188,17 @@ async def test_archives_and_what_comes_out_of_them_are_for_their_owner_only(
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root works in the folders of others")
+async def test_what_root_restores_belongs_to_the_user_of_the_hub(
+    tmp_path: Path, data: Path, archive: Path
+) -> None:
+    for path in (data, *data.iterdir()):
+        os.chown(path, 12345, 12346)
+    restore(archive, data, force=True)
+    for path in data.rglob("*"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346), path
+
+
 async def test_an_archive_of_an_older_version_is_upgraded_when_the_hub_starts(
     tmp_path: Path,
 ) -> None:

@@ -12,7 +12,17 @@ from pathlib import Path
 from hubbub.server.secrets import FILE_NAME as SECRETS
 from hubbub.storage.sqlite_connection import lock_file
 
-__all__ = ["BACKUPS", "DATABASE", "SECRETS", "exclusive", "occupied", "stamp", "sync", "taken"]
+__all__ = [
+    "BACKUPS",
+    "DATABASE",
+    "SECRETS",
+    "exclusive",
+    "hand_over",
+    "occupied",
+    "stamp",
+    "sync",
+    "taken",
+]
 
 DATABASE = "hubbub.db"
 BACKUPS = "backups"
@@ -36,9 +46,18 @@ def taken(data: Path) -> Iterator[None]:
     """Keep every hub out of the folder. Raises `StoreUnavailable` if one is using it."""
     lock = lock_file(data / DATABASE, patience_seconds=0)
     try:
+        hand_over(data, data / f"{DATABASE}.lock")
         yield
     finally:
         os.close(lock)
+
+
+def hand_over(data: Path, *paths: Path) -> None:
+    """Give what root has made to the folder's owner, as whom the hub runs."""
+    if os.geteuid() == 0:
+        owner = data.stat()
+        for path in paths:
+            os.chown(path, owner.st_uid, owner.st_gid)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import msgspec
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.server import archive
 from hubbub.server.archive import BackupError, Manifest, Progress
-from hubbub.server.data_folder import DATABASE, SECRETS, occupied, stamp, sync, taken
+from hubbub.server.data_folder import DATABASE, SECRETS, hand_over, occupied, stamp, sync, taken
 from hubbub.storage.schema import SQLITE, load_migrations
 from hubbub.storage.sqlite_copies import begin_anew, require_whole
 
@@ -87,6 +87,7 @@ def _replace(path: Path, data: Path, progress: Progress) -> Path | None:
         draft = stage / f".{_DECISION}"
         draft.write_bytes(decision)
         sync(draft)
+        hand_over(data, stage, *stage.iterdir())
         sync(stage)
         draft.rename(stage / _DECISION)
         sync(stage)
@@ -131,6 +132,7 @@ def _complete(data: Path) -> Path | None:
         return None
     keep = data / msgspec.json.decode((stage / _DECISION).read_bytes(), type=_Decision).keep
     keep.mkdir(mode=0o700, exist_ok=True)
+    hand_over(data, keep)
     if (stage / DATABASE).exists():
         for name in _LOGS:
             _keep(data / name, keep)
