@@ -29,6 +29,9 @@ _KINDS: dict[str, type] = {
     "auth_provider": AuthProvider,
 }
 
+_DECLARED = "declared"
+"""The entry of a hub that names what the configuration file declared of it."""
+
 Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider
 
 
@@ -141,13 +144,18 @@ class Directory:
         return found
 
     async def declare(self, configurations: Sequence[HubConfiguration]) -> None:
-        """Make the store say what the configuration file says, for the hubs that it names."""
-        stored = {(e.kind, e.hub, e.name): e.value for e in await self._store.read_settings()}
+        """Make the store say what the configuration file says. What the file said before and no
+        longer says goes; what was set in other ways stays."""
+        stored = {_key(entry): entry for entry in await self._store.read_settings()}
+        wanted = {_key(e): e for hub in configurations for e in _declaration(hub)}
+        for row in stored.values():
+            for key in _declared_by(row):
+                if key not in wanted and key in stored:
+                    await self._store.delete_settings(*key)
         changed = [
             entry
-            for wanted in configurations
-            for entry in _entries_of(wanted)
-            if stored.get((entry.kind, entry.hub, entry.name)) != entry.value
+            for key, entry in wanted.items()
+            if key not in stored or stored[key].value != entry.value
         ]
         if changed:
             await self._store.put_settings(changed)
@@ -157,6 +165,25 @@ class Directory:
         """Something of this hub was stored: have it take effect everywhere."""
         await self.reload(hub)
         await self._bus.announce_hub_change(hub)
+
+
+def _key(entry: SettingsEntry) -> tuple[str, str, str]:
+    return entry.kind, entry.hub, entry.name
+
+
+def _declaration(configuration: HubConfiguration) -> list[SettingsEntry]:
+    """The entries of a hub in the file, and one that remembers which these were."""
+    entries = _entries_of(configuration)
+    names = msgspec.json.encode([(entry.kind, entry.name) for entry in entries])
+    return [*entries, SettingsEntry(_DECLARED, configuration.hub, "", names)]
+
+
+def _declared_by(row: SettingsEntry) -> list[tuple[str, str, str]]:
+    """What the file declared when this was written, this row included."""
+    if row.kind != _DECLARED:
+        return []
+    names = msgspec.json.decode(row.value, type=list[tuple[str, str]])
+    return [(kind, row.hub, name) for kind, name in (*names, (_DECLARED, ""))]
 
 
 def _assemble(hub: str, rows: Sequence[SettingsEntry]) -> HubConfiguration:
