@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
+pytest_plugins = ["harness.postgres"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the long campaigns")

@@ -183,3 +183,19 @@ class Reads(AdministrationReads):
             user_id,
         )
         return [PushToken(*row) for row in rows]
+
+
+SINGLE_STATEMENTS = frozenset(
+    method.__name__
+    for method in (
+        Reads.read_head,
+        Reads.stored_bytes,
+        Reads.read_retained,
+        Reads.read_settings,
+        Reads.read_session,
+        Reads.read_push_tokens,
+        Reads.read_audit,
+        Reads.read_revocations,
+    )
+)
+"""The reads that need no transaction to come from one moment."""

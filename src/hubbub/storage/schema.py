@@ -11,6 +11,8 @@ from importlib import resources
 
 import msgspec
 
+from hubbub.domain.errors import StoreUnavailable
+
 
 class Dialect(msgspec.Struct, frozen=True):
     """The types of texts (compared by code point) and byte strings, the column definition of a
@@ -53,6 +55,15 @@ def load_migrations(dialect: Dialect) -> tuple[Migration, ...]:
     )
     assert [m.version for m in migrations] == list(range(1, len(migrations) + 1))
     return migrations
+
+
+def refuse_newer(place: object, version: int, newest: int) -> None:
+    """Raises `StoreUnavailable` for an older Hubbub on the data of a newer one."""
+    if version > newest:
+        raise StoreUnavailable(
+            f"{place} has schema version {version}, written by a newer Hubbub; this one knows"
+            f" versions up to {newest}: run the newer Hubbub, or restore a backup from before"
+        )
 
 
 def _migrations_folder() -> resources.abc.Traversable:

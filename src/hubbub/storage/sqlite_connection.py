@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.storage.schema import SQLITE, Migration, load_migrations
+from hubbub.storage.schema import SQLITE, Migration, load_migrations, refuse_newer
 from hubbub.storage.sqlite_copies import copy_before_upgrade
 from hubbub.storage.sqlite_errors import describe
-from hubbub.storage.sqlite_inspection import inspect, open_read_only, refuse_newer, require_present
+from hubbub.storage.sqlite_inspection import inspect, open_read_only, require_present
 
 _CHECKPOINT_PAGES = 4000
 _WAL_BYTES_KEPT = 64 * 1024 * 1024

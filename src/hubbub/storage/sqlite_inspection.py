@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.storage.schema import SQLITE, load_migrations
+from hubbub.storage.schema import SQLITE, load_migrations, refuse_newer
 from hubbub.storage.sqlite_errors import describe
 
 
@@ -61,14 +61,6 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("SELECT max(version) FROM schema_versions").fetchone()
     refuse_newer(path, version or 0, load_migrations(SQLITE)[-1].version)
     return version or 0
-
-
-def refuse_newer(path: Path, version: int, newest: int) -> None:
-    if version > newest:
-        raise StoreUnavailable(
-            f"{path} has schema version {version}, written by a newer Hubbub; this one knows"
-            f" versions up to {newest}: run the newer Hubbub, or restore a backup from before"
-        )
 
 
 def check(connection: sqlite3.Connection, path: Path, seconds: float) -> bool:

@@ -1,0 +1,107 @@
+"""What the failures of a PostgreSQL server mean to whoever runs the hub."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import asyncpg
+
+from hubbub.domain.errors import Conflict, HubbubError, StoreUnavailable
+
+_REACH = "check that it runs, and storage.postgres.host and port"
+
+# By SQLSTATE, or by its class (the first two characters).
+_REMEDIES = {
+    "28": "refuses this user: check storage.postgres.user and password, and the server's"
+    " pg_hba.conf",
+    "3D000": "does not exist: create it (createdb), or correct storage.postgres.dbName",
+    "3F000": "has no schema to put tables in: create one, or set the user's search_path",
+    "42501": "does not allow this: let the user create and use tables in its schema",
+    "42P01": "lacks tables of the hub: was the schema dropped, or the search_path changed?"
+    " restart the hub to create them",
+    "25006": "is read-only: point storage.postgres.host at the primary server",
+    "53300": "has no connection left: raise max_connections there, or lower sql.maxConnections",
+    "53100": "is full: free disk space there, or shorten retention",
+    "53": "is short of resources: check the server's memory and limits",
+    "55P03": "was locked by another transaction for too long: look for it in pg_stat_activity",
+    "57014": "took too long over a statement: look for the cause in the server's log, or raise"
+    " storage.postgres.statementTimeout",
+    "57P03": "is starting or stopping: it should be back soon",
+    "57": "ended the connection: it was stopped, or an operator did that",
+    "40": "had to undo this in favour of another transaction",
+    "58": "failed to read or write: check the server's disk and log",
+    "XX": "is damaged or failed: check the server's log",
+    "08": f"was lost in the middle of this: {_REACH}",
+}
+_ONE_OPERATION = ("22", "23", "54")
+_UNDONE = ("40", "23")
+_PREPARED_ANEW = ("0A000", "26000")
+_OF_THE_CONNECTION = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+
+def describe(error: Exception, address: str) -> HubbubError | None:
+    """The failure with the database and a remedy, in place of the driver's exception. None where
+    it is about the input, not about the database."""
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+        return Conflict(f"the database {address} refused a row ({_first_line(error)})")
+    if is_about_one_operation(error):
+        return None
+    remedy = _remedy(error)
+    if remedy is None:
+        return None
+    return StoreUnavailable(f"the database {address} {remedy} ({_first_line(error)})")
+
+
+def is_about_one_operation(error: Exception) -> bool:
+    """A value that the database cannot take: not the fault of the others in the transaction."""
+    if isinstance(error, asyncpg.PostgresError):
+        return _sqlstate(error).startswith(_ONE_OPERATION)
+    return isinstance(error, ValueError) or not isinstance(error, _OF_THE_CONNECTION)
+
+
+def is_worth_repeating(error: Exception) -> bool:
+    """Undone in favour of another transaction, or prepared before the schema changed."""
+    return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith(
+        ("40", *_PREPARED_ANEW)
+    )
+
+
+def is_surely_undone(error: Exception) -> bool:
+    """Of a failed commit: the server has refused it. After anything else it may have happened."""
+    return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith(_UNDONE)
+
+
+def is_read_only(error: Exception) -> bool:
+    """The server has become a standby; the primary is elsewhere by now."""
+    return isinstance(error, asyncpg.PostgresError) and _sqlstate(error) == "25006"
+
+
+def _sqlstate(error: asyncpg.PostgresError) -> str:
+    return str(error.sqlstate or "")
+
+
+def _remedy(error: Exception) -> str | None:
+    if isinstance(error, asyncpg.PostgresError):
+        code = _sqlstate(error)
+        return _REMEDIES.get(code) or _REMEDIES.get(code[:2], "failed")
+    if isinstance(error, ssl.SSLError):
+        return (
+            "cannot be trusted: check storage.postgres.sslRootCert, and that the certificate is"
+            " for this host"
+        )
+    if isinstance(error, socket.gaierror):
+        return "cannot be found: check storage.postgres.host and the name service"
+    if isinstance(error, ConnectionError) and "SSL" in str(error):
+        return "does not encrypt: configure TLS there, or set storage.postgres.sslMode to disable"
+    if isinstance(error, TimeoutError):
+        return f"did not answer in time: {_REACH}"
+    if isinstance(error, asyncpg.exceptions.TargetServerAttributeNotMatched):
+        return _REMEDIES["25006"]
+    if isinstance(error, _OF_THE_CONNECTION):
+        return f"cannot be reached: {_REACH}"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
