@@ -28,6 +28,6 @@ fi
 
 set -- $(for file in "$@"; do printf ' -r %s' "$file"; done)
 echo "setup: installing packages"
-"$venv/bin/pip" install --quiet --disable-pip-version-check "$@"
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -e .
+"$venv/bin/pip" install -qq --disable-pip-version-check "$@"
+"$venv/bin/pip" install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
+    "$venv/bin/pip" install -qq --disable-pip-version-check --no-deps -e .

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
+
 from hubbub import __version__
 from hubbub.server.settings import Settings
 
@@ -17,17 +21,27 @@ def banner(settings: Settings, port: int) -> str:
     if not settings.developer:
         return ready
     option = "" if port == DEFAULT_PORT else f" --url ws://{host}:{port}"
+    command = command_name()
     return f"""{ready}
 
   Developer mode: the hub `demo` is open to everyone on this machine.
 
   Chat in the browser   {address}/chat   (open it twice)
-  Follow a channel      hubbub subscribe news{option}
-  Say something         hubbub publish news 'Hello'{option}
+  Follow a channel      {command} subscribe news{option}
+  Say something         {command} publish news 'Hello'{option}
   The same with curl    curl -d 'Hello' {address}/v1/hubs/demo/channels/news/messages
                         curl -N '{address}/v1/hubs/demo/events?channel=news'
-  Kept on disk          hubbub publish log:orders '{{"id": 1}}' --json --store{option}
-                        hubbub history log:orders{option}
+  Kept on disk          {command} publish log:orders '{{"id": 1}}' --json --store{option}
+                        {command} history log:orders{option}
 
   Ctrl-C stops it.
 """
+
+
+def command_name() -> str:
+    """How to call this program from the folder it was started in."""
+    found = shutil.which("hubbub")
+    started = Path(sys.argv[0])
+    if started.name != "hubbub" or (found and Path(found).samefile(started)):
+        return "hubbub"
+    return sys.argv[0]
