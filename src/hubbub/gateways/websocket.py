@@ -39,7 +39,8 @@ class WebSocketConnection(Outlet):
         self._reader = FrameReader(max_message_bytes, encoder.deflate)
         self._rest = b""
         """What came in and has to wait for the next turn of the loop."""
-        self._held = False
+        self._held = 0
+        """By how many it is told to wait: its session, and channels that are behind."""
 
     def data_received(self, data: bytes) -> None:
         """A client that sends much is served in turns, like everyone else."""
@@ -63,11 +64,13 @@ class WebSocketConnection(Outlet):
             super().resume_reading()
 
     def pause_reading(self) -> None:
-        self._held = True
+        self._held += 1
         super().pause_reading()
 
     def resume_reading(self) -> None:
-        self._held = False
+        self._held -= 1
+        if self._held:
+            return
         if self._rest:
             asyncio.get_running_loop().call_soon(self._next_turn)
         else:
