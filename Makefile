@@ -6,7 +6,7 @@ RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
 BENCH_READY := $(VENV)/.ready-to-measure
 
-.PHONY: help run test lint check spec bench format proto clean
+.PHONY: help run test lint check spec bench soak format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -42,6 +42,9 @@ spec: $(DEV_READY) ## list which behaviours of the specification the tests prove
 
 bench: $(BENCH_READY) ## measure, side by side with other hubs
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick: a minute)
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 format: $(DEV_READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix-only .

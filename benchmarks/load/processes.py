@@ -22,7 +22,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_kilobytes(pid: int) -> int:
-    return sum(_resident(member) for member in family(pid))
+    return sum(resident(member) for member in family(pid))
 
 
 def _ticks(pid: int) -> int:
@@ -34,7 +34,7 @@ def _ticks(pid: int) -> int:
     return sum(int(field) for field in fields[11:15])
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Anonymous and file pages of its own; pages shared with relatives are counted once each."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

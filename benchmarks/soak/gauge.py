@@ -13,10 +13,27 @@ from benchmarks.soak.hub import Hub, connections, descriptors
 @dataclass(frozen=True, slots=True)
 class Reading:
     seconds: float
-    kilobytes: int
+    hub_kilobytes: int
+    worker_kilobytes: int
     own_descriptors: int
     """Those that are not a client's connection. Clients come and go while this is counted, so
     a single reading can be off by a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line through readings."""
+
+    first: float
+    mean: float
+    last: float
+    per_second: float
+    seconds: float
+
+    @property
+    def rise(self) -> float:
+        """Over the whole time."""
+        return self.per_second * self.seconds
 
 
 @dataclass(slots=True)
@@ -28,36 +45,35 @@ class Gauge:
         while (now := time.monotonic()) < end:
             await asyncio.sleep(min(every_seconds, end - now))
             clients = connections(await hub.metrics() or "")
-            self.readings.append(
-                Reading(
-                    time.monotonic(),
-                    processes.resident_kilobytes(hub.pid),
-                    descriptors(hub.pid) - clients,
-                )
-            )
+            alone, together = processes.resident(hub.pid), processes.resident_kilobytes(hub.pid)
+            own = descriptors(hub.pid) - clients
+            self.readings.append(Reading(time.monotonic(), alone, together - alone, own))
 
     @property
     def seconds(self) -> float:
         return self.readings[-1].seconds - self.readings[0].seconds
 
     @property
-    def mean_kilobytes(self) -> float:
-        return sum(reading.kilobytes for reading in self.readings) / len(self.readings)
+    def hub(self) -> Line:
+        return line([(r.seconds, r.hub_kilobytes) for r in self.readings])
 
     @property
-    def memory_slope(self) -> float:
-        """Kilobytes per second."""
-        return slope([(r.seconds, r.kilobytes) for r in self.readings])
+    def workers(self) -> Line:
+        return line([(r.seconds, r.worker_kilobytes) for r in self.readings])
 
     @property
-    def descriptor_slope(self) -> float:
-        """Descriptors per second."""
-        return slope([(r.seconds, r.own_descriptors) for r in self.readings])
+    def together(self) -> Line:
+        return line([(r.seconds, r.hub_kilobytes + r.worker_kilobytes) for r in self.readings])
+
+    @property
+    def descriptors(self) -> Line:
+        return line([(r.seconds, r.own_descriptors) for r in self.readings])
 
 
-def slope(points: list[tuple[float, float]]) -> float:
-    """Of the straight line that lies closest to the points (least squares)."""
+def line(points: list[tuple[float, float]]) -> Line:
+    """The one that lies closest to the points (least squares)."""
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    return Line(points[0][1], mean_y, points[-1][1], slope, points[-1][0] - points[0][0])

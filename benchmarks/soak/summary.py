@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from benchmarks.soak.gauge import Gauge
+from benchmarks.soak.gauge import Gauge, Line
 from benchmarks.soak.hub import Hub
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.plan import Plan
@@ -23,13 +23,8 @@ class Outcome:
     """At the end, when all clients had gone."""
 
     @property
-    def growth_kilobytes(self) -> float:
-        """By the straight line, over the time of watching."""
-        return self.gauge.memory_slope * self.gauge.seconds
-
-    @property
     def allowed_kilobytes(self) -> float:
-        share = self.plan.most_growth_share * self.gauge.mean_kilobytes
+        share = self.plan.most_growth_share * self.gauge.together.mean
         return max(self.plan.most_growth_kilobytes, share)
 
     @property
@@ -39,7 +34,7 @@ class Outcome:
             "delivery": not self.ledger.problems
             and counts["deliveries checked"] > 0
             and counts["stored messages read back"] > 0,
-            "memory": self.growth_kilobytes <= self.allowed_kilobytes,
+            "memory": self.gauge.together.rise <= self.allowed_kilobytes,
             "descriptors": self.idle_descriptors <= self.hub.idle_descriptors,
             "log": not self.logged_errors,
         }
@@ -74,14 +69,13 @@ def summary(outcome: Outcome) -> str:
         "",
         f"watched for {gauge.seconds / 60:.1f} minutes after {plan.warm_up_seconds / 60:.1f}"
         f" minutes of warming up, {len(gauge.readings)} readings:",
-        f"  memory of the hub and its workers: {gauge.mean_kilobytes / 1024:.1f} MB in the mean,"
-        f" {gauge.readings[0].kilobytes / 1024:.1f} at first,"
-        f" {gauge.readings[-1].kilobytes / 1024:.1f} at last; the line rises by"
-        f" {outcome.growth_kilobytes / 1024:+.2f} MB (allowed:"
-        f" {outcome.allowed_kilobytes / 1024:.2f}), {gauge.memory_slope * 3600 / 1024:+.1f} MB/h",
+        _memory("the hub's process", gauge.hub),
+        _memory("its workers", gauge.workers),
+        f"{_memory('together', gauge.together)} (allowed:"
+        f" {outcome.allowed_kilobytes / 1024:+.2f} MB)",
         f"  descriptors without clients: {outcome.hub.idle_descriptors} before the first came,"
         f" {outcome.idle_descriptors} after the last went; in between the line changes by"
-        f" {gauge.descriptor_slope * gauge.seconds:+.1f}",
+        f" {gauge.descriptors.rise:+.1f}",
         "",
         *(f"  {'good' if good else 'BAD '}  {name}" for name, good in outcome.verdicts.items()),
         *(f"  problem: {text}" for text in outcome.ledger.problems[:_SHOWN_PROBLEMS]),
@@ -90,3 +84,10 @@ def summary(outcome: Outcome) -> str:
         "all is well" if outcome.good else "NOT well",
     ]
     return "\n".join(lines)
+
+
+def _memory(name: str, line: Line) -> str:
+    return (
+        f"  memory, {name}: {line.mean / 1024:.1f} MB in the mean, {line.first / 1024:.1f} at"
+        f" first, {line.last / 1024:.1f} at last; the line rises by {line.rise / 1024:+.2f} MB"
+    )
