@@ -88,8 +88,15 @@ class LocalPostgres:
         secret = self.folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
-        command = [self._programs / "initdb", "-D", self._data, "-U", USER, "--pwfile", secret]
-        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        command: list[str | Path] = [self._programs / "initdb", "-D", self._data, "-U", USER]
+        command += [
+            "--pwfile",
+            secret,
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         done = self._popen(command, subprocess.PIPE)
         output, _ = done.communicate()
         if done.returncode:

@@ -1,6 +1,8 @@
-"""Durable appends per second on the embedded store: alone, and beside a busy event loop.
+"""Durable appends per second: on the embedded store, alone and beside a busy event loop; or on a
+PostgreSQL server on this machine, which syncs to disk too.
 
     python -m benchmarks.store_append [--seconds 3] [--publishers 100] [--batch 1]
+    python -m benchmarks.store_append --postgres [--publishers 100 --publishers 1000]
 
 `fan-out` keeps the loop busy with `os.write` in slices of 500, as delivering to many does;
 `python` with slices of plain Python, which never let go of the interpreter lock by themselves.
@@ -11,18 +13,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
 
+from benchmarks.postgres import PASSWORD, USER, LocalPostgres, local_postgres
+from benchmarks.servers import workplace
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import partition_of
-from hubbub.ports.store import Append
+from hubbub.ports.store import Append, Store
+from hubbub.storage.postgres import PostgresStore
+from hubbub.storage.postgres_connection import PostgresOptions
 from hubbub.storage.sqlite import SqliteStore
 
 SLICE = 500
@@ -32,7 +36,7 @@ PAYLOAD = b'"' + b"x" * 198 + b'"'
 class Load:
     """Publishers that each await their ack before the next append, on channels of their own."""
 
-    def __init__(self, store: SqliteStore, batch: int) -> None:
+    def __init__(self, store: Store, batch: int) -> None:
         self.store = store
         self.batch = batch
         self.stored = 0
@@ -86,13 +90,11 @@ def discarding_write() -> Callable[[], object]:
     return lambda: (os.write(source.fileno(), data), target)
 
 
-async def measure(beside: str, options: argparse.Namespace) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="hubbub-bench-", dir=options.folder))
-    store = SqliteStore(folder / "hubbub.db")
+async def measure(store: Store, beside: str, publishers: int, options: argparse.Namespace) -> None:
     await store.open()
     terms = await store.acquire_partitions(range(1024), "bench")
     load = Load(store, options.batch)
-    tasks = [asyncio.create_task(load.publish(n, terms)) for n in range(options.publishers)]
+    tasks = [asyncio.create_task(load.publish(n, terms)) for n in range(publishers)]
     busy = None
     if beside == "fan-out":
         busy = asyncio.create_task(keep_busy(load, discarding_write()))
@@ -106,25 +108,50 @@ async def measure(beside: str, options: argparse.Namespace) -> None:
     await asyncio.gather(*tasks)
     other = f"{await busy / elapsed:9,.0f} busy calls/s" if busy else ""
     print(
-        f"beside {beside:8} {stored / elapsed:9,.0f} messages/s"
+        f"{publishers:5} publishers beside {beside:8} {stored / elapsed:9,.0f} messages/s"
         f"  ack p50 {waits[len(waits) // 2] * 1000:5.1f} ms"
         f"  p99 {waits[len(waits) * 99 // 100] * 1000:5.1f} ms"
         f"  hub CPU {cpu / max(1, stored) * 1e6:5.1f} µs/message  {other}",
         flush=True,
     )
     await store.close()
-    shutil.rmtree(folder)
+
+
+def measure_embedded(beside: str, publishers: int, options: argparse.Namespace) -> None:
+    with workplace(options.folder) as folder:
+        uvloop.run(measure(SqliteStore(folder / "hubbub.db"), beside, publishers, options))
+
+
+def measure_postgres(beside: str, publishers: int, options: argparse.Namespace) -> None:
+    with local_postgres(options.folder) as server:
+        store = PostgresStore(_options(server))
+        uvloop.run(measure(store, beside, publishers, options))
+
+
+def _options(server: LocalPostgres) -> PostgresOptions:
+    return PostgresOptions(
+        hosts=("127.0.0.1",),
+        port=server.port,
+        user=USER,
+        password=PASSWORD,
+        database="postgres",
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--publishers", type=int, default=100)
+    parser.add_argument("--publishers", type=int, action="append", help="(repeatable)")
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--folder", help="where to put the database (default: the temp folder)")
+    parser.add_argument("--postgres", action="store_true", help="in place of the embedded store")
+    parser.add_argument(
+        "--folder", type=Path, help="where to put the database (default: the temp folder)"
+    )
     options = parser.parse_args()
-    for beside in ("nothing", "fan-out", "python"):
-        uvloop.run(measure(beside, options))
+    measure_one = measure_postgres if options.postgres else measure_embedded
+    for publishers in options.publishers or ([100, 1000] if options.postgres else [100]):
+        for beside in ("nothing", "fan-out", "python"):
+            measure_one(beside, publishers, options)
 
 
 if __name__ == "__main__":
