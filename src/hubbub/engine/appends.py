@@ -58,6 +58,7 @@ class Appender:
             await asyncio.sleep(0)
 
     def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
+        self._count_bytes(channel.hub, len(message.payload))
         channel.wait(message, reply)
         self._make_ready(channel)
 
@@ -122,19 +123,24 @@ class Appender:
             return
         if error is None:
             channel.head = message.serial
-            self._count_bytes(channel.hub, len(message.payload))
             if channel.must_retain(message):
                 self._retained.keep(channel, message)
             self._deliver(channel, message)
+        elif channel.must_store(message):
+            self._count_bytes(channel.hub, -len(message.payload))
         if reply is not None:
             reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
 
     def _count_bytes(self, hub: str, size: int) -> None:
+        """Counted when they set out, and given back if they do not arrive: a quota must not be
+        passed by many messages at once."""
         if hub in self.stored_bytes:
-            self.stored_bytes[hub] += size
+            self.stored_bytes[hub] = max(0, self.stored_bytes[hub] + size)
 
     def _fail(self, channels: list[Channel], entries: list[_Entry], error: HubbubError) -> None:
-        for _, _, reply in entries:
+        for channel, message, reply in entries:
+            if channel.must_store(message):
+                self._count_bytes(channel.hub, -len(message.payload))
             if reply is not None:
                 reply(PublishOutcome(error=error))
         self._release(channels, dict.fromkeys(channels, error))
@@ -143,6 +149,9 @@ class Appender:
         for channel in channels:
             channel.flying = False
             channel.idle_since = self._clock.monotonic()
+            queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
             self._landed(channel, channel not in failed)
+            if not channel.loaded:
+                self._count_bytes(channel.hub, -queued)  # they will set out again
             if channel.queue and channel.loaded:
                 self._make_ready(channel)

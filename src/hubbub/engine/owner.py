@@ -195,6 +195,12 @@ class ChannelOwner:
                 "shorten its retention or raise the quota"
             )
 
+    def _must_count_stored(self, channel: Channel) -> bool:
+        """Whether there is a quota and nobody knows yet how much of it is used."""
+        quota = self._configuration_of(channel.hub).settings.quotas.stored_bytes
+        counted = channel.hub in self._appender.stored_bytes
+        return bool(quota) and channel.rules.store and not counted
+
     # -- the life of a channel ------------------------------------------------------------------
 
     def _channel(self, hub: str, name: str) -> Channel:
@@ -275,8 +281,7 @@ class ChannelOwner:
             channel.epoch = head.epoch if head else secrets.token_hex(4)
             channel.head = head.head if head else 0
             channel.live = False
-            quota = self._configuration_of(channel.hub).settings.quotas.stored_bytes
-            if quota and channel.hub not in self._appender.stored_bytes:
+            if self._must_count_stored(channel):
                 stored = await self._store.stored_bytes(channel.hub)
                 self._appender.stored_bytes.setdefault(channel.hub, stored)
         elif channel.live:
@@ -357,7 +362,8 @@ class ChannelOwner:
             channel.members = channel.joined = channel.left = None
         if not rules.occupancy:
             channel.counts = None
-        if rules.store != before.store or (rules.retain and not before.retain):
+        begins_to_retain = rules.retain and not before.retain
+        if rules.store != before.store or begins_to_retain or self._must_count_stored(channel):
             channel.loaded = False
             self._load(channel)
         elif not channel.loading:
