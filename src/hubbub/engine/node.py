@@ -76,7 +76,7 @@ class Node:
         self.restorer = Restorer(self, store)
         self.hubs: dict[str, Hub] = {}
         self.counters: dict[str, HubCounters] = {}
-        """Outlive the hubs, which come and go."""
+        """Those of known hubs outlive them; a name that was only tried must not cost memory."""
         self.session_count = 0
         self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -267,6 +267,8 @@ class Node:
         for name, hub in list(self.hubs.items()):
             if not hub.sessions and not hub.feeds and hub.idle_since <= limit:
                 del self.hubs[name]
+                if name not in self.directory.names():
+                    self.counters.pop(name, None)
 
     # -- life -----------------------------------------------------------------------------------
 

@@ -28,6 +28,9 @@ class SseConnection(Outlet):
 
     def _close_soon(self) -> None:
         super()._close_soon()
+        if self._backlog:
+            self.transport.write(b"".join(self._backlog))
+            self._backlog, self._backlog_bytes = None, 0
         self.transport.close()  # after what is still in its buffer
 
 
