@@ -36,11 +36,13 @@ from hubbub.client import (
 from hubbub.client import sync as synchronous
 from hubbub.client.client import Since
 from hubbub.domain.errors import (
+    Conflict,
     HubNotFound,
     InvalidName,
     InvalidToken,
     NotFound,
     NotPermitted,
+    TooLarge,
 )
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import Rules
@@ -145,6 +147,30 @@ async def test_refusals_are_the_errors_of_the_catalogue(start_hub: StartHub) -> 
             await client.history("closed:a")
         with pytest.raises(NotFound):
             await client.presence("open")
+
+
+@pytest.mark.spec("UI-02", "LIVE-16")
+async def test_a_message_that_is_too_large_harms_no_other(hub: RunningHub) -> None:
+    async with client_of(hub) as client, client.subscribe("a") as subscription:
+        connected = events_of(client, Connected)
+        with pytest.raises(TooLarge):
+            await client.publish("a", b"x" * 2_000_000)
+        await next_event(connected)
+        await client.publish("a", "small")
+        assert await texts(subscription, 1) == ["small"]
+
+
+@pytest.mark.spec("UI-02", "LIVE-08")
+async def test_a_name_that_is_none_harms_no_other_subscription(hub: RunningHub) -> None:
+    async with client_of(hub) as client:
+        bad, good = client.subscribe("a*"), client.subscribe("a")
+        with pytest.raises(InvalidName):
+            await bad
+        await good
+        with pytest.raises(Conflict, match="already"):
+            client.subscribe("a")
+        await client.publish("a", 1)
+        assert await texts(good, 1) == [1]
 
 
 @pytest.mark.spec("UI-02")
@@ -435,6 +461,8 @@ async def test_another_identity_without_a_new_connection(start_hub: StartHub) ->
     async with client_of(hub) as client:
         with pytest.raises(NotPermitted):
             await client.subscribe("a")
+        with pytest.raises(InvalidToken):
+            await client.authenticate(token="forged")
         answer = await client.authenticate(token=may)
         assert answer.user_id == "ann"
         assert client.session is not None

@@ -107,9 +107,10 @@ class Client:
     ) -> notices.Authenticated:
         """Become someone, or someone else, without a new connection. Later connections prove it
         in the same way."""
-        self._state.proof = Proof(token, credentials)
         conversation = await self._supervisor.conversation()
-        answer = await authenticate(conversation, self._state)
+        proof = Proof(token, credentials)
+        answer = await authenticate(conversation, proof)
+        self._state.proof = proof
         conversation.introduce()
         return answer
 

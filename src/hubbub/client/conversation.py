@@ -15,7 +15,7 @@ from hubbub.client.link import Link
 from hubbub.client.state import ClientState
 from hubbub.client.subscription import Subscription
 from hubbub.domain import notices
-from hubbub.domain.errors import HubbubError, RequestTimeout
+from hubbub.domain.errors import HubbubError, RequestTimeout, TooLarge
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Pong, Request
 
@@ -63,7 +63,12 @@ class Conversation:
         try:
             error = await self.link.receive(self._handle)
         finally:
-            lost = ConnectionLost(f"the connection was lost: {error.message}")
+            # Too large a message ends the connection: who sent it should learn that.
+            lost = (
+                error
+                if isinstance(error, TooLarge)
+                else ConnectionLost(f"the connection was lost: {error.message}")
+            )
             waiting, self._waiting = self._waiting, {}
             futures: list[asyncio.Future[Any]] = [*waiting.values(), self.greeting]
             for future in futures:

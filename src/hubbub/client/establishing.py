@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from hubbub.client.conversation import Conversation
 from hubbub.client.errors import ConnectionLost
+from hubbub.client.proof import Proof
 from hubbub.client.state import ClientState
 from hubbub.domain.errors import HubbubError, RequestTimeout
 from hubbub.domain.names import user_channel
@@ -37,14 +38,13 @@ async def establish(conversation: Conversation, state: ClientState, key: str | N
         tracker.recovering = True
     restored = key is not None and await _restore(conversation, state, key)
     if not restored and state.proof.given and not info.authenticated:
-        await authenticate(conversation, state)
+        await authenticate(conversation, state.proof)
     await subscribe_pending(conversation, state)
     return restored
 
 
-async def authenticate(conversation: Conversation, state: ClientState) -> Authenticated:
-    proof = await state.proof.request()
-    answer = await conversation.ask(proof, Authenticated)
+async def authenticate(conversation: Conversation, proof: Proof) -> Authenticated:
+    answer = await conversation.ask(await proof.request(), Authenticated)
     conversation.identify(answer.user_id)
     return answer
 
@@ -102,9 +102,33 @@ async def resubscribe(
 async def _subscribe(
     conversation: Conversation, state: ClientState, channels: list[ChannelRequest]
 ) -> None:
-    answer = await conversation.ask(lambda req_id: Subscribe(tuple(channels), req_id), Subscribed)
+    try:
+        answer = await conversation.ask(
+            lambda req_id: Subscribe(tuple(channels), req_id), Subscribed
+        )
+    except HubbubError as error:
+        if error.retry:  # so are lost connections and timeouts
+            raise
+        await _subscribe_one_by_one(conversation, state, channels, error)
+        return
     conversation.requested.difference_update(failure.channel for failure in answer.failures)
     _refuse(state, answer.failures)
+
+
+async def _subscribe_one_by_one(
+    conversation: Conversation,
+    state: ClientState,
+    channels: list[ChannelRequest],
+    error: HubbubError,
+) -> None:
+    """The hub refused the whole request, perhaps for one name: find out which."""
+    if len(channels) > 1:
+        for channel in channels:
+            await _subscribe(conversation, state, [channel])
+        return
+    refused = ChannelFailure(channels[0].channel, error)
+    conversation.requested.discard(refused.channel)
+    state.registry.refuse([refused])
 
 
 async def unsubscribe(conversation: Conversation, channels: Iterable[str]) -> None:

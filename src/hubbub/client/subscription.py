@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Generator, Iterable
 from types import TracebackType
 from typing import Literal, Protocol
 
-from hubbub.client.errors import MessagesLost
+from hubbub.client.errors import ClientClosed, MessagesLost
 from hubbub.client.events import Gap, Joined, Left, Member, Occupancy, Presence
 from hubbub.client.messages import Message, from_delivery
 from hubbub.client.tracker import Tracker, Verdict
@@ -241,11 +241,9 @@ class Subscription:
         self._ended = True
         self._error = error
         if not self._confirmed.done():
-            if error is None:
-                self._confirmed.cancel()
-            else:
-                self._confirmed.set_exception(error)
-                self._confirmed.exception()  # who only iterates learns it there
+            closed = ClientClosed("the subscription was ended before the hub confirmed it")
+            self._confirmed.set_exception(error or closed)
+            self._confirmed.exception()  # who only iterates learns it there
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         self._behind.clear()

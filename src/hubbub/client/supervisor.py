@@ -24,6 +24,7 @@ from hubbub.domain.errors import (
     InvalidToken,
     NotAuthenticated,
     RequestTimeout,
+    TooLarge,
 )
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Close, Request
@@ -99,7 +100,8 @@ class Supervisor:
     def _worth_retrying(self, error: HubbubError) -> bool:
         if isinstance(error, _PROOF_REFUSED) and self._state.proof.renewable:
             return True
-        return error.reconnect
+        # What was too large is not sent again, so the next connection has no reason to end.
+        return error.reconnect or isinstance(error, TooLarge)
 
     async def _serve_connection(self, started: asyncio.Future[None]) -> HubbubError:
         """From the handshake to the end; answers why it ended."""
