@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.errors import InvalidToken
 from hubbub.domain.names import USER_NAMESPACE, namespace_of, user_channel
 from hubbub.domain.rules import Rules
 
@@ -43,6 +44,17 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     """When this was proven, in milliseconds since 1970; 0 where nobody said."""
     foreign: bool = False
     """Another issuer vouches for this identity."""
+
+    def __post_init__(self) -> None:
+        """What comes with an identity must be fit to be kept and to be told to others: JSON, as
+        which it arrives, also has halves of characters and numbers without end. Raises
+        `InvalidToken`."""
+        try:
+            msgspec.msgpack.encode((self.user_id, self.grants, self.rpcs, self.extra))
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise InvalidToken(
+                f"the claims hold text that is not UTF-8, or a number over 64 bits: {error}"
+            ) from None
 
     @property
     def authenticated(self) -> bool:
