@@ -135,6 +135,7 @@ def _options(server: LocalPostgres) -> PostgresOptions:
         user=USER,
         password=PASSWORD,
         database="postgres",
+        ssl_mode="disable",
     )
 
 

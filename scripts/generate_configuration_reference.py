@@ -21,7 +21,7 @@ from hubbub.domain.rules import (
 )
 from hubbub.server.settings import Settings
 from hubbub.server.settings_keys import CATEGORIES, REFUSED
-from hubbub.server.settings_reader import camel, expected, is_category, is_secret, join, key_types
+from hubbub.server.settings_reader import camel, expected, is_category, join, key_types
 from hubbub.server.settings_sources import variable_of
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -29,7 +29,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
 INTRODUCTION = """# Configuration
 
 <!-- Written by scripts/generate_configuration_reference.py; change the sentences there or in
-     src/hubbub/server/settings_keys.py and settings_network.py. -->
+     src/hubbub/server/settings_keys.py, settings_network.py and settings_storage.py. -->
 
 A hub starts without any configuration: it listens on this machine only, has no hub, lets nobody
 in anonymously, and makes its own signing keys. Everything else is decided in one YAML file
@@ -156,9 +156,10 @@ def _rows(struct: msgspec.Struct, path: str) -> Iterator[str]:
         if is_category(kind):
             yield from _rows(value, full)
         else:
+            default = "generated" if name == "secret" else _default(value)
             yield (
-                f"| `{full}`<br>`{variable_of(full)}` | {expected(kind)} | "
-                f"{_default(value, secret=is_secret(kind))} | {_sentence(kind)} |\n"
+                f"| `{full}`<br>`{variable_of(full)}` | {expected(kind)} | {default} | "
+                f"{_sentence(kind)} |\n"
             )
 
 
@@ -169,9 +170,7 @@ def _sentence(kind: object) -> str:
     return str(metadata.extra_json_schema["description"])
 
 
-def _default(value: object, *, secret: bool = False) -> str:
-    if secret:
-        return "generated"
+def _default(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):

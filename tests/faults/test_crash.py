@@ -21,6 +21,7 @@ from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from hubbub.domain.notices import Published as Acknowledged
 from hubbub.domain.rules import Rules
+from hubbub.storage.sqlite import SqliteStore
 
 pytestmark = pytest.mark.spec("OPS-03", "LIVE-12")
 
@@ -347,5 +348,6 @@ async def test_the_death_of_the_stores_writer_loses_nothing_acknowledged(tmp_pat
 
 
 def kill_writer(hub: RunningHub) -> None:
-    writer = hub.server._store.worker_pids[0]
-    os.kill(writer, signal.SIGKILL)
+    store = hub.server._store
+    assert isinstance(store, SqliteStore)
+    os.kill(store.worker_pids[0], signal.SIGKILL)

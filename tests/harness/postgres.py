@@ -34,6 +34,7 @@ class TestDatabase:
             user=self.name,
             password=PASSWORD,
             database=DATABASE,
+            ssl_mode="disable",
         )
 
     def with_options(self, **changes: object) -> PostgresOptions:

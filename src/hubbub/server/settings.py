@@ -14,10 +14,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
-from hubbub.server.settings_checks import check_settings, is_loopback
+from hubbub.server.settings_checks import check_settings, is_loopback, is_on_this_machine
 from hubbub.server.settings_hubs import read_hubs
 from hubbub.server.settings_keys import CATEGORIES, Secret, Settings, SettingsError
-from hubbub.server.settings_reader import Given, Reader, camel, is_category, join, key_types, leaves
+from hubbub.server.settings_reader import (
+    Given,
+    Reader,
+    camel,
+    is_category,
+    is_secret,
+    join,
+    key_types,
+    leaves,
+)
 from hubbub.server.settings_sources import graft, read_environment, read_file
 
 __all__ = [
@@ -133,6 +142,14 @@ def cautions(settings: Settings) -> list[str]:
         )
     if "*" in listener.allowed_origins:
         found.append("listener.allowedOrigins has *: every web page may use the hubs")
+    postgres = settings.storage.postgres
+    if postgres.ssl_mode in ("disable", "require") and not all(
+        map(is_on_this_machine, postgres.hosts)
+    ):
+        found.append(
+            f"storage.postgres.sslMode {postgres.ssl_mode} lets others on the way pass for the "
+            "database; use verify-full"
+        )
     for name, hub in settings.hubs.items():
         found.extend(_cautions_of_hub(f"hubs.{name}", hub))
     return found
@@ -171,8 +188,9 @@ def _values_below(struct: msgspec.Struct, path: str) -> Iterator[tuple[str, str]
         value = getattr(struct, name)
         if is_category(kind):
             yield from _values_below(value, join(path, key))
-        elif name == "secret":
-            yield join(path, key), "generated on first start" if value is None else "hidden"
+        elif is_secret(kind):
+            absent = "generated on first start" if name == "secret" else "none"
+            yield join(path, key), absent if value is None else "hidden"
         else:
             yield join(path, key), _as_text(value)
 

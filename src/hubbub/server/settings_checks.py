@@ -9,6 +9,7 @@ from pathlib import Path
 from hubbub.domain.setting_checks import is_origin, url_problem
 from hubbub.server.settings_keys import Secret, Settings
 from hubbub.server.settings_reader import Reader
+from hubbub.server.settings_storage import Postgres, Sql
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 
@@ -23,10 +24,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_on_this_machine(host: str) -> bool:
+    """Also where the host is the folder of a Unix socket."""
+    return host.startswith("/") or is_loopback(host)
+
+
 def check_settings(reader: Reader, settings: Settings) -> None:
     _check_listener(reader, settings)
     _check_buffers(reader, settings)
     _check_secrets(reader, settings)
+    _check_postgres(reader, settings)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
         reader.note(f"admin.url {problem} (value hidden)")
@@ -62,6 +69,34 @@ def _check_listener(reader: Reader, settings: Settings) -> None:
     for name, path in files.items():
         if path is not None:
             _check_readable(reader, f"listener.tls.{name}", path)
+
+
+def _check_postgres(reader: Reader, settings: Settings) -> None:
+    postgres, sql = settings.storage.postgres, settings.sql
+    if postgres.host is None:
+        for key, given in (("storage.postgres", postgres != Postgres()), ("sql", sql != Sql())):
+            if given:
+                reader.note(
+                    f"{key} has no effect without storage.postgres.host; set that, or leave "
+                    f"{key} out"
+                )
+        return
+    if not postgres.hosts:
+        reader.note("storage.postgres.host names no server")
+    for name, path in (
+        ("sslRootCert", postgres.ssl_root_cert),
+        ("sslCert", postgres.ssl_cert),
+        ("sslKey", postgres.ssl_key),
+    ):
+        if path is not None:
+            _check_readable(reader, f"storage.postgres.{name}", path)
+    if postgres.ssl_key is not None and postgres.ssl_cert is None:
+        reader.note("storage.postgres.sslCert is missing; storage.postgres.sslKey needs it")
+    if sql.idle_connections > sql.max_connections:
+        reader.note(
+            f"sql.idleConnections is {sql.idle_connections}; expected at most "
+            f"sql.maxConnections ({sql.max_connections})"
+        )
 
 
 def _check_readable(reader: Reader, key: str, path: Path) -> None:

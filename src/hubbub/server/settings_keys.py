@@ -8,7 +8,6 @@ environment. Durations are in seconds unless the sentence says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,6 +15,8 @@ from msgspec import Meta
 
 from hubbub.domain.rules import HubConfiguration
 from hubbub.server.settings_network import Connection, Listener
+from hubbub.server.settings_secret import Secret as Secret
+from hubbub.server.settings_storage import Sql, Storage
 
 DAY = 86_400.0
 
@@ -26,27 +27,6 @@ class SettingsError(Exception):
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
         super().__init__("\n".join(problems))
-
-
-class Secret:
-    """A text that shows itself only when asked by name."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret(hidden)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,14 +193,6 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     ] = 365 * DAY
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the hub keeps what must survive it."""
-
-    path: Annotated[Path, Meta(description="Folder of the store and the generated secrets.")] = (
-        Path("data")
-    )
-
-
 class Debug(msgspec.Struct, frozen=True, kw_only=True):
     """What the hub tells about itself."""
 
@@ -242,6 +214,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener: Listener = Listener()
     connection: Connection = Connection()
     session: Session = Session()
+    sql: Sql = Sql()
     hub: Hub = Hub()
     engine: Engine = Engine()
     channel: Channel = Channel()
@@ -261,6 +234,7 @@ CATEGORIES = (
     "listener",
     "connection",
     "session",
+    "sql",
     "hub",
     "engine",
     "channel",

@@ -23,14 +23,13 @@ from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
-from hubbub.server.data_folder import DATABASE
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.online_backup import back_up_online
 from hubbub.server.restore import complete_restore
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings
+from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
-from hubbub.storage.sqlite import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class Server:
         data = Path(settings.storage.path)
         _make_ready(data)
         self._limits = limits
-        self._store = SqliteStore(data / DATABASE)
+        self._store = make_store(settings)
         self._bus = LocalBus()
         self.directory = Directory(
             self._store, self._bus, _dynamic(settings) if limits.dynamic_hubs else None
@@ -129,6 +128,10 @@ class Server:
     async def back_up(self) -> tuple[Path, Manifest]:
         """Write an archive of the store while it runs; answers where it is and what it holds.
         Raises `StoreUnavailable`."""
+        if self.settings.storage.postgres.host is not None:
+            raise StoreUnavailable(
+                "the store is on PostgreSQL: back it up there, with pg_dump or pg_basebackup"
+            )
         return await back_up_online(Path(self.settings.storage.path))
 
     def _missing(self) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ import msgspec
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.storage.postgres_errors import describe
 
-SslMode = Literal["auto", "disable", "require", "verify-ca", "verify-full"]
+SslMode = Literal["disable", "require", "verify-ca", "verify-full"]
 
 _LOCK_SECONDS = 5.0
 _IDLE_IN_TRANSACTION_SECONDS = 5.0
@@ -23,15 +22,14 @@ _GRACE_SECONDS = 5.0
 
 class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`hosts` are names, addresses or folders of a Unix socket, all with the same `port`; of
-    several, the one that takes writes is used. `ssl_mode` means what it means to psql; `auto` is
-    `verify-full`, but `disable` for a server on this machine."""
+    several, the one that takes writes is used. `ssl_mode` means what it means to psql."""
 
     hosts: tuple[str, ...]
     port: int = 5432
     user: str
     password: str | None = None
     database: str
-    ssl_mode: SslMode = "auto"
+    ssl_mode: SslMode = "verify-full"
     ssl_root_certificate: Path | None = None
     """The authorities to trust; without it, those of the system."""
     ssl_certificate: Path | None = None
@@ -54,8 +52,6 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
 def tls_context(options: PostgresOptions) -> ssl.SSLContext | Literal[False]:
     """How to encrypt and whom to trust. Raises `StoreUnavailable` for files that are no use."""
     mode = options.ssl_mode
-    if mode == "auto":
-        mode = "disable" if all(map(_is_this_machine, options.hosts)) else "verify-full"
     if mode == "disable":
         return False
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -76,15 +72,6 @@ def tls_context(options: PostgresOptions) -> ssl.SSLContext | Literal[False]:
             " check storage.postgres.sslRootCert, sslCert and sslKey"
         ) from error
     return context
-
-
-def _is_this_machine(host: str) -> bool:
-    if host.startswith("/") or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def connect(options: PostgresOptions) -> asyncpg.Connection[asyncpg.Record]:
