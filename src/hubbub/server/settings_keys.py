@@ -246,19 +246,16 @@ CATEGORIES = (
 
 # Keys of the seed that are refused, each with the reason.
 _LATER_CLUSTER = "not in this version: this hub runs on one node"
-_LATER_POSTGRES = "not in this version: the store is SQLite in the folder storage.path"
 REFUSED: Mapping[str, str] = {
     "redis": "retained messages and session snapshots live in the store, so that there is nothing "
     "to configure",
     "broker": f"{_LATER_CLUSTER}, without NATS",
     "cluster": _LATER_CLUSTER,
     "discovery": f"{_LATER_CLUSTER}, with no others to discover",
-    "sql": "not in this version: the embedded store manages its own connections",
-    "storage.postgres": _LATER_POSTGRES,
-    "storage.sslMode": _LATER_POSTGRES,
-    "storage.user": _LATER_POSTGRES,
-    "storage.password": _LATER_POSTGRES,
-    "storage.dbName": _LATER_POSTGRES,
+    "storage.sslMode": "it is called storage.postgres.sslMode here",
+    "storage.user": "it is called storage.postgres.user here",
+    "storage.password": "it is called storage.postgres.password here",
+    "storage.dbName": "it is called storage.postgres.dbName here",
     "debug.pprof": "not in this version: profile with a tool such as py-spy",
     "connection.ws.pongInterval": "it is called connection.ws.pongTimeout here",
     "connection.ws.msgSendBufferSize": "use connection.ws.sendBufferBytes, which counts bytes",
