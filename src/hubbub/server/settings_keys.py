@@ -214,13 +214,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener: Listener = Listener()
     connection: Connection = Connection()
     session: Session = Session()
-    sql: Sql = Sql()
     hub: Hub = Hub()
     engine: Engine = Engine()
     channel: Channel = Channel()
     auth: Auth = Auth()
     admin: Admin = Admin()
     storage: Storage = Storage()
+    sql: Sql = Sql()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
@@ -234,13 +234,13 @@ CATEGORIES = (
     "listener",
     "connection",
     "session",
-    "sql",
     "hub",
     "engine",
     "channel",
     "auth",
     "admin",
     "storage",
+    "sql",
     "debug",
 )
 
