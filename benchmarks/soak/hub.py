@@ -145,6 +145,7 @@ def _settings(port: int, data: Path) -> dict[str, object]:
         "connection": {"ws": {"pingInterval": 5, "pongTimeout": 5}},
         "session": {"messagesPerSecond": 0, "restoreTtl": 5},
         "channel": {"idleTimeout": 5},
+        "engine": {"maxLiveHistorySize": 100},  # full long before memory is watched
         "storage": {"path": str(data)},
         "auth": {"session": {"secret": secrets.token_hex(32)}},
         "hubs": {HUB: hub},

@@ -244,6 +244,19 @@ async def test_a_folder_in_use_or_with_data_is_not_restored_to(
         assert (await post(hub, "log:a", "goes on"))["channelSerial"] == "21"
 
 
+async def test_without_room_nothing_changes_and_nothing_is_left(
+    tmp_path: Path, data: Path, small_disk: Path
+) -> None:
+    await fill(tmp_path, 400, size=10_000)
+    archive, _ = back_up(data, tmp_path / "backup.tar.gz")
+    assert "space" in why_not(lambda: restore(archive, small_disk / "data"))
+    assert list(small_disk.iterdir()) == []
+    refused = why_not(lambda: back_up(data, small_disk / "backup.tar.gz"))
+    assert "is full: free disk space" in refused
+    back_up(tmp_path / "data", tmp_path / "another.tar.gz")
+    assert not (small_disk / "backup.tar.gz").exists()
+
+
 def read_members(archive: Path) -> dict[str, bytes]:
     with tarfile.open(archive) as tar:
         return {m.name: (tar.extractfile(m) or io.BytesIO()).read() for m in tar}

@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -271,18 +271,6 @@ async def test_what_is_stored_is_for_its_owner_only(tmp_path: Path, data: Path) 
 
 
 # -- no room ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for two megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small disk takes root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 async def test_a_full_disk_refuses_what_must_be_stored_and_serves_the_rest(

@@ -22,6 +22,7 @@ from hubbub.storage.schema import SQLITE, load_migrations
 from hubbub.storage.sqlite_connection import migrate
 
 KEPT = msgspec.structs.replace(OPEN, store=True, retain=True)
+STORE = {"store": True}
 HUBBUB = str(Path(sys.executable).with_name("hubbub"))
 
 
@@ -67,12 +68,14 @@ def texts(page: dict[str, Any]) -> list[str]:
 async def fill(folder: Path, count: int = 200, size: int = 500) -> None:
     """Let a hub store messages in `log:a`, and stop it."""
     async with running(folder) as hub:
-        items = [
-            {"channel": "log:a", "payload": {"text": f"{n}:{'x' * size}"}, "extra": {"store": True}}
-            for n in range(1, count + 1)
-        ]
-        async with hub.http.post("/v1/hubs/acme/messages", json={"publishes": items}) as answer:
-            assert all(each["success"] for each in (await answer.json())["published"])
+        for first in range(1, count + 1, 50):
+            numbers = range(first, min(first + 50, count + 1))
+            items = [
+                {"channel": "log:a", "payload": {"text": f"{n}:{'x' * size}"}, "extra": STORE}
+                for n in numbers
+            ]
+            async with hub.http.post("/v1/hubs/acme/messages", json={"publishes": items}) as answer:
+                assert all(each["success"] for each in (await answer.json())["published"])
 
 
 def as_version_1(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -41,6 +43,7 @@ def backup(
 
     with clear_failures():
         folder = _data_folder(data, config)
+        _step_back()
         try:
             path, manifest = back_up(folder, target, with_secrets=with_secrets, progress=_show())
         except BackupError as error:
@@ -88,6 +91,12 @@ def restore(
                 "no signing keys are in this folder: the hub makes new ones, or takes those of its"
                 " settings; tokens signed with others stop working"
             )
+
+
+def _step_back() -> None:
+    """Leave the processor to the hub, where that is allowed."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
 
 
 def _data_folder(data: Path | None, config: Path | None) -> Path:
