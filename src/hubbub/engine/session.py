@@ -16,7 +16,7 @@ from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError, Internal, RateLimited
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.notices import Member, Notice, PublishResult
-from hubbub.domain.permissions import Identity
+from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
 from hubbub.engine.hub import Hub
 from hubbub.ports.bus import PublishOutcome
@@ -115,22 +115,23 @@ class Session:
             self.node.close(self, keep_state=False)
             self.connection.close()
         elif isinstance(request, requests.Subscribe):
-            self.run(self.node.subscriptions.subscribe(self, request))
+            self.run(self.node.subscriptions.subscribe(self, request), request.req_id)
         elif isinstance(request, requests.Unsubscribe):
             self.node.subscriptions.unsubscribe(self, request)
         elif isinstance(request, requests.Authenticate):
-            self.run(self.node.authentication.authenticate(self, request))
+            self.run(self.node.authentication.authenticate(self, request), request.req_id)
         elif isinstance(request, requests.Restore):
-            self.run(self.node.restorer.restore(self, request))
+            self.run(self.node.restorer.restore(self, request), request.req_id)
         elif isinstance(request, requests.History):
-            self.run(self.node.queries.history(self, request))
+            self.run(self.node.queries.history(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):
-            self.run(self.node.queries.presence(self, request))
+            self.run(self.node.queries.presence(self, request), request.req_id)
 
     def _check_rate(self, amount: int) -> None:
-        """Raises `RateLimited`; who goes on regardless is cut off."""
+        """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
+        their pace: the quotas of their hub bound them."""
         limits = self.node.limits
-        if not limits.session_messages_per_second:
+        if not limits.session_messages_per_second or self.identity.level is not Level.CLIENT:
             return
         now = self.last_seen
         if self._bucket is None:
@@ -191,22 +192,22 @@ class Session:
 
     # -- requests that take time ----------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None], req_id: int = 0) -> None:
         """Do this first; requests that come meanwhile wait."""
         self._waiting = deque()
-        self.node.spawn(self._finish(work))
+        self.node.spawn(self._finish(work, req_id))
 
-    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish(self, work: Coroutine[Any, Any, None], req_id: int) -> None:
         """Do the work, then what waited behind it, until nothing is left or takes time again."""
         try:
             await work
         except HubbubError as error:
-            self.send(notices.Failed(error))
+            self.send(notices.Failed(error, req_id))
         except asyncio.CancelledError:
             raise
         except Exception:
             logger.exception("a request failed in an unforeseen way")
-            self.send(notices.Failed(Internal("the hub failed to handle the request")))
+            self.send(notices.Failed(Internal("the hub failed to handle the request"), req_id))
         waiting, self._waiting = self._waiting, None
         while waiting and not self.closed:
             if self._waiting is not None:
