@@ -2,7 +2,7 @@
 
 A module that runs it derives a class from `BusContract` and gives it a `place` fixture: the bus of
 one node, a sink that notes down what that node is told, and the owner of the channel `news` in the
-hub `acme`, wherever that is.
+hub `acme`, wherever that is. Each test has channels of its own.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ async def publish(bus: Bus, *messages: Message) -> list[PublishOutcome]:
     return outcomes
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class BusContract:
     async def test_publishes_are_taken_up_once_and_in_the_order_they_were_made(
         self, place: Place
@@ -166,11 +167,13 @@ class BusContract:
 
     async def test_a_changed_hub_is_announced_to_nodes_and_owners(self, place: Place) -> None:
         await place.bus.attach("acme", place.channel)
+        default = HUB.rules["default"]
         await place.home.directory.put("acme", "rules", "default", Rules(live_history=True))
         await place.bus.announce_hub_change("acme")
         assert "acme" in place.sink.changed_hubs
         place.bus.occupy("acme", place.channel, 5)
         assert await place.bus.occupancy("acme", place.channel) == 0
+        await place.home.directory.put("acme", "rules", "default", default)
 
     # -- what the sink was told -----------------------------------------------------------------
 

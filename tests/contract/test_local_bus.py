@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from contract.bus_contract import HUB, SMALL, BusContract, Place
 from harness.engine import Alone, RecordingSink
 from hubbub.cluster.local import LocalBus
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def alone(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Alone]:
+    async with Alone(tmp_path_factory.mktemp("bus"), hubs=[HUB, SMALL]) as running:
+        yield running
+
+
 class TestLocalBus(BusContract):
     @pytest.fixture
-    async def place(self, tmp_path: Path) -> AsyncIterator[Place]:
-        async with Alone(tmp_path, hubs=[HUB, SMALL]) as alone:
-            sink = RecordingSink()
-            bus = alone.node.bus
-            assert isinstance(bus, LocalBus)
-            bus.connect(alone.node.owner, sink)
-            yield Place(bus, sink, alone.node, "news", "kept:news")
+    def place(self, alone: Alone, request: pytest.FixtureRequest) -> Place:
+        sink = RecordingSink()
+        bus = alone.node.bus
+        assert isinstance(bus, LocalBus)
+        bus.connect(alone.node.owner, sink)
+        name = request.node.name
+        return Place(bus, sink, alone.node, name, f"kept:{name}")

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from contract.bus_contract import HUB, SMALL, BusContract, Place, message, publish
 from harness.engine import Cluster, RecordingSink
-from harness.unreliable import CALM, STORMY, Faults
+from harness.unreliable import STORMY, Faults
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Attach, Feed, Reply, Request, Stranger, Tell
 from hubbub.cluster.lanes import WINDOW, ReceivingLane
@@ -34,29 +35,40 @@ def remote_channel(cluster: Cluster, prefix: str) -> str:
     )
 
 
-def place_of(cluster: Cluster) -> Place:
+def place_of(cluster: Cluster, name: str = "news") -> Place:
     """Sessions on `east`, channels on `west`."""
     sink = RecordingSink()
     bus = cluster.nodes["east"].bus
     assert isinstance(bus, RemoteBus)
     bus.connect(cluster.nodes["east"].owner, sink)
-    channel, kept = remote_channel(cluster, "news"), remote_channel(cluster, "kept:news")
+    channel, kept = remote_channel(cluster, name), remote_channel(cluster, f"kept:{name}")
     return Place(bus, sink, cluster.nodes["west"], channel, kept)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    async with Cluster(tmp_path_factory.mktemp("calm"), hubs=[HUB, SMALL]) as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stormy(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    faults = Faults(lost=0.1, doubled=0.5, longest_delay_seconds=0.004)
+    path = tmp_path_factory.mktemp("stormy")
+    async with Cluster(path, seed=2, faults=faults, hubs=[HUB, SMALL]) as cluster:
+        yield cluster
 
 
 class TestCalmNetwork(BusContract):
     @pytest.fixture
-    async def place(self, tmp_path: Path) -> AsyncIterator[Place]:
-        async with Cluster(tmp_path, faults=CALM, hubs=[HUB, SMALL]) as cluster:
-            yield place_of(cluster)
+    def place(self, calm: Cluster, request: pytest.FixtureRequest) -> Place:
+        return place_of(calm, request.node.name)
 
 
 class TestStormyNetwork(BusContract):
     @pytest.fixture
-    async def place(self, tmp_path: Path) -> AsyncIterator[Place]:
-        storm = Faults(lost=0.1, doubled=0.5, longest_delay_seconds=0.004)
-        async with Cluster(tmp_path, seed=2, faults=storm, hubs=[HUB, SMALL]) as cluster:
-            yield place_of(cluster)
+    def place(self, stormy: Cluster, request: pytest.FixtureRequest) -> Place:
+        return place_of(stormy, request.node.name)
 
 
 @pytest.mark.spec("LIVE-10")

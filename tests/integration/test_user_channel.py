@@ -88,18 +88,18 @@ async def test_switching_it_off_takes_it_away_where_the_rules_do_not_open_it(
 
 
 @pytest.mark.spec("OPS-03")
-@pytest.mark.parametrize("user", ["a:b", "ü ber", "x" * 253, "'; drop table"])
-async def test_any_user_id_that_fits_into_a_name_has_a_channel(hub: RunningHub, user: str) -> None:
-    socket = await hub.socket(token=hub.token(user))
-    assert (await socket.find("Subscribe"))["subscribedChannels"] == [f"u:{user}"]
+async def test_any_user_id_that_fits_into_a_name_has_a_channel(hub: RunningHub) -> None:
+    for user in ("a:b", "ü ber", "x" * 253, "'; drop table"):
+        socket = await hub.socket(token=hub.token(user))
+        assert (await socket.find("Subscribe"))["subscribedChannels"] == [f"u:{user}"]
 
 
 @pytest.mark.spec("OPS-03")
-@pytest.mark.parametrize("user", ["x" * 300, "*", "a#b", "line\nbreak"])
 async def test_a_user_id_that_is_no_name_gets_a_clear_answer_and_a_session(
-    hub: RunningHub, user: str
+    hub: RunningHub,
 ) -> None:
-    socket = await hub.socket(token=hub.token(user))
-    failed = await socket.find("Subscribe")
-    assert failed["failures"][0]["error"]["code"] == "invalid_name"
-    assert (await socket.subscribe("news"))["subscribedChannels"] == ["news"]
+    for user in ("x" * 300, "*", "a#b", "line\nbreak"):
+        socket = await hub.socket(token=hub.token(user))
+        failed = await socket.find("Subscribe")
+        assert failed["failures"][0]["error"]["code"] == "invalid_name"
+        assert (await socket.subscribe("news"))["subscribedChannels"] == ["news"]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from harness.engine import Alone, FakeConnection, publish
 from harness.running_hub import OPEN, open_hub
@@ -19,7 +20,7 @@ from hubbub.domain.rules import Rules
 from hubbub.engine.feed import Feed
 from hubbub.ports.bus import Attachment, HeadAnnounced, OccupancyChanged, Published
 
-pytestmark = pytest.mark.spec("LIVE-10")
+pytestmark = [pytest.mark.spec("LIVE-10"), pytest.mark.asyncio(loop_scope="module")]
 
 
 def message(serial: int) -> Message:
@@ -87,11 +88,20 @@ class Following:
         return self.heard()
 
 
-@pytest.fixture
-async def following(tmp_path: Path) -> AsyncIterator[Following]:
-    async with Alone(tmp_path) as alone:
-        owner = ScriptedOwner(alone)
-        yield Following(alone, owner, await alone.node.subscribe("news"))
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Alone]:
+    async with Alone(tmp_path_factory.mktemp("feed")) as alone:
+        yield alone
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def following(shared: Alone) -> AsyncIterator[Following]:
+    """A node whose sessions are all new; what its bus answers is the test's to say."""
+    owner = ScriptedOwner(shared)
+    subscriber = await shared.node.subscribe("news")
+    yield Following(shared, owner, subscriber)
+    assert subscriber.session is not None
+    shared.node.node.close(subscriber.session)
 
 
 async def test_messages_in_order_pass_through(following: Following) -> None:
