@@ -188,6 +188,14 @@ async def test_archives_and_what_comes_out_of_them_are_for_their_owner_only(
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+async def test_a_volume_is_restored_to_in_place(archive: Path, small_disk: Path) -> None:
+    """A mount point cannot be renamed, as a container's data folder is."""
+    restore(archive, small_disk)
+    restored = restore(archive, small_disk, force=True)
+    assert restored.kept is not None
+    assert restored.kept.parent == small_disk
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root works in the folders of others")
 async def test_what_root_restores_belongs_to_the_user_of_the_hub(
     tmp_path: Path, data: Path, archive: Path
@@ -346,6 +354,14 @@ async def test_the_commands_say_in_one_line_what_is_wrong(tmp_path: Path, archiv
         assert refused.returncode == 1
         assert refused.stderr.startswith("hubbub: ")
         assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_store_in_postgresql_is_left_to_its_own_tools(tmp_path: Path) -> None:
+    config = tmp_path / "hubbub.yaml"
+    config.write_text("storage: {postgres: {host: db.example, user: hub, dbName: hub}}\n")
+    refused = run_hubbub("backup", tmp_path / "b", "--config", config)
+    assert refused.returncode == 1
+    assert "pg_dump" in refused.stderr
 
 
 # -- killed in the middle ---------------------------------------------------------------------

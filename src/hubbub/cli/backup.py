@@ -100,7 +100,15 @@ def _step_back() -> None:
 
 
 def _data_folder(data: Path | None, config: Path | None) -> Path:
-    return data if data is not None else Path(load_settings(config).storage.path)
+    if data is not None:
+        return data
+    storage = load_settings(config).storage
+    if storage.postgres.host is not None:
+        fail(
+            f"the store is the PostgreSQL server {storage.postgres.host}; back it up and restore it"
+            " with that server's own tools (pg_dump, pg_restore)"
+        )
+    return Path(storage.path)
 
 
 def _summary(manifest: Manifest) -> str:
