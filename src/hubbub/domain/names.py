@@ -49,10 +49,9 @@ def namespace_of(channel: str) -> str | None:
 
 
 def kind_of(channel: str) -> ChannelKind:
-    namespace = namespace_of(channel)
-    if namespace == "doc":
+    if channel.startswith("doc:"):
         return ChannelKind.DOCUMENT
-    if namespace == "notification":
+    if channel.startswith("notification:"):
         return ChannelKind.NOTIFICATION
     return ChannelKind.DEFAULT
 

@@ -102,6 +102,7 @@ def _too_deep() -> InvalidPayload:
     return InvalidPayload(f"the payload is JSON nested deeper than {MAX_JSON_DEPTH} levels")
 
 
+@lru_cache(maxsize=1024)
 def _main_part(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
