@@ -36,6 +36,7 @@ _CONFIGURATION = {
     "shared_buffers": "64MB",
     "max_wal_size": "2GB",
     "log_min_messages": "warning",
+    "recovery_init_sync_method": "syncfs",  # of a folder with thousands of files
     "fsync": "on",
     "synchronous_commit": "on",
 }
@@ -71,6 +72,7 @@ class LocalPostgres:
         self._account = _unprivileged()
         self._programs = self._reachable(programs())
         self._process: subprocess.Popen[bytes] | None = None
+        self._deadline = 0.0
 
     @property
     def data(self) -> Path:
@@ -103,17 +105,18 @@ class LocalPostgres:
             raise NotStarted(f"initdb failed: {output.decode(errors='replace')[-2000:]}")
 
     def start(self) -> None:
+        self.launch()
+        while not self.ready():
+            time.sleep(0.01)
+
+    def launch(self) -> None:
+        """Start it without waiting. It ends with the thread that calls this."""
         command: list[str | Path] = [self._programs / "postgres", "-D", self._data]
         for name, value in self._configuration.items():
             command += ["-c", f"{name}={value}"]
-        log = self.folder / "server.log"
-        with log.open("ab") as output:
+        with (self.folder / "server.log").open("ab") as output:
             self._process = self._popen(command, output.fileno())
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise NotStarted(f"PostgreSQL: {log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.01)
+        self._deadline = time.monotonic() + _START_SECONDS
 
     def stop(self) -> None:
         """Ends all connections at once, in good order."""
@@ -143,8 +146,12 @@ class LocalPostgres:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _ready(self) -> bool:
-        """The server says so in the last line of its own note."""
+    def ready(self) -> bool:
+        """Whether it takes connections, as it says itself in a note. Raises `NotStarted`."""
+        assert self._process is not None
+        if self._process.poll() is not None or time.monotonic() > self._deadline:
+            log = (self.folder / "server.log").read_text(errors="replace")
+            raise NotStarted(f"PostgreSQL: {log[-2000:]}")
         note = self._data / "postmaster.pid"
         with contextlib.suppress(FileNotFoundError):
             lines = note.read_text().split("\n")

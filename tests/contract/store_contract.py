@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import pytest
 
@@ -29,6 +31,7 @@ from hubbub.ports.store import (
 )
 
 MakeStore = Callable[[], Store]
+AnyStore = TypeVar("AnyStore", bound=Store)
 
 EPOCH = "epoch-1"
 PARTITION = 7
@@ -48,6 +51,21 @@ def message(serial: int, channel: str = "news", hub: str = "demo", **other: obje
 
 def append(item: Message, term: int, retain_until: int | None = None) -> Append:
     return Append(item, EPOCH, PARTITION, term, retain_until)
+
+
+@asynccontextmanager
+async def opened(store: AnyStore) -> AsyncIterator[AnyStore]:
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def why_it_cannot_open(store: Store) -> str:
+    with pytest.raises(StoreUnavailable) as refused:
+        await store.open()
+    return refused.value.message
 
 
 def serials(page: StoredPage) -> list[int]:

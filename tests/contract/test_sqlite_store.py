@@ -9,8 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,8 +20,10 @@ from contract.store_contract import (
     append,
     fill,
     message,
+    opened,
     own,
     serials,
+    why_it_cannot_open,
 )
 from hubbub.domain.errors import Conflict, StoreUnavailable
 from hubbub.ports.store import ChannelHead
@@ -40,28 +40,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "hubbub.db"
 
 
-@asynccontextmanager
-async def opened(store: SqliteStore) -> AsyncIterator[SqliteStore]:
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 def change(path: Path, *statements: str) -> None:
     """Edit a database that no hub has open."""
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in statements:
         connection.execute(statement)
     connection.close()
-
-
-async def why_it_cannot_open(store: SqliteStore) -> str:
-    with pytest.raises(StoreUnavailable) as refused:
-        await store.open()
-    assert store.worker_pids == ()
-    return refused.value.message
 
 
 class TestSqliteStore(StoreContract):
@@ -216,6 +200,7 @@ async def test_a_second_process_on_the_same_file_is_refused(path: Path) -> None:
     async with opened(SqliteStore(path)) as first:
         second = SqliteStore(path, lock_patience_seconds=0)
         reason = await why_it_cannot_open(second)
+        assert second.worker_pids == ()
         assert str(path) in reason
         assert "another hub process" in reason
         await fill(first, 1)

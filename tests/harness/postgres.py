@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ DATABASE = "postgres"
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
+
+_BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND wait_event_type = 'Lock'"
 
 
 class TestDatabase:
@@ -58,6 +61,12 @@ class TestDatabase:
         finally:
             await connection.close()
 
+    async def until_blocked(self, count: int) -> None:
+        """Wait until so many connections of the test wait for a lock."""
+        async with self.operator() as connection:
+            while await connection.fetchval(_BLOCKED, self.name) < count:
+                pass
+
     async def create(self) -> None:
         async with self.operator() as connection:
             await connection.execute(f"CREATE ROLE {self.name} LOGIN PASSWORD '{PASSWORD}'")
@@ -73,6 +82,13 @@ async def connect(server: LocalPostgres, user: str) -> Connection:
         database=DATABASE,
         ssl=False,
     )
+
+
+async def restart(server: LocalPostgres) -> None:
+    """Start a server that was stopped or killed, while the test goes on."""
+    server.launch()
+    while not server.ready():
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="session")

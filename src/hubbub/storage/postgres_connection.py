@@ -15,8 +15,6 @@ from hubbub.storage.postgres_errors import describe
 
 SslMode = Literal["disable", "require", "verify-ca", "verify-full"]
 
-_LOCK_SECONDS = 5.0
-_IDLE_IN_TRANSACTION_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 
 
@@ -36,6 +34,8 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
     ssl_key: Path | None = None
     connect_seconds: float = 5.0
     statement_seconds: float = 15.0
+    lock_seconds: float = 5.0
+    idle_in_transaction_seconds: float = 5.0
     most_connections: int = 8
     idle_connections: int = 4
     connection_lifetime_seconds: float = 1800.0
@@ -84,8 +84,8 @@ async def connect(options: PostgresOptions) -> asyncpg.Connection[asyncpg.Record
         "application_name": "hubbub",
         "synchronous_commit": "on",
         "statement_timeout": _milliseconds(options.statement_seconds),
-        "lock_timeout": _milliseconds(_LOCK_SECONDS),
-        "idle_in_transaction_session_timeout": _milliseconds(_IDLE_IN_TRANSACTION_SECONDS),
+        "lock_timeout": _milliseconds(options.lock_seconds),
+        "idle_in_transaction_session_timeout": _milliseconds(options.idle_in_transaction_seconds),
     }
     tls = tls_context(options)
     try:

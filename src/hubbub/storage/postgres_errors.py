@@ -36,7 +36,6 @@ _REMEDIES = {
 }
 _ONE_OPERATION = ("22", "23", "54")
 _UNDONE = ("40", "23")
-_PREPARED_ANEW = ("0A000", "26000")
 _OF_THE_CONNECTION = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 
@@ -62,9 +61,9 @@ def is_about_one_operation(error: Exception) -> bool:
 
 def is_worth_repeating(error: Exception) -> bool:
     """Undone in favour of another transaction, or prepared before the schema changed."""
-    return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith(
-        ("40", *_PREPARED_ANEW)
-    )
+    if isinstance(error, asyncpg.InvalidCachedStatementError):
+        return True
+    return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith("40")
 
 
 def is_surely_undone(error: Exception) -> bool:

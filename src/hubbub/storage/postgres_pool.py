@@ -19,7 +19,7 @@ _LEAST_DELAY_SECONDS, _MOST_DELAY_SECONDS = 0.1, 5.0
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 """All statements of a read see the same moment."""
-WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """A statement that waited for a lock sees what was committed meanwhile."""
 
 

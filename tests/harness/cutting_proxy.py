@@ -1,0 +1,79 @@
+"""A way to a server that can be cut at a chosen moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class CuttingProxy:
+    """Carries bytes between clients and a server. Once `cut_at` is set, a connection whose client
+    sends these bytes is cut: before the server gets them, or after it has answered. With
+    `refusing`, new connections are closed at once."""
+
+    def __init__(self, port: int) -> None:
+        self.port = 0
+        self.cut_at: bytes | None = None
+        self.answered = False
+        self.refusing = False
+        self.cut = asyncio.Event()
+        self._server_port = port
+        self._carrying: set[asyncio.Task[None]] = set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrying.add(task)
+        try:
+            if not self.refusing:
+                await self._carry(reader, writer)
+        except ConnectionError:
+            pass
+        finally:
+            self._carrying.discard(task)
+            writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
+        answering = asyncio.ensure_future(_copy(there, writer))
+        try:
+            while data := await reader.read(65536):
+                if self.cut_at is not None and self.cut_at in data:
+                    answering.cancel()
+                    await self._cut(data, there, back)
+                    return
+                back.write(data)
+        finally:
+            answering.cancel()
+            back.close()
+
+    async def _cut(
+        self, data: bytes, there: asyncio.StreamReader, back: asyncio.StreamWriter
+    ) -> None:
+        self.cut_at = None
+        if self.answered:
+            await asyncio.sleep(0)  # let go of the reader
+            back.write(data)
+            await there.read(65536)
+        self.cut.set()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+    writer.close()
+
+
+@asynccontextmanager
+async def cutting_proxy(port: int) -> AsyncIterator[CuttingProxy]:
+    proxy = CuttingProxy(port)
+    server = await asyncio.start_server(proxy._accept, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        for task in list(proxy._carrying):
+            task.cancel()
+        await asyncio.gather(*proxy._carrying, return_exceptions=True)
