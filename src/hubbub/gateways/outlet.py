@@ -215,6 +215,7 @@ class Outlet(asyncio.Protocol):
         self._end_session()
         self._release_drained()
         if not self.transport.is_closing():
+            self.transport.resume_reading()  # to see that it hangs up
             loop = asyncio.get_running_loop()
             loop.call_later(LINGER_SECONDS, self.transport.abort)
 

@@ -44,10 +44,10 @@ class WebSocketConnection(Outlet):
 
     def data_received(self, data: bytes) -> None:
         """A client that sends much is served in turns, like everyone else."""
-        if self._rest or self._held:
-            self._rest += data
-        elif len(data) <= TURN_BYTES:
+        if self._closing or (len(data) <= TURN_BYTES and not (self._rest or self._held)):
             self._read(data)
+        elif self._rest or self._held:
+            self._rest += data
         else:
             self._rest = data
             self.transport.pause_reading()
@@ -68,7 +68,7 @@ class WebSocketConnection(Outlet):
         super().pause_reading()
 
     def resume_reading(self) -> None:
-        self._held -= 1
+        self._held = max(0, self._held - 1)
         if self._held:
             return
         if self._rest:
@@ -129,6 +129,14 @@ class WebSocketConnection(Outlet):
         unit = self.encoder.encode(Disconnect(error))
         code = 1001 if isinstance(error, GoingAway) else error.close_code
         return self.encoder.pack([unit]) + close_frame(code, f"{error.code}: {error.message}")
+
+    def _close_soon(self) -> None:
+        """What it says does not count any more, except that it closes too."""
+        super()._close_soon()
+        self._held = 0
+        rest, self._rest = self._rest, b""
+        if rest:
+            asyncio.get_running_loop().call_soon(self._read, rest)
 
     def eof_received(self) -> None:
         self._end_session()
