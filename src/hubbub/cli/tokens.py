@@ -84,8 +84,8 @@ def token(
 ) -> None:
     """Print a signed token. Uses the key in the data folder of the server, which it makes if there
     is none yet; run it where the server runs."""
+    from hubbub.server.access import make_tokens
     from hubbub.server.clock import SystemClock
-    from hubbub.server.wiring import make_tokens
 
     with clear_failures():
         if hub != "*":

@@ -17,7 +17,7 @@ HubbubError
 │   ├── NotPermitted      known, but without the permission
 │   └── OriginRefused     the browser's origin is not on the list
 ├── NotFound              a hub, channel or path that is not there
-│   └── HubNotFound
+│   └── HubNotFound       there is no such hub, and none comes into being by use
 ├── Conflict              the state does not allow it
 │   ├── VersionMismatch   somebody else changed it since it was read
 │   ├── SessionReplaced   the session went on over another connection
@@ -29,12 +29,12 @@ HubbubError
 │   ├── SlowConsumer      the client reads slower than its channels publish
 │   └── Overloaded        admission control: the server takes no more right now
 ├── Timeout               nobody answered in time
-│   ├── HeartbeatTimeout
-│   ├── AuthenticationTimeout
-│   └── RequestTimeout
+│   ├── HeartbeatTimeout  no sign of life from the client after a ping
+│   ├── AuthenticationTimeout  a hub without anonymity waited long enough
+│   └── RequestTimeout    an HTTP request did not arrive in time
 ├── Unavailable           a part of the system is away; retrying helps
-│   ├── AuthProviderFailed
-│   ├── StoreUnavailable
+│   ├── AuthProviderFailed  it is down, too slow, or answers nonsense
+│   ├── StoreUnavailable  the disk or the database takes nothing right now
 │   ├── StaleOwner        another node owns the channel by now
 │   └── GoingAway         the server is draining; reconnect
 └── Internal              a fault of the hub itself
@@ -45,6 +45,7 @@ are part of the table too, but only the edges read them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -102,6 +103,10 @@ class HeadTooLarge(TooLarge):
 class MethodNotAllowed(BadRequest):
     code = "method_not_allowed"
     http_status = 405
+
+    def __init__(self, message: str, allowed: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
 
 
 class UpgradeRequired(BadRequest):

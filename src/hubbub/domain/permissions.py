@@ -44,6 +44,8 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     """When this was proven, in milliseconds since 1970; 0 where nobody said."""
     foreign: bool = False
     """Another issuer vouches for this identity."""
+    all_hubs: bool = False
+    """An administrator of all hubs, whom no single hub can revoke."""
 
     def __post_init__(self) -> None:
         """What comes with an identity must be fit to be kept and to be told to others: JSON, as

@@ -53,7 +53,7 @@ class Revocations:
             return False
         return any(
             (revoked := self._hubs.get(where)) is not None and revoked.covers(identity)
-            for where in (hub, ANY_HUB)
+            for where in ((ANY_HUB,) if identity.all_hubs else (hub, ANY_HUB))
         )
 
     async def add(self, revocation: Revocation, audit: AuditEntry | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import msgspec
 
-from hubbub.domain.errors import BadRequest, InvalidToken
+from hubbub.domain.errors import BadRequest, InvalidToken, TooLarge
 from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.engine.issuers import Issuers, KeysNeeded
 from hubbub.engine.revocations import ANY_HUB, Revocations
@@ -18,11 +18,11 @@ from hubbub.ports.clock import Clock
 
 __all__ = ["ANY_HUB", "IssuedToken", "KeyRing", "SigningKey", "Tokens"]
 
-MAX_TOKEN_SECONDS = 366 * 24 * 3600
+MAX_TOKEN_SECONDS = 10 * 365 * 24 * 3600
 RENEWABLE_SECONDS = 7 * 24 * 3600.0
 _REMEMBERED_TOKENS = 20_000
 _MAX_TOKEN_CHARS = 16 * 1024
-_RELOAD_SECONDS = 1.0
+_REREAD_SECONDS = 1.0
 
 
 class SigningKey(msgspec.Struct, frozen=True):
@@ -92,9 +92,10 @@ class Tokens:
         renewable_seconds: float = RENEWABLE_SECONDS,
         revocations: Revocations | None = None,
         issuers: Issuers | None = None,
-        reload_keys: Callable[[], KeyRing] | None = None,
+        read_keys: Callable[[], KeyRing | None] | None = None,
     ) -> None:
-        """`reload_keys` is asked when a token names a key that is not known: it may be new."""
+        """`read_keys` is asked when a token names a key that is not known: it may be new. It
+        answers None if nothing can be told."""
         self._keys = KeyRing(tuple(session_keys), tuple(admin_keys))
         self._issuer = issuer
         self._clock = clock
@@ -102,8 +103,8 @@ class Tokens:
         self._renewable_seconds = renewable_seconds
         self._revocations = revocations
         self._issuers = issuers
-        self._reload_keys = reload_keys
-        self._reloaded_at = float("-inf")
+        self._read_keys = read_keys
+        self._reread_at = float("-inf")
         self._verified: dict[bytes, _Verified] = {}
         self.changes = 0
         """How often the keys changed; what was concluded from a token before is void."""
@@ -170,6 +171,8 @@ class Tokens:
         key = (self._keys.admin if admin else self._keys.session)[0]
         headers = {"kid": key.id, "typ": "admin" if admin else "session"}
         token = jwt.encode(claims, key.secret, self._algorithm, headers=headers)
+        if len(token) > _MAX_TOKEN_CHARS:
+            raise TooLarge("so many permissions and so much metadata do not fit into a token")
         return IssuedToken(token, token_id, round(now * 1000), expires_at)
 
     # -- verifying ------------------------------------------------------------------------------
@@ -182,7 +185,7 @@ class Tokens:
         if known is None:
             if len(token) > _MAX_TOKEN_CHARS:
                 raise InvalidToken(f"the token is longer than {_MAX_TOKEN_CHARS} characters")
-            if self._issuers is not None:
+            if self._issuers is not None and hub != ANY_HUB:
                 identity = self._issuers.verify(token, digest, hub)
                 if identity is not None:
                     self.check(identity, hub)
@@ -219,9 +222,11 @@ class Tokens:
     def revoked(self, identity: Identity, hub: str) -> bool:
         return self._revocations is not None and self._revocations.covers(hub, identity)
 
-    def use_keys(self, keys: KeyRing) -> None:
-        """From now on these keys sign and verify; tokens of keys that are gone hold no longer."""
-        if keys != self._keys:
+    def reread_keys(self) -> None:
+        """From now on the keys as they are now sign and verify; tokens of keys that are gone hold
+        no longer."""
+        keys = self._read_keys() if self._read_keys is not None else None
+        if keys is not None and keys != self._keys:
             self._keys = keys
             self._verified.clear()
             self.changes += 1
@@ -254,6 +259,7 @@ class Tokens:
             expires_at=claims.exp,
             token_id=claims.jti,
             issued_at=round(claims.iat * 1000),
+            all_hubs=claims.hub == ANY_HUB,
         )
         return _Verified(claims.hub, identity, claims.renewable_until)
 
@@ -263,10 +269,10 @@ class Tokens:
                 if key.id == key_id:
                     return key
             now = self._clock.monotonic()
-            if attempt or self._reload_keys is None or now < self._reloaded_at + _RELOAD_SECONDS:
+            if attempt or now < self._reread_at + _REREAD_SECONDS:
                 break
-            self._reloaded_at = now
-            self.use_keys(self._reload_keys())
+            self._reread_at = now
+            self.reread_keys()
         raise InvalidToken("the token was signed with a key that is not known here")
 
 

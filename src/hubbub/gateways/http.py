@@ -13,7 +13,13 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import httptools
 import msgspec
 
-from hubbub.domain.errors import HubbubError, Internal, Malformed, UpgradeRequired
+from hubbub.domain.errors import (
+    HubbubError,
+    Internal,
+    Malformed,
+    MethodNotAllowed,
+    UpgradeRequired,
+)
 
 if TYPE_CHECKING:
     from hubbub.gateways.http_connection import HttpConnection
@@ -22,7 +28,9 @@ logger = logging.getLogger(__name__)
 
 _REASONS = {
     200: "OK",
+    201: "Created",
     204: "No Content",
+    304: "Not Modified",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -30,6 +38,7 @@ _REASONS = {
     405: "Method Not Allowed",
     408: "Request Timeout",
     409: "Conflict",
+    412: "Precondition Failed",
     413: "Content Too Large",
     422: "Unprocessable Content",
     426: "Upgrade Required",
@@ -196,7 +205,7 @@ def response_head(
 ) -> str:
     close = "" if keep_alive else "Connection: close\r\n"
     content = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n"
-    if status == 204:
+    if status in (204, 304):
         content = ""
     return f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{content}{headers}{close}"
 
@@ -205,6 +214,8 @@ def error_headers(error: HubbubError) -> str:
     headers = "Retry-After: 1\r\n" if error.retry else ""
     if error.http_status == 401:
         headers += "WWW-Authenticate: Bearer\r\n"
+    elif isinstance(error, MethodNotAllowed) and error.allowed:
+        headers += f"Allow: {', '.join(error.allowed)}\r\n"
     elif isinstance(error, UpgradeRequired):
         headers += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     return headers

@@ -42,7 +42,7 @@ class HubApi:
                 identity = require_identity(request, target, hub, self._node.tokens)
                 exchange.run(self._presence(exchange, hub, identity, channel))
             elif what in ("messages", "presence"):
-                raise _wrong_method(method, "GET or POST" if what == "messages" else "GET")
+                raise _wrong_method(method, *(("GET", "POST") if what == "messages" else ("GET",)))
             else:
                 raise _no_path(request)
         elif rest == ("messages",):
@@ -264,8 +264,10 @@ def _number(target: Target, name: str) -> int | None:
     return int(value)
 
 
-def _wrong_method(method: bytes, right: str) -> MethodNotAllowed:
-    return MethodNotAllowed(f"{method.decode('latin-1')} is not for this path; use {right}")
+def _wrong_method(method: bytes, *right: str) -> MethodNotAllowed:
+    return MethodNotAllowed(
+        f"{method.decode('latin-1')} is not for this path; use {' or '.join(right)}", right
+    )
 
 
 def _no_path(request: Request) -> NotFound:

@@ -1,0 +1,56 @@
+"""Administration: everything that services and administrators do with a hub, whichever way they
+come in. The doors (HTTP, later NATS) find out who calls and at which level; what is done, checked
+and noted in the audit log is decided here."""
+
+from __future__ import annotations
+
+from hubbub.engine.administration.access import AccessAdministration, LoginSettings
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.hubs import Hubs
+from hubbub.engine.administration.live import LiveAdministration
+from hubbub.engine.administration.parts import AuthProviders, Channels, Namespaces, RulesOfHubs
+from hubbub.engine.administration.push_tokens import PushTokens
+from hubbub.engine.administration.settings import SettingsEditor
+from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.node import Node
+from hubbub.engine.revocations import Revocations
+from hubbub.ports.authenticator import Authenticator
+from hubbub.ports.store import Store
+
+__all__ = [
+    "ANY_VERSION",
+    "Actor",
+    "Administration",
+    "Condition",
+    "LoginSettings",
+    "Versioned",
+]
+
+
+class Administration:
+    """One object per node; each part serves one concern."""
+
+    def __init__(
+        self,
+        *,
+        node: Node,
+        store: Store,
+        revocations: Revocations,
+        authenticator: Authenticator,
+        login: LoginSettings,
+        node_name: str,
+    ) -> None:
+        self.node = node
+        self.audit = AuditLog(store, node.clock)
+        editor = SettingsEditor(node.directory, store, self.audit)
+        self.hubs = Hubs(node, editor, revocations, self.audit)
+        self.rules = RulesOfHubs(editor)
+        self.namespaces = Namespaces(editor)
+        self.channels = Channels(editor)
+        self.auth_providers = AuthProviders(editor)
+        self.live = LiveAdministration(node, self.audit, node_name)
+        self.access = AccessAdministration(
+            node, store, revocations, self.audit, authenticator, login
+        )
+        self.push_tokens = PushTokens(node, store, self.audit)

@@ -1,0 +1,143 @@
+"""Access: tokens given out, renewed and revoked, and administrators who log in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, NotFound, NotPermitted, RateLimited
+from hubbub.domain.limits import TokenBucket
+from hubbub.domain.names import check_name
+from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.rules import AuthProvider
+from hubbub.domain.setting_checks import user_problem
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.node import Node
+from hubbub.engine.revocations import ANY_HUB, Revocations
+from hubbub.engine.tokens import MAX_TOKEN_SECONDS, IssuedToken
+from hubbub.ports.authenticator import Authenticator
+from hubbub.ports.store import Revocation, Store
+
+_REMEMBERED_ADDRESSES = 10_000
+_ALL_ADDRESSES = 10
+"""How many times the logins of one address all addresses together may try."""
+
+RevocationKind = Literal["token", "user", "hub"]
+
+
+class LoginSettings(msgspec.Struct, frozen=True):
+    """Where administrators prove who they are; without a provider there is no login."""
+
+    provider: AuthProvider | None = None
+    per_minute: int = 10
+
+
+class AccessAdministration:
+    def __init__(
+        self,
+        node: Node,
+        store: Store,
+        revocations: Revocations,
+        audit: AuditLog,
+        authenticator: Authenticator,
+        login: LoginSettings,
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._revocations = revocations
+        self._audit = audit
+        self._authenticator = authenticator
+        self._login = login
+        self._attempts: dict[str, TokenBucket] = {}
+        self._all_attempts: TokenBucket | None = None
+
+    # -- tokens ---------------------------------------------------------------------------------
+
+    async def issue(
+        self, actor: Actor, hub: str, identity: Identity, ttl_seconds: float | None
+    ) -> IssuedToken:
+        """A token for a client of the hub, or from an administrator also for a service."""
+        self._node.directory.get(hub)
+        if identity.level is Level.ADMIN:
+            raise BadRequest("tokens of the level admin come from a login or from `hubbub token`")
+        if identity.level is Level.SERVICE and not actor.is_admin:
+            raise NotPermitted("only an administrator may give out tokens of the level service")
+        if identity.user_id is not None and (problem := user_problem(identity.user_id)):
+            raise BadRequest(f"`userID` {problem}")
+        if identity.user_id is None and identity.level is Level.CLIENT and not identity.grants:
+            raise BadRequest("a client's token needs `userID` or `channels`")
+        seconds = self._node.limits.token_seconds if ttl_seconds is None else ttl_seconds
+        issued = self._node.tokens.mint(hub, identity, seconds)
+        about = {
+            "tokenID": issued.token_id,
+            "level": identity.level.value,
+            "expiresAt": issued.expires_at,
+        }
+        await self._audit.note(actor, "token.issue", hub, identity.user_id or "", after=about)
+        return issued
+
+    def renew(self, actor: Actor, hub: str) -> IssuedToken:
+        """A newer token in place of the caller's. Raises `InvalidToken`."""
+        return self._node.tokens.renew(actor.token, hub, self._node.limits.token_seconds)
+
+    # -- revocation -----------------------------------------------------------------------------
+
+    async def revoke(
+        self, actor: Actor, hub: str, kind: RevocationKind, subject: str = ""
+    ) -> Revocation:
+        """From now on these tokens hold nowhere, and the sessions that they opened end. New
+        tokens for the same user are not concerned. `*` as the hub concerns all hubs."""
+        if hub != ANY_HUB:
+            check_name(hub, "hub")
+            self._node.directory.get(hub)
+        if not subject and kind != "hub":
+            raise BadRequest(f"which {kind} is meant? It is not named")
+        if len(subject) > 255:
+            raise BadRequest(f"the name of the {kind} is longer than 255 characters")
+        now = int(self._node.clock.now() * 1000)
+        until = now + MAX_TOKEN_SECONDS * 1000
+        revocation = Revocation(hub, kind, subject if kind != "hub" else "", now, until)
+        note = self._audit.entry(
+            actor, "revocation.add", hub, subject, after={"kind": kind, "subject": subject}
+        )
+        await self._revocations.add(revocation, note)
+        await asyncio.shield(self._node.directory.changed(hub))
+        return revocation
+
+    async def revocations(self, hub: str) -> list[Revocation]:
+        return await self._store.read_revocations(hub, int(self._node.clock.now() * 1000))
+
+    # -- administrators -------------------------------------------------------------------------
+
+    async def log_in(self, credentials: bytes, address: str) -> tuple[Identity, IssuedToken]:
+        """A token of the level admin for who can prove to be one. Raises `NotFound` where there is
+        no login, `RateLimited`, `NotAuthenticated`, `AuthProviderFailed`."""
+        provider = self._login.provider
+        if provider is None:
+            raise NotFound(
+                "administrators cannot log in here: set admin.url, or make a token with "
+                "`hubbub token --level admin`"
+            )
+        self._count_attempt(address)
+        found = await self._authenticator.authenticate(provider, ANY_HUB, "", credentials)
+        identity = Identity(user_id=found.user_id, level=Level.ADMIN, expires_at=found.expires_at)
+        seconds = self._node.limits.token_seconds
+        issued = self._node.tokens.mint(ANY_HUB, identity, seconds)
+        actor = Actor(msgspec.structs.replace(identity, token_id=issued.token_id))
+        await self._audit.note(actor, "admin.login", ANY_HUB, identity.user_id or "")
+        return identity, issued
+
+    def _count_attempt(self, address: str) -> None:
+        now = self._node.clock.monotonic()
+        rate, burst = self._login.per_minute / 60, self._login.per_minute
+        if self._all_attempts is None:
+            self._all_attempts = TokenBucket(rate * _ALL_ADDRESSES, burst * _ALL_ADDRESSES, now)
+        bucket = self._attempts.pop(address, None) or TokenBucket(rate, burst, now)
+        if len(self._attempts) >= _REMEMBERED_ADDRESSES:
+            del self._attempts[next(iter(self._attempts))]
+        self._attempts[address] = bucket
+        if not bucket.take(1, now) or not self._all_attempts.take(1, now):
+            raise RateLimited("too many logins were tried; wait a minute")

@@ -1,0 +1,24 @@
+"""Who makes a change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.permissions import Identity, Level
+
+NOBODY = "(token without a user)"
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """The caller of an administrative operation, with the token that proves it."""
+
+    identity: Identity
+    token: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.identity.user_id or NOBODY
+
+    @property
+    def is_admin(self) -> bool:
+        return self.identity.level is Level.ADMIN

@@ -1,0 +1,110 @@
+"""Hubs: creating, deleting, and the settings that hold for all of a hub."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import AuthProviderFailed, BadRequest, Conflict, HubNotFound, NotPermitted
+from hubbub.domain.names import check_name
+from hubbub.domain.rules import HubConfiguration, HubSettings
+from hubbub.domain.setting_checks import settings_problems
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.settings import SettingsEditor, need_rules, refuse
+from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.issuers import parse_keys
+from hubbub.engine.node import Node
+from hubbub.engine.revocations import Revocations
+from hubbub.engine.tokens import MAX_TOKEN_SECONDS
+from hubbub.ports.store import Revocation
+
+_HUB_ITSELF = ""
+
+
+class Hubs:
+    def __init__(
+        self, node: Node, editor: SettingsEditor, revocations: Revocations, audit: AuditLog
+    ) -> None:
+        self._node = node
+        self._directory = node.directory
+        self._editor = editor
+        self._revocations = revocations
+        self._audit = audit
+
+    def names(self) -> list[str]:
+        """All that have settings, and those in use that have none of their own."""
+        return sorted({*self._directory.names(), *self._node.hubs})
+
+    def configuration(self, hub: str) -> HubConfiguration:
+        """Raises `HubNotFound`."""
+        return self._directory.get(hub)
+
+    async def create(self, actor: Actor, hub: str, settings: HubSettings) -> Versioned[HubSettings]:
+        """Raises `Conflict` if it exists already."""
+        check_name(hub, "hub")
+        async with self._editor.lock(hub):
+            if self._directory.is_stored(hub):
+                raise Conflict(f"hub {hub!r} exists already")
+            return await self._put(actor, hub, settings, Condition(absent=True))
+
+    async def delete(self, actor: Actor, hub: str) -> None:
+        """Drop the hub with all that it holds, end its sessions, and let no token of it be good
+        for a later hub of the same name. Raises `HubNotFound`."""
+        check_name(hub, "hub")
+        async with self._editor.lock(hub):
+            stored = self._directory.is_stored(hub)
+            before = self._directory.get(hub).settings if stored else None
+            in_use = hub in self._node.hubs
+            note = self._audit.entry(actor, "hub.delete", hub, before=before)
+            if stored or in_use:
+                now = int(self._node.clock.now() * 1000)
+                until = now + MAX_TOKEN_SECONDS * 1000
+                await self._revocations.add(Revocation(hub, "hub", "", now, until))
+            found = await self._directory.delete_hub(hub, note)
+            self._node.drop_hub(hub, HubNotFound(f"hub {hub!r} was deleted"))
+            if not (found or stored or in_use):
+                raise HubNotFound(f"there is no hub {hub!r}")
+
+    async def settings(self, hub: str) -> Versioned[HubSettings]:
+        """Raises `HubNotFound`."""
+        found = await self._editor.read(hub, "hub", _HUB_ITSELF, HubSettings)
+        return found or Versioned(_HUB_ITSELF, self._directory.get(hub).settings, 0)
+
+    async def put_settings(
+        self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
+    ) -> Versioned[HubSettings]:
+        """An administrator may thereby create the hub; nobody else may change its quotas."""
+        check_name(hub, "hub")
+        async with self._editor.lock(hub):
+            if not actor.is_admin:
+                self._check_quotas(hub, settings)
+            return await self._put(actor, hub, settings, condition)
+
+    def _check_quotas(self, hub: str, settings: HubSettings) -> None:
+        if settings.quotas != self._directory.get(hub).settings.quotas:
+            raise NotPermitted("only an administrator may change the quotas of a hub")
+
+    async def _put(
+        self, actor: Actor, hub: str, settings: HubSettings, condition: Condition
+    ) -> Versioned[HubSettings]:
+        refuse(settings_problems(settings))
+        _check_issuers(settings)
+        stored = self._directory.is_stored(hub)
+        configuration = self._directory.get(hub) if stored else HubConfiguration(hub)
+        if settings.default_rules is not None:
+            need_rules(configuration, settings.default_rules)
+        provider = settings.auth_provider
+        if provider is not None and provider not in configuration.auth_providers:
+            raise Conflict(f"hub {hub!r} has no auth provider {provider!r}; create it first")
+        return await self._editor.put_locked(
+            actor, hub, "hub", _HUB_ITSELF, HubSettings, lambda _: settings, condition
+        )
+
+
+def _check_issuers(settings: HubSettings) -> None:
+    for index, issuer in enumerate(settings.trusted_issuers):
+        if issuer.keys:
+            try:
+                parse_keys(msgspec.json.encode({"keys": issuer.keys}))
+            except AuthProviderFailed as error:
+                raise BadRequest(f"`trustedIssuers[{index}].keys`: {error.message}") from None

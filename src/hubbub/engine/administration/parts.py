@@ -1,0 +1,215 @@
+"""The named parts of a hub: rules, namespaces, channels, auth providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest
+from hubbub.domain.names import check_name
+from hubbub.domain.rules import AuthProvider, ChannelSettings, HubConfiguration, Rules
+from hubbub.domain.setting_checks import channel_problems, provider_problems
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.settings import (
+    HIDDEN,
+    SettingsEditor,
+    hide_secrets,
+    need_rules,
+    refuse,
+)
+from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+
+
+class RulesOfHubs:
+    """Which features channels have, under names that others refer to."""
+
+    def __init__(self, editor: SettingsEditor) -> None:
+        self._editor = editor
+
+    async def get(self, hub: str, name: str) -> Versioned[Rules] | None:
+        return await self._editor.read(hub, "rules", name, Rules)
+
+    async def all(self, hub: str) -> list[Versioned[Rules]]:
+        return await self._editor.read_all(hub, "rules", Rules)
+
+    async def put(
+        self, actor: Actor, hub: str, name: str, rules: Rules, condition: Condition = ANY_VERSION
+    ) -> Versioned[Rules]:
+        check_name(name, "rules")
+        return await self._editor.put(actor, hub, "rules", name, Rules, lambda _: rules, condition)
+
+    async def delete(
+        self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
+    ) -> None:
+        """Raises `Conflict`, which names who uses them."""
+
+        def users(configuration: HubConfiguration) -> Iterator[str]:
+            return _users_of_rules(configuration, name)
+
+        await self._editor.delete(actor, hub, "rules", name, Rules, condition, users)
+
+
+class Namespaces:
+    """Which rules hold for all channels that begin with a name and ':'."""
+
+    def __init__(self, editor: SettingsEditor) -> None:
+        self._editor = editor
+
+    async def get(self, hub: str, name: str) -> Versioned[str] | None:
+        return await self._editor.read(hub, "namespace", name, str)
+
+    async def all(self, hub: str) -> list[Versioned[str]]:
+        return await self._editor.read_all(hub, "namespace", str)
+
+    async def put(
+        self, actor: Actor, hub: str, name: str, rules: str, condition: Condition = ANY_VERSION
+    ) -> Versioned[str]:
+        if ":" in check_name(name, "namespace"):
+            raise BadRequest("a namespace is the text before the first ':' and holds none itself")
+
+        def change(_: str | None) -> str:
+            need_rules(self._editor.directory.get(hub), rules)
+            return rules
+
+        return await self._editor.put(actor, hub, "namespace", name, str, change, condition)
+
+    async def delete(
+        self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
+    ) -> None:
+        await self._editor.delete(actor, hub, "namespace", name, str, condition)
+
+
+class Channels:
+    """What is set for single channels by name: rules of their own, and metadata."""
+
+    def __init__(self, editor: SettingsEditor) -> None:
+        self._editor = editor
+
+    async def get(self, hub: str, name: str) -> Versioned[ChannelSettings]:
+        """Version 0: nothing is set."""
+        check_name(name, "channel")
+        found = await self._editor.read(hub, "channel", name, ChannelSettings)
+        return found or Versioned(name, ChannelSettings(), 0)
+
+    async def all(self, hub: str) -> list[Versioned[ChannelSettings]]:
+        return await self._editor.read_all(hub, "channel", ChannelSettings)
+
+    async def put_rules(
+        self,
+        actor: Actor,
+        hub: str,
+        name: str,
+        rules: str | None,
+        condition: Condition = ANY_VERSION,
+    ) -> Versioned[ChannelSettings]:
+        """The metadata stays as it is."""
+        check_name(name, "channel")
+
+        def change(before: ChannelSettings | None) -> ChannelSettings:
+            if rules is not None:
+                need_rules(self._editor.directory.get(hub), rules)
+            return msgspec.structs.replace(before or ChannelSettings(), rules=rules)
+
+        return await self._put(actor, hub, name, change, condition)
+
+    async def put_metadata(
+        self,
+        actor: Actor,
+        hub: str,
+        name: str,
+        metadata: dict[str, object],
+        condition: Condition = ANY_VERSION,
+    ) -> Versioned[ChannelSettings]:
+        """Replaces all of it; the rules stay as they are."""
+        check_name(name, "channel")
+        refuse(channel_problems(ChannelSettings(metadata=metadata)))
+
+        def change(before: ChannelSettings | None) -> ChannelSettings:
+            return msgspec.structs.replace(before or ChannelSettings(), metadata=metadata)
+
+        return await self._put(actor, hub, name, change, condition)
+
+    async def delete(
+        self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
+    ) -> None:
+        """Forget what was set for the channel by name, rules and metadata."""
+        await self._editor.delete(actor, hub, "channel", name, ChannelSettings, condition)
+
+    async def _put(
+        self,
+        actor: Actor,
+        hub: str,
+        name: str,
+        change: Callable[[ChannelSettings | None], ChannelSettings],
+        condition: Condition,
+    ) -> Versioned[ChannelSettings]:
+        kind = ChannelSettings
+        return await self._editor.put(actor, hub, "channel", name, kind, change, condition)
+
+
+class AuthProviders:
+    """Where clients are authenticated. The values of headers are secret: they go in, never out."""
+
+    def __init__(self, editor: SettingsEditor) -> None:
+        self._editor = editor
+
+    async def get(self, hub: str, name: str) -> Versioned[AuthProvider] | None:
+        found = await self._editor.read(hub, "auth_provider", name, AuthProvider)
+        return _without_secrets(found) if found is not None else None
+
+    async def all(self, hub: str) -> list[Versioned[AuthProvider]]:
+        found = await self._editor.read_all(hub, "auth_provider", AuthProvider)
+        return [_without_secrets(each) for each in found]
+
+    async def put(
+        self,
+        actor: Actor,
+        hub: str,
+        name: str,
+        provider: AuthProvider,
+        condition: Condition = ANY_VERSION,
+    ) -> Versioned[AuthProvider]:
+        """Headers that are `(hidden)` keep the value that they had."""
+        check_name(name, "auth provider")
+        refuse(provider_problems(provider))
+
+        def change(before: AuthProvider | None) -> AuthProvider:
+            kept = before.headers if before is not None else {}
+            headers = {
+                header: kept.get(header, value) if value == HIDDEN else value
+                for header, value in provider.headers.items()
+            }
+            return msgspec.structs.replace(provider, headers=headers)
+
+        kind = AuthProvider
+        return _without_secrets(
+            await self._editor.put(actor, hub, "auth_provider", name, kind, change, condition)
+        )
+
+    async def delete(
+        self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
+    ) -> None:
+        """Raises `Conflict` while the hub uses it."""
+
+        def users(configuration: HubConfiguration) -> Iterator[str]:
+            if configuration.settings.auth_provider == name:
+                yield "the settings of the hub (authProvider)"
+
+        kind = AuthProvider
+        await self._editor.delete(actor, hub, "auth_provider", name, kind, condition, users)
+
+
+def _users_of_rules(configuration: HubConfiguration, name: str) -> Iterator[str]:
+    if configuration.settings.default_rules == name:
+        yield "the settings of the hub (defaultRules)"
+    for namespace, rules in configuration.namespaces.items():
+        if rules == name:
+            yield f"the namespace {namespace!r}"
+    for channel, settings in configuration.channels.items():
+        if settings.rules == name:
+            yield f"the channel {channel!r}"
+
+
+def _without_secrets(found: Versioned[AuthProvider]) -> Versioned[AuthProvider]:
+    return msgspec.structs.replace(found, value=hide_secrets(found.value))

@@ -1,0 +1,50 @@
+"""Versions: how a caller says which state of a setting a change is meant for."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from hubbub.domain.errors import VersionMismatch
+
+T = TypeVar("T")
+
+
+class Versioned(msgspec.Struct, Generic[T], frozen=True):
+    """A setting. Version 0: nobody has set it, this is what holds by default. `created`: the
+    change that led here made it."""
+
+    name: str
+    value: T
+    version: int
+    created: bool = False
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """What must hold for a change: one of these versions, or that it exists, or that it does
+    not. None of them: no condition."""
+
+    versions: frozenset[int] | None = None
+    exists: bool = False
+    absent: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        return self.versions is not None or self.exists or self.absent
+
+    def check(self, version: int) -> None:
+        """Raises `VersionMismatch`. Version 0 is what does not exist."""
+        if self.versions is not None and version not in self.versions:
+            wanted = ", ".join(map(str, sorted(self.versions)))
+            raise VersionMismatch(
+                f"it is at version {version}, not {wanted or 'any that was named'}; "
+                "read it again and repeat the change"
+            )
+        if self.exists and not version:
+            raise VersionMismatch("it does not exist, and the change was for an existing one")
+        if self.absent and version:
+            raise VersionMismatch(f"it exists already, at version {version}")
+
+
+ANY_VERSION = Condition()

@@ -1,0 +1,215 @@
+"""The ASGI application that serves the table of routes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from hubbub.domain.errors import (
+    BadRequest,
+    HubbubError,
+    Internal,
+    Malformed,
+    NotAuthenticated,
+    NotPermitted,
+    TooLarge,
+)
+from hubbub.domain.permissions import ANONYMOUS, Identity, Level
+from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
+from hubbub.engine.revocations import ANY_HUB
+from hubbub.gateways.admin.routes import (
+    Access,
+    Answer,
+    AnyRoute,
+    Call,
+    Router,
+)
+from hubbub.gateways.asgi import Message, Receive, Scope, Send
+from hubbub.gateways.http import error_body, error_headers
+
+logger = logging.getLogger(__name__)
+
+_RANKS = {Level.CLIENT: 0, Level.SERVICE: 1, Level.ADMIN: 2}
+_NEEDED = {Access.CLIENT: 0, Access.SERVICE: 1, Access.ADMIN: 2}
+_TAGS = re.compile(r'(W/)?"([^"]*)"')
+_encode = msgspec.json.Encoder().encode
+
+
+class AdminApplication:
+    """From bytes to a call of a handler, and back. Errors have one form everywhere."""
+
+    def __init__(self, administration: Administration, routes: Sequence[AnyRoute]) -> None:
+        self._administration = administration
+        self._tokens = administration.node.tokens
+        self._router = Router(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            body = await _body(receive)
+            answer = await self._answer(scope, headers, body)
+        except HubbubError as error:
+            await _fail(send, error)
+        except Exception:
+            logger.exception("an administrative request failed in an unforeseen way")
+            await _fail(send, Internal("the hub failed to handle the request"))
+        else:
+            await _succeed(send, answer, headers.get(b"if-none-match", b"").decode("latin-1"))
+
+    async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> Answer:
+        route, path = self._router.find(scope["method"], _segments(scope["raw_path"]))
+        actor = await self._authenticate(route, path.get("hub", ANY_HUB), headers)
+        if len(body) > route.max_body_bytes:
+            raise TooLarge(f"the body is larger than {route.max_body_bytes} bytes")
+        client = scope.get("client")
+        call: Call[Any, Any] = Call(
+            actor=actor,
+            path=path,
+            query=_query(route, scope["query_string"]),
+            body=_decoded(route, body),
+            raw=body,
+            condition=_condition(headers) if route.versioned else ANY_VERSION,
+            address=client[0] if client else "",
+        )
+        assert route.handler is not None
+        return await route.handler(self._administration, call)
+
+    async def _authenticate(
+        self, route: AnyRoute, hub: str, headers: Mapping[bytes, bytes]
+    ) -> Actor:
+        """Who calls, if they may. Tokens are taken from the header only: addresses end up in
+        logs."""
+        if route.access is Access.ANYONE:
+            return Actor(ANONYMOUS)
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise NotAuthenticated("this needs a token: send 'Authorization: Bearer …'")
+        identity = await self._tokens.verify_fetching(token.strip(), hub)
+        _check_level(identity, route)
+        return Actor(identity, token.strip())
+
+
+def _check_level(identity: Identity, route: AnyRoute) -> None:
+    if _RANKS[identity.level] < _NEEDED[route.access]:
+        raise NotPermitted(
+            f"this is for the level {route.access.value}; the token has {identity.level.value}"
+        )
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    while True:
+        message: Message = await receive()
+        if message["type"] != "http.request":
+            raise Malformed("the request broke off")
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _segments(raw_path: bytes) -> list[str]:
+    try:
+        return [unquote_to_bytes(part).decode() for part in raw_path.split(b"/")[1:]]
+    except UnicodeDecodeError:
+        raise Malformed("the path is not UTF-8") from None
+
+
+def _query(route: AnyRoute, query_string: bytes) -> Any:
+    """Unknown, repeated and wrong parameters are refused by name."""
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(query_string),
+            max_num_fields=50,
+            errors="strict",
+        )
+    except ValueError as error:
+        raise Malformed(f"the query cannot be read: {error}") from None
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequest(f"the parameter `{twice}` is there twice")
+    try:
+        return msgspec.convert(values, route.query, strict=False)
+    except msgspec.ValidationError as error:
+        text = (
+            str(error).replace("`$.", "`").replace("Object contains unknown field", "there is no")
+        )
+        raise BadRequest(f"in the query: {text}") from None
+
+
+def _decoded(route: AnyRoute, body: bytes) -> Any:
+    if route.body is None:
+        if body:
+            raise BadRequest("this request takes no body")
+        return None
+    if route.reads_itself:
+        return body
+    try:
+        return msgspec.json.decode(body, type=route.body)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body is not as it should be: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None
+
+
+def _condition(headers: Mapping[bytes, bytes]) -> Condition:
+    """From If-Match and If-None-Match. Raises `BadRequest`."""
+    match = headers.get(b"if-match", b"").decode("latin-1").strip()
+    none_match = headers.get(b"if-none-match", b"").decode("latin-1").strip()
+    versions = None
+    if match and match != "*":
+        versions = frozenset(_versions(match))
+    return Condition(versions=versions, exists=match == "*", absent=none_match == "*")
+
+
+def _versions(header: str) -> Iterable[int]:
+    """The versions among the tags; a weak or foreign tag never matches."""
+    found = list(_TAGS.finditer(header))
+    if not found or _TAGS.sub("", header).replace(",", "").strip():
+        raise BadRequest("If-Match is not '*' or a list of tags such as \"3\"")
+    for tag in found:
+        text = tag.group(2)
+        if not tag.group(1) and text.isascii() and text.isdigit() and len(text) < 18:
+            yield int(text)
+
+
+async def _succeed(send: Send, answer: Answer, none_match: str) -> None:
+    headers: list[tuple[bytes, bytes]] = [(b"cache-control", b"no-store")]
+    status = answer.status
+    if answer.version:
+        tag = f'"{answer.version}"'
+        headers.append((b"etag", tag.encode()))
+        if status == 200 and tag in none_match:
+            status = 304
+    body = b""
+    if status not in (204, 304):
+        value = answer.value
+        body = value if isinstance(value, bytes) else _encode(value)
+    await _send(send, status, headers, body)
+
+
+async def _fail(send: Send, error: HubbubError) -> None:
+    headers = [
+        (name.encode().lower(), value.encode())
+        for name, value in (
+            line.split(": ", 1) for line in error_headers(error).split("\r\n") if line
+        )
+    ]
+    await _send(send, error.http_status, headers, error_body(error))
+
+
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    if body:
+        headers.append((b"content-type", b"application/json"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

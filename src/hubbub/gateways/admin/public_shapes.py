@@ -1,0 +1,115 @@
+"""The JSON of the hub's own HTTP API, for its description. `protocols.json_shapes` reads and writes
+the same; a test holds the two together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.engine.administration.views import wire_name
+from hubbub.gateways.admin.shapes import ErrorInfo, Name
+
+Serial = Annotated[
+    str, Meta(description="A whole number as text.", extra_json_schema={"pattern": "^[0-9]+$"})
+]
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True, rename=wire_name):
+    """Base of all: more fields may be added."""
+
+
+class Payload(Open, frozen=True):
+    """Exactly one of the three."""
+
+    json: Any = msgspec.UNSET
+    text: str | msgspec.UnsetType = msgspec.UNSET
+    base64: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
+class PublishExtras(Open, frozen=True):
+    store: bool = False
+    push: bool = False
+    retain: bool = False
+    transient: bool = False
+
+
+class PublishRequest(Open, frozen=True):
+    channel: Name
+    payload: Payload
+    event: str | None = None
+    extra: PublishExtras | None = None
+    content_type: str | None = None
+
+
+class PublishBatch(Open, frozen=True):
+    publishes: list[PublishRequest]
+
+
+class PublishResult(Open, frozen=True):
+    success: bool
+    msg_id: str | msgspec.UnsetType = msgspec.UNSET
+    channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+    error: ErrorInfo | msgspec.UnsetType = msgspec.UNSET
+
+
+class PublishResults(Open, frozen=True):
+    """A result for each message, in their order."""
+
+    published: list[PublishResult]
+
+
+class Published(Open, frozen=True):
+    msg_id: str
+    channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+
+
+class PublishedMessage(Open, frozen=True):
+    """`ts` is in ms since 1970."""
+
+    channel: str
+    event: str
+    payload: Payload
+    msg_id: str
+    timestamp: int = msgspec.field(name="ts")
+    channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+    content_type: str | msgspec.UnsetType = msgspec.UNSET
+    publisher: str | msgspec.UnsetType = msgspec.UNSET
+    retained: bool | msgspec.UnsetType = msgspec.UNSET
+    previous_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+
+
+class HistoryPage(Open, frozen=True):
+    """`recovered` is false where something that was asked for is gone."""
+
+    channel: str
+    messages: list[PublishedMessage]
+    recovered: bool
+    more: bool
+    epoch: str | msgspec.UnsetType = msgspec.UNSET
+    head: Serial | msgspec.UnsetType = msgspec.UNSET
+
+
+class PresenceMember(Open, frozen=True):
+    """`ts` is in ms since 1970."""
+
+    session_id: str
+    timestamp: int = msgspec.field(name="ts")
+    user_id: str | None = None
+    extra: dict[str, Any] = {}
+
+
+class PresenceList(Open, frozen=True):
+    channel: str
+    presence: list[PresenceMember]
+
+
+class Health(Open, frozen=True):
+    status: str
+    version: str
+
+
+class Readiness(Open, frozen=True):
+    status: str
+    reason: str | msgspec.UnsetType = msgspec.UNSET

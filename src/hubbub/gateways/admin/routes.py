@@ -1,0 +1,137 @@
+"""Routes: what can be asked for, by whom, with what, and what comes back.
+
+The table of routes is the single source: the application serves it, the OpenAPI document describes
+it, and the tests of access walk through it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, MethodNotAllowed, NotFound
+from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+B = TypeVar("B")
+
+
+class Access(enum.Enum):
+    """Who may call. From `CLIENT` on a token is needed, for the hub in the path if there is one;
+    without a hub in the path only an administrator of all hubs can be meant."""
+
+    ANYONE = "anyone"
+    HUB = "hub"
+    """Decided by the hub's rules and the token's grants, as on the socket."""
+    CLIENT = "client"
+    SERVICE = "service"
+    ADMIN = "admin"
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The route takes no parameters."""
+
+
+class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+    """One request, checked and read."""
+
+    actor: Actor
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    raw: bytes = b""
+    condition: Condition = ANY_VERSION
+    address: str = ""
+
+    @property
+    def hub(self) -> str:
+        return self.path["hub"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`version` becomes the ETag."""
+
+    value: Any = None
+    status: int = 200
+    version: int | None = None
+
+
+Handler = Callable[[Administration, Call[Q, B]], Awaitable[Answer]]
+
+
+class Route(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
+    """`handler` is None for what another part of the listener serves. `answers` holds the type of
+    the body for each status, None where there is none. `versioned`: a GET answers with an ETag, a
+    write takes If-Match or If-None-Match."""
+
+    method: str
+    path: str
+    operation_id: str
+    tag: str
+    summary: str
+    access: Access
+    handler: Handler[Q, B] | None = None
+    query: type[Q]
+    body: Any = None
+    content_type: str = "application/json"
+    answers: Mapping[int, Any]
+    answer_type: str = "application/json"
+    errors: Sequence[type[HubbubError]] = ()
+    versioned: bool = False
+    max_body_bytes: int = 256 * 1024
+    reads_itself: bool = False
+    """The handler reads the raw body; `body` only describes it."""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        return tuple(self.path.split("/")[1:])
+
+    @property
+    def parameters(self) -> list[str]:
+        return [part[1:-1] for part in self.segments if part.startswith("{")]
+
+
+AnyRoute = Route[Any, Any]
+
+
+class Router:
+    """Finds the route of a request by the segments of its path, decoded one by one: a name may
+    hold any character, also an encoded '/'."""
+
+    def __init__(self, routes: Sequence[AnyRoute]) -> None:
+        self._by_length: dict[int, list[AnyRoute]] = {}
+        for route in routes:
+            if route.handler is not None:
+                self._by_length.setdefault(len(route.segments), []).append(route)
+
+    def find(self, method: str, segments: Sequence[str]) -> tuple[AnyRoute, dict[str, str]]:
+        """Raises `NotFound`, `MethodNotAllowed`."""
+        allowed: list[str] = []
+        for route in self._by_length.get(len(segments), ()):
+            values = _match(route.segments, segments)
+            if values is None:
+                continue
+            if route.method == method or (route.method == "GET" and method == "HEAD"):
+                return route, values
+            allowed.append(route.method)
+        if allowed:
+            right = sorted({*allowed, *(["HEAD"] if "GET" in allowed else [])})
+            raise MethodNotAllowed(
+                f"{method} is not for this path; use {' or '.join(right)}", right
+            )
+        raise NotFound(f"there is nothing at /{'/'.join(segments)}; see /openapi.json")
+
+
+def _match(pattern: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
+    values: dict[str, str] = {}
+    for expected, given in zip(pattern, segments, strict=True):
+        if expected.startswith("{"):
+            if not given:
+                return None
+            values[expected[1:-1]] = given
+        elif expected != given:
+            return None
+    return values

@@ -1,0 +1,258 @@
+"""The JSON bodies of the admin API. Fields have the names of the configuration file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.rules import TrustedIssuer
+from hubbub.engine.administration.views import Counters, wire_name
+
+T = TypeVar("T")
+
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u009f*#]+$"},
+    ),
+]
+Text = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u00a0]+$"},
+    ),
+]
+Count = Annotated[int, Meta(ge=0, le=10**15)]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="Entries in one page at most.")]
+Cursor = Annotated[str, Meta(max_length=1024, description="`next` of the page before.")]
+
+
+class Shape(
+    msgspec.Struct, frozen=True, kw_only=True, rename=wire_name, forbid_unknown_fields=True
+):
+    """Base of all: unknown fields are refused by name."""
+
+
+class ErrorInfo(Shape, frozen=True):
+    """`code` is stable; `retry`: the same request may work later."""
+
+    code: str
+    message: str
+    retry: bool
+
+
+class Error(Shape, frozen=True):
+    """Every failure has this form."""
+
+    error: ErrorInfo
+
+
+class Page(Shape, Generic[T], frozen=True):
+    """A part of a list. With `next` there is more: send it as `cursor`."""
+
+    items: list[T]
+    next: str | None = None
+
+
+class Named(Shape, Generic[T], frozen=True):
+    """An entry of a list of settings; `version` is its ETag, 0 where it has none."""
+
+    name: str
+    version: int
+    value: T
+
+
+class Quotas(Shape, frozen=True):
+    """Limits of a hub; 0 means no limit. Only an administrator may change them."""
+
+    sessions: Count = 0
+    channels: Count = 0
+    messages_per_second: Count = 0
+    deliveries_per_second: Count = 0
+    stored_bytes: Count = 0
+
+
+class HubSettings(Shape, frozen=True):
+    """What holds for all sessions and channels of a hub. What is left out has its default."""
+
+    allow_anonymous: bool = False
+    user_channel: bool = False
+    default_public: bool = False
+    default_rules: Name | None = None
+    auth_provider: Name | None = None
+    session_restore: bool = True
+    allowed_origins: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
+    quotas: Quotas = Quotas()
+
+
+class Rules(Shape, frozen=True):
+    """The features of channels. Everything is off unless it is turned on."""
+
+    retain: bool = False
+    store: bool = False
+    push: bool = False
+    presence: bool = False
+    occupancy: bool = False
+    public: bool = False
+    client_publish: bool = False
+    allow_anonymous: bool = False
+    live_history: bool = False
+
+
+class AuthProvider(Shape, frozen=True):
+    """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
+    show `(hidden)`, which leaves a value as it is when it is sent back."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=2048)]
+    headers: Annotated[dict[str, str], Meta(max_length=100)] = {}
+    timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
+
+
+class ProviderOfHub(Shape, frozen=True):
+    hub: str
+    name: str
+    version: int
+    value: AuthProvider
+
+
+class Namespace(Shape, frozen=True):
+    """The rules of all channels whose name begins with the namespace and ':'."""
+
+    rules: Name
+
+
+class ChannelSettings(Shape, frozen=True):
+    """Rules of a single channel; null: those of its namespace or of the hub."""
+
+    rules: Name | None = None
+
+
+class Metadata(Shape, frozen=True):
+    """Anything that services want to note about a channel."""
+
+    metadata: dict[str, Any]
+
+
+class ChannelView(Shape, frozen=True):
+    """A channel that has settings, or sessions on this node, or both."""
+
+    channel: str
+    sessions: int
+    version: int
+    rules: str | None = None
+    metadata: dict[str, Any] = {}
+
+
+class HubCreation(Shape, frozen=True):
+    hub: Name
+    settings: HubSettings = HubSettings()
+
+
+class HubView(Shape, frozen=True):
+    """`stored` is false for a hub that came into being by use and has no settings of its own."""
+
+    hub: str
+    stored: bool
+    sessions: int
+    channels: int
+    version: int
+    settings: HubSettings
+
+
+class HubEntry(Shape, frozen=True):
+    hub: str
+    stored: bool
+    sessions: int
+    channels: int
+
+
+class PushToken(Shape, frozen=True):
+    platform: Annotated[
+        str,
+        Meta(max_length=32, description="For example fcm, apns or webpush."),
+        Meta(extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
+    ]
+    token: Annotated[
+        str,
+        Meta(min_length=1, max_length=4096, extra_json_schema={"pattern": "^[!-~]+$"}),
+    ]
+
+
+class PushTokens(Shape, frozen=True):
+    items: list[PushToken]
+
+
+class AllCounters(Shape, frozen=True):
+    total: Counters
+    hubs: dict[str, Counters]
+
+
+class RevocationRequest(Shape, frozen=True):
+    """`token` revokes the token with the id `subject`, `user` all tokens of that user that were
+    issued so far, `hub` all tokens of the hub (`subject` is not needed)."""
+
+    kind: Literal["token", "user", "hub"]
+    subject: Annotated[str, Meta(max_length=255)] = ""
+
+
+class RevocationView(Shape, frozen=True):
+    """Times in ms since 1970."""
+
+    hub: str
+    kind: str
+    subject: str
+    issued_until: int
+    expires_at: int
+
+
+class AuditView(Shape, frozen=True):
+    """`at` is in ms since 1970; `before` and `after` are what was and is stored, without
+    secrets."""
+
+    id: int
+    at: int
+    hub: str
+    actor: str
+    level: str
+    action: str
+    name: str
+    token_id: str | None = None
+    before: Any = None
+    after: Any = None
+
+
+class Grant(Shape, frozen=True):
+    """Permission for the channels that match a pattern: `*` stands for anything, `#` for one
+    segment between ':'."""
+
+    channel: Annotated[str, Meta(min_length=1, max_length=255)]
+    publish: bool = False
+    subscribe: bool = False
+
+
+class TokenRequest(Shape, frozen=True):
+    """Who the token is for, and what they may do."""
+
+    user_id: Text | None = None
+    level: Literal["client", "service"] = "client"
+    channels: Annotated[tuple[Grant, ...], Meta(max_length=100)] = ()
+    rpcs: Annotated[tuple[Annotated[str, Meta(max_length=255)], ...], Meta(max_length=100)] = ()
+    extra: dict[str, Any] = {}
+    ttl_seconds: Annotated[int, Meta(ge=1, le=365 * 24 * 3600)] | None = None
+
+
+class Token(Shape, frozen=True):
+    """`expiresAt` is in seconds since 1970."""
+
+    token: str
+    token_id: str
+    expires_at: int
+    user_id: str | None = None
