@@ -83,6 +83,10 @@ class LocalPostgres:
         assert self._process is not None
         return self._process.pid
 
+    def configure(self, **values: str) -> None:
+        """From the next start on."""
+        self._configuration.update(values)
+
     def create(self) -> None:
         """Lay out the data folder; there is one user, with a password."""
         if self._account is not None:

@@ -121,7 +121,7 @@ async def test_an_owner_that_falls_silent_in_a_transaction_cannot_hold_up_a_take
 ) -> None:
     async with opened(PostgresStore(database.options)) as store:
         term = await own(store)
-        silent = await connect(database.with_options(idle_in_transaction_seconds=0.1))
+        silent = await connect(database.with_options(idle_in_transaction_seconds=0.5))
         await silent.execute("BEGIN")
         await silent.execute("SELECT FROM partitions WHERE partition_id = 7 FOR SHARE")
         assert await own(store, "node-2") == term + 1

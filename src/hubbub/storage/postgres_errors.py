@@ -56,6 +56,8 @@ def is_about_one_operation(error: Exception) -> bool:
     """A value that the database cannot take: not the fault of the others in the transaction."""
     if isinstance(error, asyncpg.PostgresError):
         return _sqlstate(error).startswith(_ONE_OPERATION)
+    if isinstance(error, OSError):  # some of these are ValueErrors too
+        return False
     return isinstance(error, ValueError) or not isinstance(error, _OF_THE_CONNECTION)
 
 
