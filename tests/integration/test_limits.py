@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.clock import FakeClock
@@ -325,3 +326,31 @@ async def test_no_more_connections_than_places(start_hub: StartHub) -> None:
         while hub.server._listener.http_connections:
             await asyncio.sleep(0)
     await hub.socket()
+
+
+@pytest.mark.spec("LIVE-16", "LIVE-13")
+async def test_who_makes_up_for_a_lot_is_not_taken_for_slow(start_hub: StartHub) -> None:
+    """Replayed messages may be many times the send buffer; everything after them waits."""
+    rules = msgspec.structs.replace(KEPT, presence=True, occupancy=True)
+    hub = await start_hub(open_hub(rules=rules), session__messagesPerSecond=0)
+    for channel in ("a", "b"):
+        item = {"channel": channel, "payload": {"text": "x" * 60_000}, "extra": {"store": True}}
+        for _ in range(5):
+            batch = {"publishes": [item] * 12}
+            async with hub.http.post("/v1/hubs/acme/messages", json=batch) as answer:
+                assert answer.status == 200
+    wanted = [{"channel": "a", "serial": "0"}, {"channel": "b", "serial": "0"}]
+    serials: dict[str, list[int]] = {"a": [], "b": []}
+    async with await RawWebSocket.connect(hub.address) as reader:
+        reader.send(client_frame(TEXT, envelope("Subscribe", channels=wanted)))
+        assert (await reader.envelopes())[0]["event"] == "Subscribe"
+        path = "/v1/hubs/acme/channels/a/messages?store=true"
+        async with hub.http.post(path, data="live") as answer:
+            assert answer.status == 200
+        while sum(map(len, serials.values())) < 121:
+            for said in await reader.envelopes():
+                assert said["event"] != "Disconnect"
+                if said["event"] == "Publish":
+                    message = said["payload"]
+                    serials[message["channel"]].append(int(message["channelSerial"]))
+    assert serials == {"a": list(range(1, 62)), "b": list(range(1, 61))}

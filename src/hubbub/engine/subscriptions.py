@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -32,6 +32,7 @@ from hubbub.engine.session import Session
 from hubbub.ports.bus import Bus
 
 REPLAY_PAGE = 200
+REPLAY_PART_BYTES = 32 * 1024
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -249,14 +250,13 @@ class Subscriptions:
         retained = plan.retained  # a newer one is among what follows
         if retained is not None and all(m.id != retained.id for m in messages):
             session.send(Delivery(retained, retained=True))
-        reached = self._send_missed(session, feed, page)
+        reached = await self._send_missed(session, feed, page)
         while reached < feed.position and not session.closed:
-            await session.connection.drain()
             following = await self._page_after(feed, reached)
             if following is None:
                 session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
                 break
-            reached = self._send_missed(session, feed, following)
+            reached = await self._send_missed(session, feed, following)
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             self._join(session, feed)
@@ -273,18 +273,24 @@ class Subscriptions:
         return page if page.recovered and page.messages else None
 
     @staticmethod
-    def _send_missed(session: Session, feed: Feed, page: HistoryPage) -> int:
+    async def _send_missed(session: Session, feed: Feed, page: HistoryPage) -> int:
         """Send what the feed has passed already; answers the serial up to which that is. History
-        can be ahead of the feed, which brings the rest by itself."""
-        if page.epoch != feed.epoch:
-            return feed.position
-        missed = [message for message in page.messages if message.serial <= feed.position]
-        if missed:
-            encoder = session.connection.encoder
-            units = [encoder.encode_message(message, feed.epoch) for message in missed]
-            session.connection.send(encoder.pack(units))
+        can be ahead of the feed, which brings the rest by itself.
+
+        Goes out in parts, each when the client has read most of those before: a page can be many
+        times the client's buffer, and live messages of its other channels come in between."""
+        position, epoch = feed.position, feed.epoch
+        if page.epoch != epoch:
+            return position
+        connection = session.connection
+        missed = [message for message in page.messages if message.serial <= position]
+        for part in _parts(missed):
+            await connection.drain()
+            units = [connection.encoder.encode_message(message, epoch) for message in part]
+            connection.send(connection.encoder.pack(units))
+        await connection.drain()
         if len(missed) < len(page.messages):
-            return feed.position
+            return position
         return missed[-1].serial if missed else page.head
 
     def _join(self, session: Session, feed: Feed) -> None:
@@ -322,3 +328,17 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
             del feeds[feed.channel]
             self._bus.detach(feed.hub.name, feed.channel)
+
+
+def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Pieces of about the same size, of at least one message each."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.payload)
+        if size >= REPLAY_PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
