@@ -29,6 +29,7 @@ from hubbub.domain.errors import (
 from hubbub.domain.limits import TokenBucket
 from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
+from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.credentials import (
     TOKEN_SUBPROTOCOL,
     identify,
@@ -40,6 +41,7 @@ from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, pa
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.origins import origin_allowed
+from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.json_v1 import JSON_V1
@@ -74,6 +76,8 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     max_connections: int = 50_000
     connections_per_second: float = 2000.0
     echo: bool = False
+    access_log: bool = False
+    trusted_proxies: Sequence[str] = ()
 
 
 class Listener:
@@ -89,6 +93,7 @@ class Listener:
         self._admission: TokenBucket | None = None
         self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}
+        self._proxies = TrustedProxies(settings.trusted_proxies)
 
     async def start(
         self, host: str, port: int, backlog: int = 2048, tls: ssl.SSLContext | None = None
@@ -116,6 +121,8 @@ class Listener:
             connection.time_out()
 
     def _connection(self) -> HttpConnection:
+        if self._settings.access_log:
+            return LoggedConnection(self, self._settings.http, self, self._proxies)
         return HttpConnection(self, self._settings.http, self)
 
     def watch(self, connection: HttpConnection) -> None:

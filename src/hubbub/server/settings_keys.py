@@ -93,12 +93,6 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             description="Messages that a channel keeps in memory where its rules say live history.",
         ),
     ] = 256
-    session_metrics_interval: Annotated[
-        float, Meta(ge=0.1, le=3600, description="Time between counts of sessions.")
-    ] = 10.0
-    stats_collect_interval: Annotated[
-        float, Meta(ge=0.1, le=3600, description="Time between collections of other metrics.")
-    ] = 10.0
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +240,7 @@ CATEGORIES = (
 
 # Keys of the seed that are refused, each with the reason.
 _LATER_CLUSTER = "not in this version: this hub runs on one node"
+_ALWAYS_COUNTED = "everything is counted as it happens; how often is up to who reads /metrics"
 REFUSED: Mapping[str, str] = {
     "redis": "retained messages and session snapshots live in the store, so that there is nothing "
     "to configure",
@@ -256,6 +251,8 @@ REFUSED: Mapping[str, str] = {
     "storage.user": "it is called storage.postgres.user here",
     "storage.password": "it is called storage.postgres.password here",
     "storage.dbName": "it is called storage.postgres.dbName here",
+    "engine.sessionMetricsInterval": _ALWAYS_COUNTED,
+    "engine.statsCollectInterval": _ALWAYS_COUNTED,
     "debug.pprof": "not in this version: profile with a tool such as py-spy",
     "connection.ws.pongInterval": "it is called connection.ws.pongTimeout here",
     "connection.ws.msgSendBufferSize": "use connection.ws.sendBufferBytes, which counts bytes",

@@ -234,6 +234,8 @@ def listener_settings(settings: Settings) -> ListenerSettings:
         max_connections=listener.max_connections,
         connections_per_second=listener.connections_per_second,
         echo=settings.developer,
+        access_log=settings.debug.access_log,
+        trusted_proxies=listener.trusted_proxies,
     )
 
 
