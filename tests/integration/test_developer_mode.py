@@ -1,0 +1,65 @@
+"""Developer mode: open, on this machine only, and gone without a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.running_hub import RunningHub
+from hubbub.server.settings import SettingsError, developer_settings, load
+from hubbub.server.wiring import Server
+
+
+def keys(tmp_path: Path, **more: object) -> dict[str, object]:
+    return {"listener.port": 0, "storage.path": str(tmp_path / "data"), **more}
+
+
+@pytest.mark.spec("OPS-02", "OPS-04")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.evil"])
+def test_developer_mode_refuses_addresses_that_others_can_reach(tmp_path: Path, host: str) -> None:
+    settings = load(None, {}, keys(tmp_path, **{"listener.host": host}))
+    with pytest.raises(SettingsError, match="developer mode"):
+        developer_settings(settings)
+
+
+@pytest.mark.spec("OPS-02", "OPS-04")
+async def test_developer_mode_is_open_and_leaves_nothing_open_behind(tmp_path: Path) -> None:
+    """The same data folder, later started for real, has no demo hub and no echo."""
+    settings = developer_settings(load(None, {}, keys(tmp_path)))
+    server = Server(settings)
+    await server.start()
+    running = RunningHub(server)
+    socket = await running.socket("demo")
+    await socket.subscribe("room:1")
+    assert (await socket.publish("room:1", {"json": 1}))["success"]
+    fresh = await running.socket("made-by-use")
+    assert (await fresh.publish("a", {"json": 1}))["success"]
+    await running.close()
+
+    server = Server(load(None, {}, keys(tmp_path)))
+    await server.start()
+    running = RunningHub(server)
+    for name in ("demo", "made-by-use"):
+        refused = await running.raw_socket(name)
+        assert (await refused.expect("Disconnect"))["code"] == "hub_not_found"
+        async with running.http.post(f"/v1/hubs/{name}/channels/a/messages", data="x") as answer:
+            assert answer.status == 404
+    await running.close()
+
+
+@pytest.mark.spec("OPS-02")
+async def test_a_first_start_makes_secrets_that_only_their_owner_can_read(tmp_path: Path) -> None:
+    server = Server(load(None, {}, keys(tmp_path)))
+    folder = tmp_path / "data"
+    await server.start()
+    try:
+        assert (folder / "secrets.json").stat().st_mode & 0o077 == 0
+        assert folder.stat().st_mode & 0o077 == 0
+        assert server.settings.listener.host == "127.0.0.1"
+    finally:
+        await server.stop()
+    other = Server(load(None, {}, keys(tmp_path, **{"storage.path": str(tmp_path / "other")})))
+    first = (folder / "secrets.json").read_text()
+    assert (tmp_path / "other" / "secrets.json").read_text() != first
+    assert other.port == 0
