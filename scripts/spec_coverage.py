@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 
@@ -23,7 +25,10 @@ class Collector:
 
 def main() -> int:
     collector = Collector()
-    code = pytest.main(["--collect-only", "-qq", "--no-header", "-p", "no:terminal"], [collector])
+    with redirect_stdout(StringIO()) as said:
+        code = pytest.main(["--collect-only", "-qq"], [collector])
+    if code:
+        print(said.getvalue())
     verbose = "-v" in sys.argv[1:]
     for spec_id in sorted(collector.proofs):
         tests = collector.proofs[spec_id]

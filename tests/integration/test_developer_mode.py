@@ -63,3 +63,16 @@ async def test_a_first_start_makes_secrets_that_only_their_owner_can_read(tmp_pa
     first = (folder / "secrets.json").read_text()
     assert (tmp_path / "other" / "secrets.json").read_text() != first
     assert other.port == 0
+
+@pytest.mark.spec("OPS-02", "OPS-04")
+async def test_developer_mode_serves_no_page_that_gave_its_own_name_this_address(
+    tmp_path: Path,
+) -> None:
+    server = Server(developer_settings(load(None, {}, keys(tmp_path))))
+    await server.start()
+    running = RunningHub(server)
+    path = "/v1/hubs/demo/channels/news/messages"
+    for host, status in (("evil.example:8000", 403), ("localhost:8000", 200), ("[::1]", 200)):
+        async with running.http.post(path, data="x", headers={"Host": host}) as answer:
+            assert answer.status == status, host
+    await running.close()

@@ -30,6 +30,7 @@ from hubbub.domain.limits import TokenBucket
 from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
+from hubbub.gateways.asgi import AsgiBridge
 from hubbub.gateways.credentials import (
     TOKEN_SUBPROTOCOL,
     identify,
@@ -40,7 +41,7 @@ from hubbub.gateways.encoders import Codec, encoder_for
 from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
-from hubbub.gateways.origins import origin_allowed
+from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
@@ -76,6 +77,9 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     max_connections: int = 50_000
     connections_per_second: float = 2000.0
     echo: bool = False
+    loopback_only: bool = False
+    """Serve only requests that name this machine, so that no foreign page gets in by giving its
+    own name this machine's address (DNS rebinding)."""
     access_log: bool = False
     trusted_proxies: Sequence[str] = ()
 
@@ -83,7 +87,15 @@ class ListenerSettings(msgspec.Struct, frozen=True):
 class Listener:
     """Serves all connections of a process. It is the `Handler` of its HTTP connections."""
 
-    def __init__(self, node: Node, settings: ListenerSettings, pages: dict[str, Page]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        settings: ListenerSettings,
+        pages: dict[str, Page],
+        bridge: AsgiBridge | None = None,
+    ) -> None:
+        """`bridge` leads to the application that serves the admin API and its description."""
+        self._bridge = bridge
         self._node = node
         self._settings = settings
         self._pages = pages
@@ -155,6 +167,7 @@ class Listener:
     def _dispatch(self, request: Request, exchange: Exchange) -> None:
         if self._api.publish_again(request, exchange):
             return
+        self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
         in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
@@ -165,7 +178,9 @@ class Listener:
             if request.method == b"OPTIONS":
                 self._answer_preflight(exchange)
                 return
-        if not in_hub:
+        if self._bridge is not None and _for_application(segments):
+            self._bridge.handle(request, exchange, self._client_of(request, exchange))
+        elif not in_hub:
             self._serve_page(request, segments, exchange)
         elif segments[3:] == ("events",):
             self._open_stream(request, target, exchange)
@@ -174,17 +189,32 @@ class Listener:
         else:
             self._api.handle(request, target, exchange)
 
+    def _client_of(self, request: Request, exchange: Exchange) -> tuple[str, str]:
+        """Address and scheme of who asks."""
+        transport = exchange.connection.transport
+        peer = transport.get_extra_info("peername")
+        encrypted = transport.get_extra_info("sslcontext") is not None
+        return self._proxies.client_of(peer[0] if peer else "", request.headers, encrypted)
+
     def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
         page = self._pages.get("/" + "/".join(segments))
         if page is None:
             path = request.url.partition(b"?")[0].decode("latin-1")
             raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
         if request.method not in (b"GET", b"HEAD"):
-            raise MethodNotAllowed("this page is only for GET")
+            raise MethodNotAllowed("this page is only for GET", ("GET", "HEAD"))
         status, content_type, body = page()
         exchange.answer(status, body, content_type)
 
     # -- origins --------------------------------------------------------------------------------
+
+    def _check_host(self, request: Request) -> None:
+        """Raises `OriginRefused`."""
+        host = request.header(b"host")
+        if self._settings.loopback_only and not is_loopback(host):
+            raise OriginRefused(
+                f"the host {host!r} is not this machine; developer mode serves only localhost"
+            )
 
     def _check_origin(self, request: Request, origin: bytes, hub_name: str | None) -> bytes:
         """The CORS headers for an allowed origin. Raises `OriginRefused`."""
@@ -237,6 +267,7 @@ class Listener:
             raise Overloaded("too many connect at once; try again in a second")
 
     def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+        self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
         echo = self._settings.echo and segments == ("v1", "echo")
@@ -313,7 +344,7 @@ class Listener:
 
     def _open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
         if request.method != b"GET":
-            raise MethodNotAllowed("an event stream is opened with GET")
+            raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
         channels = target.all("channel")
         if not channels:
             raise BadRequest("name at least one channel: ?channel=…&channel=…")
@@ -337,6 +368,13 @@ class Listener:
             stream.session.run(follow(self._node, stream, wanted))
         except HubbubError as error:
             stream.disconnect(error)
+
+
+def _for_application(segments: Sequence[str]) -> bool:
+    """What is asked for rarely and served by an ordinary application."""
+    if segments[:2] == ("v1", "admin") or segments == ("openapi.json",):
+        return True
+    return segments[:2] == ("v1", "hubs") and segments[3:4] in (("token",), ("push-tokens",))
 
 
 def _checked_key(request: Request) -> str:

@@ -13,6 +13,14 @@ def origin_allowed(origin: str, host: str | None, allowed: Sequence[str]) -> boo
     return any(_matches(entry, origin) for entry in allowed)
 
 
+def is_loopback(host: str | None) -> bool:
+    """Whether a Host header names this very machine."""
+    if host is None:
+        return True
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return name in ("localhost", "[::1]") or name.endswith(".localhost") or name.startswith("127.")
+
+
 def _matches(entry: str, origin: str) -> bool:
     if entry in ("*", origin):
         return True

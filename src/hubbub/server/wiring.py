@@ -9,24 +9,28 @@ from pathlib import Path
 
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.connectors.auth_http import HttpAuthenticator
+from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.administration import Administration
 from hubbub.engine.directory import Directory
+from hubbub.engine.issuers import Issuers
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
 from hubbub.engine.owner import ChannelOwner
-from hubbub.engine.tokens import Tokens
+from hubbub.engine.revocations import ANY_HUB, Revocations
+from hubbub.gateways.asgi import Application, AsgiBridge
 from hubbub.gateways.http import HttpLimits
 from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
+from hubbub.server.access import login_settings, make_tokens
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.online_backup import back_up_online
 from hubbub.server.restore import complete_restore
-from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings
 from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
@@ -51,10 +55,16 @@ class Server:
         self._limits = limits
         self._store = make_store(settings)
         self._bus = LocalBus()
+        self.revocations = Revocations(self._store, clock)
         self.directory = Directory(
-            self._store, self._bus, _dynamic(settings) if limits.dynamic_hubs else None
+            self._store,
+            self._bus,
+            _dynamic(settings) if limits.dynamic_hubs else None,
+            self.revocations,
         )
-        self.tokens = make_tokens(settings, clock)
+        self._key_source = HttpKeySource()
+        issuers = Issuers(lambda hub: self.directory.get(hub).settings, self._key_source, clock)
+        self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         self._authenticator = HttpAuthenticator(clock)
         self._owner = ChannelOwner(
             store=self._store,
@@ -75,6 +85,15 @@ class Server:
         )
         self._bus.connect(self._owner, self.node)
         telemetry = Telemetry(self.node, self._owner, self._missing, self._http_connections)
+        self.administration = Administration(
+            node=self.node,
+            store=self._store,
+            revocations=self.revocations,
+            authenticator=self._authenticator,
+            login=login_settings(settings),
+            node_name=NODE,
+        )
+        self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)
         self._listener = Listener(
             self.node,
             listener_settings(settings),
@@ -84,6 +103,7 @@ class Server:
                 "/readyz": telemetry.readiness,
                 **(developer_pages() if settings.developer else {}),
             },
+            self._bridge,
         )
         self._clock = clock
         self._upkeep: list[asyncio.Task[None]] = []
@@ -120,9 +140,11 @@ class Server:
         for task in self._upkeep:
             task.cancel()
         await self._listener.stop()
+        await self._bridge.settle()
         await self.node.drain()
         await self._owner.stop()
         await self._authenticator.close()
+        await self._key_source.close()
         await self._store.close()
 
     async def back_up(self) -> tuple[Path, Manifest]:
@@ -162,12 +184,23 @@ class Server:
         self._listener.sweep()
         self._owner.close_idle(self._limits.channel_idle_seconds)
 
+    def _application(self) -> Application:
+        """Imported at the first request: most hubs of a cluster are never asked."""
+        from hubbub.gateways.admin.table import make_application
+
+        return make_application(self.administration)
+
     async def _reread(self) -> None:
         """The safety net: a change that nobody heard of takes effect here at the latest."""
         await self.directory.refresh()
+        self.node.hub_changed(ANY_HUB)
+        self.tokens.reread_keys()
 
     async def _delete_expired(self) -> None:
-        await self._store.delete_expired(int(self._clock.now() * 1000))
+        now = int(self._clock.now() * 1000)
+        await self._store.delete_expired(now)
+        retention = int(self.settings.admin.audit_retention * 1000)
+        await self._store.delete_audit_before(now - retention)
 
 
 def _make_ready(data: Path) -> None:
@@ -181,18 +214,6 @@ def _make_ready(data: Path) -> None:
             f"the data folder {data} cannot be used ({error.strerror}); make it a folder that the"
             " hub's user may write to, or choose another (storage.path)"
         ) from error
-
-
-def make_tokens(settings: Settings, clock: Clock) -> Tokens:
-    """Reads the signing keys, and makes them on the first start."""
-    secrets = load_or_create(Path(settings.storage.path), settings.auth)
-    return Tokens(
-        session_keys=secrets.session,
-        admin_keys=secrets.admin,
-        issuer=settings.auth.issuer,
-        clock=clock,
-        algorithm=settings.auth.algorithm,
-    )
 
 
 def engine_limits(settings: Settings) -> EngineLimits:
@@ -234,6 +255,7 @@ def listener_settings(settings: Settings) -> ListenerSettings:
         max_connections=listener.max_connections,
         connections_per_second=listener.connections_per_second,
         echo=settings.developer,
+        loopback_only=settings.developer,
         access_log=settings.debug.access_log,
         trusted_proxies=listener.trusted_proxies,
     )
