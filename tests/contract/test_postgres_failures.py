@@ -18,7 +18,7 @@ from contract.store_contract import (
     why_it_cannot_open,
 )
 from harness.cutting_proxy import CuttingProxy, cutting_proxy
-from harness.postgres import TestDatabase, restart
+from harness.postgres import TestDatabase, new_database, restart
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.storage.postgres import PostgresStore
 
@@ -35,9 +35,7 @@ def mortal() -> Iterator[LocalPostgres]:
 
 @pytest.fixture
 async def doomed(mortal: LocalPostgres) -> TestDatabase:
-    database = TestDatabase(mortal)
-    await database.create()
-    return database
+    return await new_database(mortal)
 
 
 @pytest.fixture
@@ -230,6 +228,16 @@ async def test_an_operator_who_ends_all_connections_is_not_noticed(database: Tes
             assert await store.append([append(message(serial), term)]) == [None]
             page = await store.read_after("demo", "news", 0, 9)
             assert serials(page) == list(range(1, serial + 1))
+
+
+async def test_of_several_hosts_the_one_that_takes_writes_is_used(database: TestDatabase) -> None:
+    options = database.with_options(hosts=("127.0.0.2", "127.0.0.1"))
+    async with opened(PostgresStore(options)) as store:
+        await fill(store, 1)
+    reason = await why_it_cannot_open(
+        PostgresStore(database.with_options(hosts=("127.0.0.2", "127.0.0.3")))
+    )
+    assert "127.0.0.2,127.0.0.3" in reason
 
 
 # -- the server refuses -----------------------------------------------------------------------

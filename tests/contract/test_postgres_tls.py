@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from benchmarks.postgres import LocalPostgres, local_postgres, programs
 from contract.store_contract import append, message, opened, own, why_it_cannot_open
-from harness.postgres import TestDatabase
+from harness.postgres import TestDatabase, new_database
 from hubbub.storage.postgres import PostgresStore
 
 
@@ -83,9 +83,7 @@ def server() -> Iterator[LocalPostgres]:
 
 @pytest.fixture
 async def database(server: LocalPostgres) -> TestDatabase:
-    database = TestDatabase(server)
-    await database.create()
-    return database
+    return await new_database(server)
 
 
 @pytest.fixture

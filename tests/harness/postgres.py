@@ -97,8 +97,12 @@ def postgres() -> Iterator[LocalPostgres]:
         yield server
 
 
-@pytest.fixture
-async def database(postgres: LocalPostgres) -> TestDatabase:
-    database = TestDatabase(postgres)
+async def new_database(server: LocalPostgres) -> TestDatabase:
+    database = TestDatabase(server)
     await database.create()
     return database
+
+
+@pytest.fixture
+async def database(postgres: LocalPostgres) -> TestDatabase:
+    return await new_database(postgres)

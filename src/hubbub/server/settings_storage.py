@@ -18,7 +18,7 @@ class Postgres(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[
         str | None,
         Meta(
-            description="Name or address of a PostgreSQL server (12 or newer), or the folder of "
+            description="Name or address of a PostgreSQL server, or the folder of "
             "its Unix socket. With it, the hub stores there and not in `storage.path`. Of "
             "several, separated by commas, the one that takes writes is used.",
         ),

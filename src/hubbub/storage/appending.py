@@ -16,6 +16,7 @@ _KEY = {"hub": "text", "name": "text"}
 _CHANNEL = "hub, name, id, epoch, head, high_at"
 # Column and table names only; every value is a parameter.
 _READ_CHANNELS = ManyRows(
+    table="channels",
     single=f"SELECT {_CHANNEL} FROM channels WHERE hub = $1 AND name = $2",  # noqa: S608
     arrays=f"SELECT {_CHANNEL} FROM channels JOIN {rows_of(_KEY)} USING (hub, name)",  # noqa: S608
 )
@@ -26,6 +27,7 @@ _CREATE_CHANNELS = insert(
 )
 _HEAD = {"id": "bigint", "head": "bigint", "high_at": "bigint"}
 _MOVE_HEADS = ManyRows(
+    table="channels",
     single="UPDATE channels SET head = $2, high_at = $3 WHERE id = $1",
     arrays="UPDATE channels SET head = item.head, high_at = item.high_at"  # noqa: S608
     f" FROM {rows_of(_HEAD)} WHERE channels.id = item.id",

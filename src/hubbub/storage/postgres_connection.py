@@ -35,7 +35,8 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
     connect_seconds: float = 5.0
     statement_seconds: float = 15.0
     lock_seconds: float = 5.0
-    idle_in_transaction_seconds: float = 5.0
+    idle_in_transaction_seconds: float = 3.0
+    """Less than the former: who takes over waits for one that fell silent."""
     most_connections: int = 8
     idle_connections: int = 4
     connection_lifetime_seconds: float = 1800.0

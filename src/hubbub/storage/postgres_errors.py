@@ -61,6 +61,13 @@ def is_about_one_operation(error: Exception) -> bool:
     return isinstance(error, ValueError) or not isinstance(error, _OF_THE_CONNECTION)
 
 
+def is_broken(error: Exception) -> bool:
+    """The connection cannot be used any more, even where the driver has not closed it yet."""
+    if isinstance(error, asyncpg.PostgresError):
+        return _sqlstate(error).startswith(("08", "57P", "25P03"))
+    return isinstance(error, _OF_THE_CONNECTION) and not is_about_one_operation(error)
+
+
 def is_worth_repeating(error: Exception) -> bool:
     """Undone in favour of another transaction, or prepared before the schema changed."""
     if isinstance(error, asyncpg.InvalidCachedStatementError):

@@ -93,18 +93,21 @@ class Pool:
         else:
             self.discard(connection)
 
-    def discard(self, connection: PooledConnection) -> None:
+    def discard(self, connection: PooledConnection, broken: bool = False) -> None:
+        """Close it. If it is broken, so are the others probably, which have the same server."""
+        if broken:
+            connection.driver.terminate()
+            self._discard_idle()
         task = asyncio.get_running_loop().create_task(_close(connection))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def discard_idle(self) -> None:
-        """After one was lost: the others have the same server."""
+    def _discard_idle(self) -> None:
         while self._idle:
             self.discard(self._idle.pop())
 
     async def close(self) -> None:
-        self.discard_idle()
+        self._discard_idle()
         while self._closing:
             await asyncio.wait(self._closing)
 

@@ -9,7 +9,9 @@ import msgspec
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.storage.links import Link
 from hubbub.storage.postgres_connection import unavailable
+from hubbub.storage.postgres_errors import is_broken
 from hubbub.storage.postgres_pool import READ, Pool
+from hubbub.storage.postgres_sql import PostgresSql
 from hubbub.storage.reads import SINGLE_STATEMENTS, Reads
 from hubbub.storage.transactions import Call, Result, Transactions, explain
 from hubbub.storage.worker_queue import Limits, Waiting
@@ -54,21 +56,24 @@ class PostgresReader(Link):
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._pool.acquire()
             sql = connection.sql(READ)
-            target = Reads(sql, self._page_bytes)
             call = Call(waiting.method.__name__, waiting.arguments)
             try:
-                if call.method in SINGLE_STATEMENTS:
-                    return await getattr(target, call.method)(*call.arguments)
-                (result,) = await Transactions(sql, target).run([call])
-                if isinstance(result, HubbubError):
-                    raise result
-                return result
+                result = await self._run(call, sql)
             except Exception as error:
-                if not connection.driver.is_closed():
+                broken = connection.driver.is_closed() or is_broken(error)
+                self._pool.discard(connection, broken)
+                if not broken or attempt == _MOST_ATTEMPTS or isinstance(error, TimeoutError):
                     raise explain(sql, error) from error
-                self._pool.discard_idle()
-                if attempt == _MOST_ATTEMPTS:
-                    raise
-            finally:
+            else:
                 self._pool.release(connection)
+                return result
         raise AssertionError("unreachable")
+
+    async def _run(self, call: Call, sql: PostgresSql) -> Result:
+        target = Reads(sql, self._page_bytes)
+        if call.method in SINGLE_STATEMENTS:
+            return await getattr(target, call.method)(*call.arguments)
+        (result,) = await Transactions(sql, target).run([call])
+        if isinstance(result, HubbubError):
+            raise result
+        return result

@@ -17,18 +17,25 @@ import asyncpg
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.storage.links import Group, Link
 from hubbub.storage.postgres_connection import unavailable
-from hubbub.storage.postgres_errors import is_read_only, is_surely_undone, is_worth_repeating
+from hubbub.storage.postgres_errors import (
+    is_broken,
+    is_read_only,
+    is_surely_undone,
+    is_worth_repeating,
+)
 from hubbub.storage.postgres_pool import WRITE, Pool, PooledConnection
 from hubbub.storage.postgres_sql import PostgresSql
+from hubbub.storage.sql import insert
 from hubbub.storage.transactions import Call, Result, Transactions, explain
 from hubbub.storage.worker_queue import Limits
 from hubbub.storage.writes import Writes
 
 _log = logging.getLogger(__name__)
 _MOST_ATTEMPTS = 4
-_NOTE_BATCH = (
-    "INSERT INTO writer_progress (link_id, batch) VALUES ($1, $2)"
-    " ON CONFLICT (link_id) DO UPDATE SET batch = excluded.batch, noted_at = now()"
+_NOTE_BATCH = insert(
+    "writer_progress",
+    {"link_id": "text", "batch": "bigint"},
+    "ON CONFLICT (link_id) DO UPDATE SET batch = excluded.batch, noted_at = now()",
 )
 # Waits for the transaction that has noted a batch and is not over yet, if there is one.
 _LAST_BATCH = (
@@ -115,13 +122,13 @@ class PostgresWriter(Link):
             async def note(answers: Sequence[Result], sql: PostgresSql = sql) -> None:
                 nonlocal results
                 results = answers
-                await sql.execute(_NOTE_BATCH, self._link_id, self._batch)
+                await sql.execute_many(_NOTE_BATCH, [(self._link_id, self._batch)])
 
             try:
                 return await Transactions(sql, Writes(sql)).run(calls, note)
             except Exception as error:
                 if sql.committing and not is_surely_undone(error):
-                    self._drop()
+                    self._drop(broken=True)
                     if await self._was_committed():
                         return results
                 elif not self._may_repeat(error, connection) or attempt == _MOST_ATTEMPTS:
@@ -131,10 +138,10 @@ class PostgresWriter(Link):
         )
 
     def _may_repeat(self, error: Exception, connection: PooledConnection) -> bool:
-        lost = connection.driver.is_closed()
-        if lost or is_read_only(error) or isinstance(error, TimeoutError):
-            self._drop()
-        return lost or is_worth_repeating(error)
+        broken = connection.driver.is_closed() or is_broken(error)
+        if broken or is_read_only(error):
+            self._drop(broken)
+        return (broken and not isinstance(error, TimeoutError)) or is_worth_repeating(error)
 
     async def _was_committed(self) -> bool:
         """Asked until the server tells, since those who wait must not hear a guess."""
@@ -143,7 +150,7 @@ class PostgresWriter(Link):
                 connection = await self._connect()
                 last = await connection.driver.fetchval(_LAST_BATCH, self._link_id)
             except Exception as error:
-                self._drop()
+                self._drop(broken=True)
                 failure = unavailable(error, self._pool.options)
                 if self._closing.is_set():
                     raise StoreUnavailable(
@@ -163,12 +170,10 @@ class PostgresWriter(Link):
             self._connection = await self._pool.acquire()
         return self._connection
 
-    def _drop(self) -> None:
+    def _drop(self, broken: bool = False) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            if connection.driver.is_closed():
-                self._pool.discard_idle()
-            self._pool.discard(connection)
+            self._pool.discard(connection, broken)
 
     async def _reconnect(self) -> None:
         """Until it works, or the store is closed. Meanwhile calls wait, but after the first

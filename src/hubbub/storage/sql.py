@@ -19,6 +19,7 @@ class ManyRows(msgspec.Struct, frozen=True):
     """A statement over many rows, as each kind of database does it best: an embedded one runs
     `single` for each row, one behind a network runs `arrays` once, with an array per column."""
 
+    table: str
     single: str
     arrays: str
 
@@ -33,7 +34,8 @@ class Sql(Protocol):
 
     async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Iterable[Row]: ...
 
-    async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None: ...
+    async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
+        """May be sent later, together with others, but before anything else is asked."""
 
     async def lock(self, table: str) -> None:
         """Keep other writers of the table out until the transaction ends."""
@@ -50,6 +52,7 @@ def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows
     target = f"INSERT INTO {table} ({', '.join(columns)})"
     values = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
     return ManyRows(
+        table=table,
         single=f"{target} VALUES ({values}) {ending}",
         arrays=f"{target} SELECT * FROM {rows_of(columns)} {ending}",  # noqa: S608 - names only
     )

@@ -62,6 +62,9 @@ class SqliteTransaction(SqliteSql):
     async def begin(self) -> None:
         self._connection.execute(self._begin)
 
+    async def settle(self) -> None:
+        """Nothing is ever put off."""
+
     async def commit(self) -> None:
         self._connection.execute("COMMIT")
 

@@ -29,6 +29,9 @@ class Connection(Sql, Protocol):
 
     async def begin(self) -> None: ...
 
+    async def settle(self) -> None:
+        """Have everything done that was put off."""
+
     async def commit(self) -> None: ...
 
     async def roll_back(self) -> None:
@@ -110,6 +113,7 @@ class Transactions:
         await self._connection.execute(_SAVE)
         try:
             result = await self._run_one(call)
+            await self._connection.settle()
         except Exception as error:
             if self._connection.concerns_all(error):
                 raise

@@ -41,6 +41,7 @@ _PUT_SESSIONS = insert(
     " state = excluded.state, expires_at = excluded.expires_at",
 )
 _DELETE_SESSIONS = ManyRows(
+    table="sessions",
     single="DELETE FROM sessions WHERE key_hash = $1",
     arrays="DELETE FROM sessions WHERE key_hash = ANY($1)",
 )
