@@ -1,0 +1,44 @@
+"""For each route of the admin API an address and a body that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub.gateways.admin.routes import AnyRoute
+
+PATHS = {
+    "hub": "acme",
+    "channel": "news",
+    "rules": "default",
+    "namespace": "room",
+    "provider": "p",
+    "session": "unknown",
+    "user": "ann",
+    "platform": "fcm",
+    "token": "t",
+}
+BODIES: dict[str, Any] = {
+    "createHub": {"hub": "new"},
+    "putHubSettings": {},
+    "putRules": {},
+    "putNamespace": {"rules": "default"},
+    "putAuthProvider": {"url": "https://a.example"},
+    "putChannelSettings": {"rules": None},
+    "putChannelMetadata": {"metadata": {}},
+    "publishBatchAsAdmin": {"publishes": [{"channel": "news", "payload": {"json": 1}}]},
+    "publishBatch": {"publishes": [{"channel": "news", "payload": {"json": 1}}]},
+    "publish": {"n": 1},
+    "logIn": {"user": "a"},
+    "issueToken": {"userID": "ann"},
+    "revoke": {"kind": "user", "subject": "nobody in particular"},
+    "revokeEverywhere": {"kind": "user", "subject": "nobody in particular"},
+    "putPushToken": {"platform": "fcm", "token": "t"},
+    "putPushTokenOfUser": {"platform": "fcm", "token": "t"},
+}
+
+
+def address(route: AnyRoute, **changed: str) -> str:
+    path = route.path
+    for name in route.parameters:
+        path = path.replace(f"{{{name}}}", (PATHS | changed)[name])
+    return path + ("?channel=news" if route.operation_id == "followEvents" else "")

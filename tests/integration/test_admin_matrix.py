@@ -1,0 +1,157 @@
+"""Who may call what: a token of each level against each route of the table.
+
+The table is the one that the server serves, so a new route cannot escape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.admin import Caller
+from harness.admin_routes import BODIES, address
+from harness.running_hub import RunningHub, StartHub, open_hub
+from hubbub.domain.permissions import Level
+from hubbub.domain.rules import Rules
+from hubbub.gateways.admin.routes import Access, AnyRoute
+from hubbub.gateways.admin.table import ROUTES
+
+CALLERS = (
+    "nobody",
+    "garbage",
+    "client",
+    "service",
+    "service of another hub",
+    "admin of this hub",
+    "admin of another hub",
+    "admin",
+)
+_CLOSED_TO_OTHERS = {"nobody", "garbage", "service of another hub", "admin of another hub"}
+ALLOWED = {
+    Access.CLIENT: set(CALLERS) - _CLOSED_TO_OTHERS,
+    Access.SERVICE: {"service", "admin of this hub", "admin"},
+    Access.ADMIN: {"admin of this hub", "admin"},
+}
+
+
+def token_of(hub: RunningHub, caller: str) -> str | None:
+    levels = {"client": Level.CLIENT, "service": Level.SERVICE, "admin": Level.ADMIN}
+    if caller == "nobody":
+        return None
+    if caller == "garbage":
+        return "a.b.c"
+    level = levels[caller.split()[0]]
+    name = "other" if "another" in caller else "*" if caller == "admin" else "acme"
+    return hub.token("ann", hub=name, level=level)
+
+
+def test_every_route_has_a_body_here_if_it_takes_one() -> None:
+    assert {route.operation_id for route in ROUTES if route.body is not None} == set(BODIES)
+
+
+def test_every_route_has_its_own_operation_and_place() -> None:
+    assert len({route.operation_id for route in ROUTES}) == len(ROUTES)
+    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+ADMINISTRATIVE = [route for route in ROUTES if route.access in ALLOWED]
+
+
+@pytest.mark.spec("ADMIN-03", "OPS-02", "OPS-03")
+@pytest.mark.parametrize("route", ADMINISTRATIVE, ids=lambda route: route.operation_id)
+async def test_each_level_reaches_what_it_may_and_no_more(
+    start_hub: StartHub, route: AnyRoute
+) -> None:
+    hub = await start_hub(open_hub(), open_hub("other"))
+    expected = set(ALLOWED[route.access])
+    if "hub" not in route.parameters:
+        expected -= {"admin of this hub"}  # what concerns all hubs
+    reached = set()
+    for caller in CALLERS:
+        reply = await Caller(hub, token_of(hub, caller))(
+            route.method, address(route), BODIES.get(route.operation_id)
+        )
+        if reply.status not in (401, 403):
+            assert reply.status < 500, reply.text
+            reached.add(caller)
+        else:
+            wanted = (401, "not_authenticated") if caller == "nobody" else None
+            assert wanted in (None, (reply.status, reply.code))
+            assert reply.status == 401 or caller in ("client", "service")
+    assert reached == expected
+
+
+@pytest.mark.spec("ADMIN-03", "OPS-02")
+@pytest.mark.parametrize(
+    "route",
+    [route for route in ROUTES if route.access is Access.HUB],
+    ids=lambda route: route.operation_id,
+)
+async def test_the_hubs_own_api_follows_its_rules(start_hub: StartHub, route: AnyRoute) -> None:
+    open_to_all = Rules(
+        public=True, client_publish=True, allow_anonymous=True, presence=True, live_history=True
+    )
+    private = Rules(presence=True)
+    hub = await start_hub(open_hub("acme", open_to_all), open_hub("closed", private))
+
+    async def reached(name: str, caller: str) -> bool:
+        token = token_of(hub, caller) if name == "acme" else hub.token("ann", hub="closed")
+        if caller == "nobody":
+            token = None
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        body = BODIES.get(route.operation_id)
+        url = address(route, hub=name)
+        async with hub.http.request(route.method, url, json=body, headers=headers) as reply:
+            if route.operation_id == "publishBatch" and reply.status == 200:
+                return bool((await reply.json())["published"][0]["success"])
+            return reply.status == 200
+
+    for caller in ("nobody", "client", "service", "admin"):
+        assert await reached("acme", caller), caller
+    assert not await reached("acme", "garbage")
+    for caller in ("nobody", "client"):
+        assert not await reached("closed", caller), caller
+
+
+@pytest.mark.spec("OPS-02")
+@pytest.mark.parametrize(
+    "route",
+    [route for route in ROUTES if route.access is Access.ANYONE],
+    ids=lambda route: route.operation_id,
+)
+async def test_what_is_open_to_anyone_gives_nothing_away(hub: RunningHub, route: AnyRoute) -> None:
+    assert route.path in ("/v1/admin/login", "/openapi.json", "/healthz", "/readyz", "/metrics")
+    body = BODIES.get(route.operation_id)
+    async with hub.http.request(route.method, address(route), json=body) as reply:
+        assert reply.status in (200, 404)  # without admin.url there is no login
+
+
+@pytest.mark.spec("ADMIN-03")
+async def test_expired_and_foreign_tokens_are_refused_everywhere(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(), open_hub("other"))
+    expired = hub.token("ann", hub="*", level=Level.ADMIN, ttl=0.5)
+    hub.server.tokens._clock = _Later(hub.server.tokens._clock)
+    for route in ADMINISTRATIVE:
+        body = BODIES.get(route.operation_id)
+        reply = await Caller(hub, expired)(route.method, address(route), body)
+        assert (reply.status, reply.code) == (401, "invalid_token"), route.operation_id
+
+
+class _Later:
+    """A clock that is ahead."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def now(self) -> float:
+        return float(self._clock.now()) + 10
+
+    def monotonic(self) -> float:
+        return float(self._clock.monotonic())
+
+
+async def test_tokens_in_addresses_do_not_count_for_administration(hub: RunningHub) -> None:
+    token = hub.token("root", hub="*", level=Level.ADMIN)
+    reply = await Caller(hub, None)("GET", f"/v1/admin/hubs?token={token}")
+    assert reply.status == 401
