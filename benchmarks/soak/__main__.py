@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from benchmarks.soak.administrator import Administrator
 from benchmarks.soak.final import check_everything_arrived
 from benchmarks.soak.followers import make_followers
 from benchmarks.soak.gauge import Gauge
@@ -62,7 +63,9 @@ def _start_others(
         Publisher(f"p{number}", hub, ledger, number % 2 == 0, rate) for number in range(PUBLISHERS)
     ]
     visitors = Visitors(hub, ledger, tokens, plan.visits_per_second)
-    work = [publisher.run(stopping) for publisher in publishers] + [visitors.run(stopping)]
+    administrator = Administrator(hub, ledger, hub.admin_token())
+    work = [publisher.run(stopping) for publisher in publishers]
+    work += [visitors.run(stopping), administrator.run(stopping)]
     return [group.create_task(each) for each in work]
 
 

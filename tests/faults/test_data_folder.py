@@ -175,6 +175,19 @@ async def test_damaged_or_open_signing_keys_are_refused_by_the_command(
     assert "Traceback" not in refused.stderr
 
 
+async def test_missing_signing_keys_are_made_anew_with_a_word_and_old_tokens_do_not_hold(
+    tmp_path: Path, data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as hub:
+        token = hub.token("ann")
+    (data / "secrets.json").unlink()
+    with caplog.at_level("INFO", "hubbub"):
+        async with running(tmp_path) as hub:
+            refused = await hub.raw_socket(query=f"?token={token}")
+            assert (await refused.closed())[0] == 4411
+    assert f"made new signing keys in {data / 'secrets.json'}" in caplog.text
+
+
 def write_config(folder: Path, data: Path) -> Path:
     path = folder / "hubbub.yaml"
     path.write_text(f"listener: {{port: 0}}\nstorage: {{path: {data}}}\n")

@@ -10,6 +10,7 @@ import base64
 import binascii
 import fcntl
 import hashlib
+import logging
 import os
 import secrets
 import shlex
@@ -22,6 +23,8 @@ import msgspec
 
 from hubbub.engine.tokens import KeyRing, SigningKey
 from hubbub.server.settings_keys import Auth, SettingsError, SigningSecret
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = "secrets.json"
 FORMAT_VERSION = 1
@@ -64,6 +67,7 @@ def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
     path = data_dir / FILE_NAME
     if not path.exists():
         _create(path)
+        logger.info("made new signing keys in %s; tokens signed with others do not hold", path)
     stored = _read(path)
     return Secrets(session=session or stored.session, admin=admin or stored.admin)
 
