@@ -6,9 +6,17 @@ import click
 
 from hubbub import __version__
 from hubbub.cli.backup import backup, restore
+from hubbub.cli.bench import bench
+from hubbub.cli.channels import channels
+from hubbub.cli.completion import completion
+from hubbub.cli.hubs import hubs
+from hubbub.cli.namespaces import namespaces
 from hubbub.cli.publishing import publish
 from hubbub.cli.reading import history, presence, subscribe
+from hubbub.cli.rules import rules
 from hubbub.cli.serving import config_group, serve
+from hubbub.cli.sessions import sessions
+from hubbub.cli.stats import stats
 from hubbub.cli.tokens import token
 
 
@@ -18,7 +26,11 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-for command in (serve, publish, subscribe, history, presence, token, config_group, backup, restore):
+_TALKING = (publish, subscribe, history, presence)
+_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, stats)
+_RUNNING = (serve, config_group, token, backup, restore, bench, completion)
+
+for command in (*_TALKING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
 
 

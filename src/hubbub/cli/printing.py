@@ -33,7 +33,7 @@ def message_line(message: Message, as_json: bool) -> str:
         "(retained)" if message.retained else "",
         _readable(message),
     ]
-    return _CONTROL.sub(_escape, "  ".join(part for part in parts if part))
+    return escape_control("  ".join(part for part in parts if part))
 
 
 def _readable(message: Message) -> str:
@@ -77,7 +77,12 @@ def describe_event(event: Gap | Presence | Joined | Left | Occupancy, as_json: b
         return f"{event.channel}: messages are missing here: {event.reason}"
     names = ", ".join(member.user_id or member.session_id for member in event.members)
     verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
-    return _CONTROL.sub(_escape, f"{event.channel}: {verb} {names or 'nobody'}")
+    return escape_control(f"{event.channel}: {verb} {names or 'nobody'}")
+
+
+def escape_control(text: str) -> str:
+    """Text that says nothing to the terminal but itself."""
+    return _CONTROL.sub(_escape, text)
 
 
 def to_json(value: object) -> str:
