@@ -104,6 +104,8 @@ class Issuers:
         """Get the keys; many may ask at once. Raises `AuthProviderFailed` if there are none."""
         keys = self._sets.setdefault(needed.url, _KeySet())
         if keys.task is None:
+            if self._clock.monotonic() - keys.asked_at < COOLDOWN_SECONDS:
+                return  # somebody was faster
             keys.task = asyncio.get_running_loop().create_task(self._fetch(needed.url, keys))
         await asyncio.shield(keys.task)
 
