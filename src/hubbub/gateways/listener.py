@@ -7,8 +7,6 @@ after connections that take too long.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import ssl
 from collections.abc import Sequence
 from typing import Protocol
@@ -16,7 +14,6 @@ from typing import Protocol
 import msgspec
 
 from hubbub.domain.errors import (
-    BadRequest,
     HubbubError,
     HubNotFound,
     InvalidName,
@@ -26,35 +23,18 @@ from hubbub.domain.errors import (
     Overloaded,
     UpgradeRequired,
 )
-from hubbub.domain.limits import TokenBucket
 from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.asgi import AsgiBridge
-from hubbub.gateways.credentials import (
-    TOKEN_SUBPROTOCOL,
-    identify,
-    offered_subprotocols,
-    require_identity,
-)
-from hubbub.gateways.encoders import Codec, encoder_for
+from hubbub.gateways.credentials import identify
+from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
+from hubbub.gateways.live import LiveDoor, LiveLimits
 from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
-from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
-from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
-from hubbub.protocols.sse import retry
-from hubbub.protocols.websocket import Deflate, FrameReader, accept_key
-
-_CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
-_SSE_HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
-    b"X-Accel-Buffering: no\r\nConnection: close\r\n"
-)
 
 
 class Page(Protocol):
@@ -68,14 +48,8 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     """What the listener needs to know; sizes in bytes."""
 
     http: HttpLimits = HttpLimits()
-    max_message_bytes: int = 256 * 1024
-    ws_send_buffer_bytes: int = 1024 * 1024
-    sse_send_buffer_bytes: int = 1024 * 1024
-    sse_retry_milliseconds: int = 2000
-    compression: bool = False
+    live: LiveLimits = LiveLimits()
     allowed_origins: Sequence[str] = ()
-    max_connections: int = 50_000
-    connections_per_second: float = 2000.0
     echo: bool = False
     loopback_only: bool = False
     """Serve only requests that name this machine, so that no foreign page gets in by giving its
@@ -102,7 +76,7 @@ class Listener:
         self._api = HubApi(node)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
-        self._admission: TokenBucket | None = None
+        self._live = LiveDoor(node, settings.live)
         self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}
         self._proxies = TrustedProxies(settings.trusted_proxies)
@@ -139,7 +113,7 @@ class Listener:
 
     def watch(self, connection: HttpConnection) -> None:
         self._watched.add(connection)
-        if len(self._watched) + self._node.session_count > self._settings.max_connections:
+        if len(self._watched) + self._node.session_count > self._settings.live.max_connections:
             connection.refuse(Overloaded("all places are taken; try again later"))
 
     def unwatch(self, connection: HttpConnection) -> None:
@@ -183,7 +157,7 @@ class Listener:
         elif not in_hub:
             self._serve_page(request, segments, exchange)
         elif segments[3:] == ("events",):
-            self._open_stream(request, target, exchange)
+            self._live.open_stream(request, target, exchange)
         elif segments[3:] == ("socket",):
             raise UpgradeRequired("connect here with WebSocket")
         else:
@@ -253,19 +227,6 @@ class Listener:
 
     # -- connections that stay ------------------------------------------------------------------
 
-    def _admit(self) -> None:
-        """Under a storm of connections, take as many as can be served well and send the others
-        away for a moment. Raises `Overloaded`."""
-        settings = self._settings
-        if self._node.session_count >= settings.max_connections:
-            raise Overloaded(f"all {settings.max_connections} places are taken; try again later")
-        now = self._node.clock.monotonic()
-        if self._admission is None:
-            rate = settings.connections_per_second
-            self._admission = TokenBucket(rate, rate, now)
-        if not self._admission.take(1, now):
-            raise Overloaded("too many connect at once; try again in a second")
-
     def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
         self._check_host(request)
         target = parse_target(request.url)
@@ -276,33 +237,16 @@ class Listener:
         origin = request.headers.get(b"origin")
         if origin is not None:
             self._check_origin(request, origin, None if echo else segments[2])
-        key = _checked_key(request)
+        checked_key(request)
         needed = None if echo else self._keys_needed(request, target)
         if needed is not None:
             connection.pause_reading()
             connection.spawn(self._upgrade_later(request, connection, rest, needed))
             return
-        self._admit()
-        deflate, extension = self._negotiate_deflate(request)
         if echo:
-            connection.transport.write(_switching(key, None, extension))
-            reader = FrameReader(16 * 1024 * 1024, deflate)
-            connection.hand_over(echoing := EchoConnection(connection.transport, reader))
-            echoing.data_received(rest)
-            return
-        codec = _negotiate_codec(request)
-        chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
-        connection.transport.write(_switching(key, chosen, extension))
-        socket = WebSocketConnection(
-            connection.transport,
-            encoder_for(codec, deflate),
-            self._settings.max_message_bytes,
-            self._settings.ws_send_buffer_bytes,
-        )
-        connection.hand_over(socket)
-        self._open_socket(request, target, socket)
-        if rest:
-            socket.data_received(rest)
+            self._live.open_echo(request, connection, rest)
+        else:
+            self._live.open_socket(request, target, connection, rest)
 
     def _keys_needed(self, request: Request, target: Target) -> KeysNeeded | None:
         """What must be fetched before the handshake can go on. Everything else that speaks
@@ -327,100 +271,12 @@ class Listener:
         except HubbubError as error:
             connection.refuse(error)
 
-    def _open_socket(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
-        """From here on the client can read why it is refused, which browsers hide otherwise."""
-        try:
-            hub = self._node.hub(target.segments[2])
-            identity = identify(request, target, hub, self._node.tokens)
-            socket.session = self._node.open(hub.name, socket, identity)
-            self._node.welcome(socket.session)
-        except HubbubError as error:
-            socket.disconnect(error)
-
-    def _negotiate_deflate(self, request: Request) -> tuple[Deflate | None, str | None]:
-        offer = request.header(b"sec-websocket-extensions")
-        agreed = Deflate.negotiate(offer) if offer and self._settings.compression else None
-        return agreed if agreed is not None else (None, None)
-
-    def _open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
-        if request.method != b"GET":
-            raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
-        channels = target.all("channel")
-        if not channels:
-            raise BadRequest("name at least one channel: ?channel=…&channel=…")
-        hub = self._node.hub(target.segments[2])
-        identity = require_identity(request, target, hub, self._node.tokens)
-        last_id = request.header(b"last-event-id") or target.first("lastEventID")
-        wanted = channel_requests(channels, last_id)
-        # As a status, which ends a browser's attempts; within a stream it would try again.
-        self._node.queries.check_any(hub, identity, channels)
-        self._admit()
-        http = exchange.connection
-        http.flush()
-        stream = SseConnection(
-            http.transport, encoder_of(channels), self._settings.sse_send_buffer_bytes
-        )
-        head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
-        stream.send(head + retry(self._settings.sse_retry_milliseconds))
-        http.hand_over(stream)
-        try:
-            stream.session = self._node.open(hub.name, stream, identity)
-            stream.session.run(follow(self._node, stream, wanted))
-        except HubbubError as error:
-            stream.disconnect(error)
-
 
 def _for_application(segments: Sequence[str]) -> bool:
     """What is asked for rarely and served by an ordinary application."""
     if segments[:2] == ("v1", "admin") or segments == ("openapi.json",):
         return True
     return segments[:2] == ("v1", "hubs") and segments[3:4] in (("token",), ("push-tokens",))
-
-
-def _checked_key(request: Request) -> str:
-    """The handshake's key, if the handshake is right. Raises `BadRequest`."""
-    if request.method != b"GET":
-        raise BadRequest("a WebSocket handshake is a GET request")
-    if (request.header(b"upgrade") or "").lower() != "websocket":
-        raise BadRequest("the Upgrade header must be 'websocket'")
-    if request.header(b"sec-websocket-version") != "13":
-        raise UpgradeRequired("Sec-WebSocket-Version must be 13")
-    key = request.header(b"sec-websocket-key") or ""
-    try:
-        valid = len(base64.b64decode(key, validate=True)) == 16
-    except binascii.Error:
-        valid = False
-    if not valid:
-        raise BadRequest("Sec-WebSocket-Key must be 16 bytes in base64")
-    return key
-
-
-def _negotiate_codec(request: Request) -> Codec:
-    """The first offered subprotocol that is spoken here; JSON where none was offered."""
-    offered = offered_subprotocols(request)
-    for name in offered:
-        if name in _CODECS:
-            return _CODECS[name]
-    if offered:
-        shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
-        raise BadRequest(
-            f"none of the subprotocols {shown} is spoken here; offer one of {sorted(_CODECS)}"
-        )
-    return JSON_V1
-
-
-def _switching(key: str, subprotocol: str | None, extension: str | None) -> bytes:
-    lines = [
-        "HTTP/1.1 101 Switching Protocols",
-        "Upgrade: websocket",
-        "Connection: Upgrade",
-        f"Sec-WebSocket-Accept: {accept_key(key)}",
-    ]
-    if subprotocol is not None:
-        lines.append(f"Sec-WebSocket-Protocol: {subprotocol}")
-    if extension is not None:
-        lines.append(f"Sec-WebSocket-Extensions: {extension}")
-    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

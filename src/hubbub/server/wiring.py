@@ -23,6 +23,7 @@ from hubbub.engine.revocations import ANY_HUB, Revocations
 from hubbub.gateways.asgi import Application, AsgiBridge
 from hubbub.gateways.http import HttpLimits
 from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
+from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.server.access import login_settings, make_tokens
@@ -246,14 +247,16 @@ def listener_settings(settings: Settings) -> ListenerSettings:
             body_bytes=connection.http.max_body_bytes,
             head_seconds=listener.header_timeout,
         ),
-        max_message_bytes=connection.ws.max_message_bytes,
-        ws_send_buffer_bytes=connection.ws.send_buffer_bytes,
-        sse_send_buffer_bytes=connection.sse.send_buffer_bytes,
-        sse_retry_milliseconds=connection.sse.retry,
-        compression=connection.ws.compression,
+        live=LiveLimits(
+            max_message_bytes=connection.ws.max_message_bytes,
+            ws_send_buffer_bytes=connection.ws.send_buffer_bytes,
+            sse_send_buffer_bytes=connection.sse.send_buffer_bytes,
+            sse_retry_milliseconds=connection.sse.retry,
+            compression=connection.ws.compression,
+            max_connections=listener.max_connections,
+            connections_per_second=listener.connections_per_second,
+        ),
         allowed_origins=listener.allowed_origins,
-        max_connections=listener.max_connections,
-        connections_per_second=listener.connections_per_second,
         echo=settings.developer,
         loopback_only=settings.developer,
         access_log=settings.debug.access_log,

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _RANKS = {Level.CLIENT: 0, Level.SERVICE: 1, Level.ADMIN: 2}
 _NEEDED = {Access.CLIENT: 0, Access.SERVICE: 1, Access.ADMIN: 2}
-_TAGS = re.compile(r'(W/)?"([^"]*)"')
+_TAGS = re.compile(r'(W/)?"([^"]*)"|\b(\d+)\b')
 _encode = msgspec.json.Encoder().encode
 
 
@@ -73,7 +73,7 @@ class AdminApplication:
             query=_query(route, scope["query_string"]),
             body=_decoded(route, body),
             raw=body,
-            condition=_condition(headers) if route.versioned else ANY_VERSION,
+            condition=_condition(route.method, headers) if route.versioned else ANY_VERSION,
             address=client[0] if client else "",
         )
         assert route.handler is not None
@@ -162,14 +162,19 @@ def _decoded(route: AnyRoute, body: bytes) -> Any:
         raise Malformed("the body is nested too deeply") from None
 
 
-def _condition(headers: Mapping[bytes, bytes]) -> Condition:
-    """From If-Match and If-None-Match. Raises `BadRequest`."""
-    match = headers.get(b"if-match", b"").decode("latin-1").strip()
-    none_match = headers.get(b"if-none-match", b"").decode("latin-1").strip()
-    versions = None
-    if match and match != "*":
-        versions = frozenset(_versions(match))
-    return Condition(versions=versions, exists=match == "*", absent=none_match == "*")
+def _condition(method: str, headers: Mapping[bytes, bytes]) -> Condition:
+    """From If-Match and If-None-Match. Raises `BadRequest`. When reading, If-None-Match is only
+    about sending the body again."""
+    match = headers.get(b"if-match")
+    none_match = headers.get(b"if-none-match")
+    if method == "GET" or (match is None and none_match is None):
+        return ANY_VERSION
+    if none_match is not None and none_match.strip() != b"*":
+        raise BadRequest("If-None-Match is not '*', the only one that a change can mean")
+    absent = none_match is not None
+    if match is None or match.strip() == b"*":
+        return Condition(exists=match is not None, absent=absent)
+    return Condition(frozenset(_versions(match.decode("latin-1"))), absent=absent)
 
 
 def _versions(header: str) -> Iterable[int]:
@@ -178,7 +183,7 @@ def _versions(header: str) -> Iterable[int]:
     if not found or _TAGS.sub("", header).replace(",", "").strip():
         raise BadRequest("If-Match is not '*' or a list of tags such as \"3\"")
     for tag in found:
-        text = tag.group(2)
+        text = tag.group(2) or tag.group(3) or ""
         if not tag.group(1) and text.isascii() and text.isdigit() and len(text) < 18:
             yield int(text)
 

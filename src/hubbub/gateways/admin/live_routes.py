@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import BadRequest, Conflict, NotFound, VersionMismatch
 from hubbub.domain.names import check_name
@@ -28,12 +28,14 @@ class ChannelQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
 class SessionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
-    user: Annotated[str, Meta(max_length=255, description="Only this user's.")] | None = None
-    channel: Annotated[shapes.Name, Meta(description="Only those that follow it.")] | None = None
+    user: Annotated[str, Meta(max_length=255, description="Only this user's.")] | UnsetType = UNSET
+    channel: Annotated[shapes.Name, Meta(description="Only those that follow it.")] | UnsetType = (
+        UNSET
+    )
 
 
 class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    hub: Annotated[shapes.Name, Meta(description="Only this hub.")] | None = None
+    hub: Annotated[shapes.Name, Meta(description="Only this hub.")] | UnsetType = UNSET
     channels: Annotated[
         int, Meta(ge=0, le=1000, description="Channels to name per hub, the busiest first.")
     ] = 20

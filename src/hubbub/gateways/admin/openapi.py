@@ -137,7 +137,8 @@ def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     }
     if route.body is not None:
         media = {"schema": schemas[str(route.body)]}
-        operation["requestBody"] = {"required": True, "content": {route.content_type: media}}
+        required = route.content_type == "application/json"  # any other body may be empty
+        operation["requestBody"] = {"required": required, "content": {route.content_type: media}}
     return operation
 
 
@@ -163,7 +164,7 @@ def _query_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
     (_,), components = msgspec.json.schema_components([route.query], ref_template=_REF)
     schema = components[route.query.__name__]
     for name, described in schema["properties"].items():
-        plain = _without_null(described)
+        plain = dict(described)
         yield {
             "name": name,
             "in": "query",
@@ -171,15 +172,6 @@ def _query_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
             "description": plain.pop("description", ""),
             "schema": plain,
         }
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is left out is not null."""
-    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
-    plain = dict(kinds[0]) if len(kinds) == 1 else dict(schema)
-    if plain.get("default", 0) is None:
-        del plain["default"]
-    return plain
 
 
 def _conditions(route: AnyRoute) -> Iterable[dict[str, Any]]:
@@ -191,15 +183,21 @@ def _conditions(route: AnyRoute) -> Iterable[dict[str, Any]]:
             "name": "If-Match",
             "in": "header",
             "description": "Only if it is at this version, or with * if it exists.",
-            "schema": {**schema, "pattern": r'^(\*|"[0-9]{1,15}")$'},
+            "schema": {**schema, "pattern": r'^(\*|"?[0-9]{1,15}"?)$'},
         }
-    if route.method != "DELETE":
-        text = "With * only if it does not exist." if route.method == "PUT" else "Else 304."
+    if route.method == "PUT":
         yield {
             "name": "If-None-Match",
             "in": "header",
-            "description": text,
-            "schema": {**schema, "pattern": r'^(\*|"[0-9]{1,15}")$'},
+            "description": "Only if it does not exist.",
+            "schema": {**schema, "enum": ["*"]},
+        }
+    elif route.method == "GET":
+        yield {
+            "name": "If-None-Match",
+            "in": "header",
+            "description": "An ETag; answered with 304 if it is still the one.",
+            "schema": schema,
         }
 
 

@@ -1,0 +1,62 @@
+"""The WebSocket handshake: what a client must say, and what is agreed with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from hubbub.domain.errors import BadRequest, UpgradeRequired
+from hubbub.gateways.credentials import TOKEN_SUBPROTOCOL, offered_subprotocols
+from hubbub.gateways.encoders import Codec
+from hubbub.gateways.http import Request
+from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.websocket import accept_key
+
+_CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
+
+
+def checked_key(request: Request) -> str:
+    """The handshake's key, if the handshake is right. Raises `BadRequest`."""
+    if request.method != b"GET":
+        raise BadRequest("a WebSocket handshake is a GET request")
+    if (request.header(b"upgrade") or "").lower() != "websocket":
+        raise BadRequest("the Upgrade header must be 'websocket'")
+    if request.header(b"sec-websocket-version") != "13":
+        raise UpgradeRequired("Sec-WebSocket-Version must be 13")
+    key = request.header(b"sec-websocket-key") or ""
+    try:
+        valid = len(base64.b64decode(key, validate=True)) == 16
+    except binascii.Error:
+        valid = False
+    if not valid:
+        raise BadRequest("Sec-WebSocket-Key must be 16 bytes in base64")
+    return key
+
+
+def negotiate_codec(request: Request) -> Codec:
+    """The first offered subprotocol that is spoken here; JSON where none was offered."""
+    offered = offered_subprotocols(request)
+    for name in offered:
+        if name in _CODECS:
+            return _CODECS[name]
+    if offered:
+        shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
+        raise BadRequest(
+            f"none of the subprotocols {shown} is spoken here; offer one of {sorted(_CODECS)}"
+        )
+    return JSON_V1
+
+
+def switching(key: str, subprotocol: str | None, extension: str | None) -> bytes:
+    lines = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {accept_key(key)}",
+    ]
+    if subprotocol is not None:
+        lines.append(f"Sec-WebSocket-Protocol: {subprotocol}")
+    if extension is not None:
+        lines.append(f"Sec-WebSocket-Extensions: {extension}")
+    return "\r\n".join([*lines, "", ""]).encode()

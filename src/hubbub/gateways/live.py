@@ -1,0 +1,131 @@
+"""Connections that stay: WebSocket and server-sent events, from admission to their session."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
+from hubbub.domain.limits import TokenBucket
+from hubbub.engine.node import Node
+from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
+from hubbub.gateways.encoders import encoder_for
+from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
+from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
+from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
+from hubbub.protocols.sse import retry
+from hubbub.protocols.websocket import Deflate, FrameReader
+
+_ECHO_BYTES = 16 * 1024 * 1024
+_SSE_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
+    b"X-Accel-Buffering: no\r\nConnection: close\r\n"
+)
+
+
+class LiveLimits(msgspec.Struct, frozen=True):
+    """Sizes in bytes."""
+
+    max_message_bytes: int = 256 * 1024
+    ws_send_buffer_bytes: int = 1024 * 1024
+    sse_send_buffer_bytes: int = 1024 * 1024
+    sse_retry_milliseconds: int = 2000
+    compression: bool = False
+    max_connections: int = 50_000
+    connections_per_second: float = 2000.0
+
+
+class LiveDoor:
+    """Takes connections over from HTTP and opens their sessions."""
+
+    def __init__(self, node: Node, limits: LiveLimits) -> None:
+        self._node = node
+        self._limits = limits
+        self._admission: TokenBucket | None = None
+
+    def _admit(self) -> None:
+        """Under a storm of connections, take as many as can be served well and send the others
+        away for a moment. Raises `Overloaded`."""
+        limits = self._limits
+        if self._node.session_count >= limits.max_connections:
+            raise Overloaded(f"all {limits.max_connections} places are taken; try again later")
+        now = self._node.clock.monotonic()
+        if self._admission is None:
+            rate = limits.connections_per_second
+            self._admission = TokenBucket(rate, rate, now)
+        if not self._admission.take(1, now):
+            raise Overloaded("too many connect at once; try again in a second")
+
+    def open_socket(
+        self, request: Request, target: Target, connection: HttpConnection, rest: bytes
+    ) -> None:
+        """Answer the handshake; `rest` came behind it."""
+        key = checked_key(request)
+        self._admit()
+        deflate, extension = self._negotiate_deflate(request)
+        codec = negotiate_codec(request)
+        chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
+        connection.transport.write(switching(key, chosen, extension))
+        socket = WebSocketConnection(
+            connection.transport,
+            encoder_for(codec, deflate),
+            self._limits.max_message_bytes,
+            self._limits.ws_send_buffer_bytes,
+        )
+        connection.hand_over(socket)
+        self._begin(request, target, socket)
+        if rest:
+            socket.data_received(rest)
+
+    def open_echo(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+        """A socket that only says back what it hears, for conformance suites."""
+        key = checked_key(request)
+        self._admit()
+        deflate, extension = self._negotiate_deflate(request)
+        connection.transport.write(switching(key, None, extension))
+        reader = FrameReader(_ECHO_BYTES, deflate)
+        connection.hand_over(echoing := EchoConnection(connection.transport, reader))
+        echoing.data_received(rest)
+
+    def _begin(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
+        """From here on the client can read why it is refused, which browsers hide otherwise."""
+        try:
+            hub = self._node.hub(target.segments[2])
+            identity = identify(request, target, hub, self._node.tokens)
+            socket.session = self._node.open(hub.name, socket, identity)
+            self._node.welcome(socket.session)
+        except HubbubError as error:
+            socket.disconnect(error)
+
+    def _negotiate_deflate(self, request: Request) -> tuple[Deflate | None, str | None]:
+        offer = request.header(b"sec-websocket-extensions")
+        agreed = Deflate.negotiate(offer) if offer and self._limits.compression else None
+        return agreed if agreed is not None else (None, None)
+
+    def open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
+        if request.method != b"GET":
+            raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
+        channels = target.all("channel")
+        if not channels:
+            raise BadRequest("name at least one channel: ?channel=…&channel=…")
+        hub = self._node.hub(target.segments[2])
+        identity = require_identity(request, target, hub, self._node.tokens)
+        last_id = request.header(b"last-event-id") or target.first("lastEventID")
+        wanted = channel_requests(channels, last_id)
+        # As a status, which ends a browser's attempts; within a stream it would try again.
+        self._node.queries.check_any(hub, identity, channels)
+        self._admit()
+        http = exchange.connection
+        http.flush()
+        stream = SseConnection(
+            http.transport, encoder_of(channels), self._limits.sse_send_buffer_bytes
+        )
+        head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
+        stream.send(head + retry(self._limits.sse_retry_milliseconds))
+        http.hand_over(stream)
+        try:
+            stream.session = self._node.open(hub.name, stream, identity)
+            stream.session.run(follow(self._node, stream, wanted))
+        except HubbubError as error:
+            stream.disconnect(error)
