@@ -46,14 +46,13 @@ class _Failure(msgspec.Struct):
 class AdminClient:
     """One connection, for as many requests as a command needs."""
 
-    def __init__(self, url: str, token: str, page_entries: int = PAGE_ENTRIES) -> None:
+    def __init__(self, url: str, token: str) -> None:
         """Raises `BadRequest` for what is no address."""
         parts = parse_address(url)
         secure = _TLS[parts.scheme]
         self.address = f"{'https' if secure else 'http'}://{parts.netloc}"
         self._prefix = parts.path.rstrip("/")
         self._token = token
-        self._page_entries = page_entries
         host = parts.hostname or ""
         self._connection = (
             http.client.HTTPSConnection(
@@ -80,7 +79,7 @@ class AdminClient:
         """The entries of a list, to its end."""
         cursor: str | None = ""
         while cursor is not None:
-            page = self.get(*path, **query, limit=self._page_entries, cursor=cursor or None)
+            page = self.get(*path, **query, limit=PAGE_ENTRIES, cursor=cursor or None)
             yield from page["items"]
             cursor = page.get("next")
 

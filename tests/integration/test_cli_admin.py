@@ -1,0 +1,350 @@
+"""The commands that administer a server, against a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.admin import admin_of
+from harness.command import Ended, hubbub
+from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
+from hubbub.cli import admin_client
+from hubbub.cli.main import main
+from hubbub.domain.permissions import Level
+
+Run = Callable[..., Awaitable[Ended]]
+NOWHERE = "http://127.0.0.1:1"
+
+pytestmark = pytest.mark.spec("UI-03", "ADMIN-01")
+
+
+async def invoke(*arguments: str, stdin: str | None = None, **env: str | None) -> Ended:
+    """A command in a thread, beside the server. Only a clean exit is no exception."""
+    runner = CliRunner(env=dict.fromkeys(("HUBBUB_CONFIG", "HUBBUB_HUB"), None) | env)
+    result = await asyncio.to_thread(runner.invoke, main, arguments, input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return Ended(result.exit_code, result.stdout, result.stderr)
+
+
+def at(hub: RunningHub, token: str | None = None, name: str = "acme") -> dict[str, str | None]:
+    return {"HUBBUB_URL": f"ws://{hub.address}", "HUBBUB_HUB": name, "HUBBUB_TOKEN": token}
+
+
+@pytest.fixture
+def run(hub: RunningHub) -> Run:
+    """Runs commands as an administrator, for the hub `acme`."""
+    token = hub.token("root", hub="*", level=Level.ADMIN)
+
+    async def run(*arguments: str) -> Ended:
+        return await invoke(*arguments, **at(hub, token))
+
+    return run
+
+
+async def answer(run: Run, *arguments: str) -> Any:
+    """What a command answers to a program."""
+    ended = await run(*arguments, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    return json.loads(ended.out)
+
+
+async def lines(run: Run, *arguments: str) -> list[Any]:
+    ended = await run(*arguments, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+# -- hubs -----------------------------------------------------------------------------------------
+
+
+async def test_the_life_of_a_hub(run: Run) -> None:
+    assert (await run("hubs", "create", "shop", "allowAnonymous=on")).out == "created shop\n"
+    listed = await run("hubs", "list")
+    assert [line.split() for line in listed.out.splitlines()] == [
+        ["HUB", "SESSIONS", "CHANNELS", "SETTINGS"],
+        ["acme", "0", "0", "stored"],
+        ["shop", "0", "0", "stored"],
+    ]
+    origins = "allowedOrigins=https://a.example, https://b.example"
+    changed = await answer(run, "hubs", "set", "shop", origins, "quotas.sessions=7")
+    assert changed["allowAnonymous"] is True
+    assert changed["allowedOrigins"] == ["https://a.example", "https://b.example"]
+    assert changed["quotas"]["sessions"] == 7
+    shown = await run("hubs", "show", "shop")
+    assert "settings.allowAnonymous              on\n" in shown.out
+    assert "settings.quotas.sessions             7\n" in shown.out
+    assert (await run("hubs", "delete", "shop", "--yes")).code == 0
+    assert [hub["hub"] for hub in await lines(run, "hubs", "list")] == ["acme"]
+
+
+async def test_a_setting_can_be_taken_away(run: Run) -> None:
+    assert (await answer(run, "hubs", "show", "acme"))["settings"]["defaultRules"] == "default"
+    changed = await answer(run, "hubs", "set", "acme", "defaultRules=", "allowedOrigins=")
+    assert changed["defaultRules"] is None
+    assert changed["allowedOrigins"] == []
+
+
+# -- rules, namespaces and channels ---------------------------------------------------------------
+
+
+async def test_rules_change_what_is_given_and_nothing_else(run: Run) -> None:
+    made = await answer(run, "rules", "set", "quiet", "public=yes", "store=on")
+    assert {name for name, on in made.items() if on} == {"public", "store"}
+    await run("rules", "set", "quiet", "public=off", "presence=on")
+    shown = await answer(run, "rules", "show", "quiet")
+    assert {name for name, on in shown.items() if on} == {"store", "presence"}
+    listed = await run("rules", "list", "--prefix", "q")
+    assert listed.out.splitlines() == ["RULES  ON", "quiet  store, presence"]
+    assert (await run("rules", "delete", "quiet", "-y")).out == "deleted quiet\n"
+
+
+async def test_rules_take_effect_on_live_channels(hub: RunningHub, run: Run) -> None:
+    publish = ("publish", "room", "x")
+    assert (await run(*publish, "--token", hub.token())).code == 0
+    await run("rules", "set", "default", "clientPublish=off")
+    refused = await run(*publish, "--token", hub.token())
+    assert refused.code == 1
+
+
+async def test_namespaces_and_what_uses_rules(run: Run) -> None:
+    await run("rules", "set", "logs", "store=on")
+    assert (await run("namespaces", "set", "log", "logs")).out == "log:… has the rules logs\n"
+    listed = await run("namespaces", "list")
+    assert listed.out.splitlines() == ["NAMESPACE  RULES", "log        logs"]
+    in_use = await run("rules", "delete", "logs", "--yes")
+    assert in_use.code == 1
+    assert "'log' (conflict)" in in_use.err
+    assert (await run("namespaces", "delete", "log", "--yes")).code == 0
+    assert (await run("rules", "delete", "logs", "--yes")).code == 0
+    empty = await run("namespaces", "list")
+    assert (empty.code, empty.out) == (0, "")
+    assert empty.err == "the hub 'acme' has no namespaces\n"
+
+
+async def test_channels_in_use_and_with_settings(hub: RunningHub, run: Run) -> None:
+    socket = await hub.socket()
+    await socket.subscribe("room:a/b ü", "room")
+    await run("channels", "set", "news", "--rules", "default", "--metadata", '{"owner": "ann"}')
+    assert [each["channel"] for each in await lines(run, "channels", "list")] == [
+        "news",
+        "room",
+        "room:a/b ü",
+    ]
+    assert len(await lines(run, "channels", "list", "--live")) == 2
+    assert (await answer(run, "channels", "show", "room"))["sessions"] == 1
+    assert (await answer(run, "channels", "show", "room:a/b ü"))["sessions"] == 1
+    reset = await answer(run, "channels", "set", "news", "--no-rules")
+    assert (reset["rules"], reset["metadata"]) == (None, {"owner": "ann"})
+    unknown = await run("channels", "show", "roo")
+    assert unknown.out.splitlines()[:2] == ["channel   roo", "sessions  0"]
+
+
+# -- sessions and figures -------------------------------------------------------------------------
+
+
+async def test_sessions_are_seen_and_ended(hub: RunningHub, run: Run) -> None:
+    ann = await hub.socket(token=hub.token("ann"))
+    await hub.socket(token=hub.token("bob\x1b[2J"))
+    await ann.subscribe(*"abcdefg")
+    listed = await run("sessions", "list")
+    assert "a, b, c, d, e, and 2 more" in listed.out
+    assert "\x1b" not in listed.out
+    (session,) = await lines(run, "sessions", "list", "--user", "ann", "--channel", "a")
+    ended = await run("sessions", "disconnect", session["sessionID"])
+    assert ended.out == f"disconnected {session['sessionID']}\n"
+    await ann.closed()
+    again = await run("sessions", "disconnect", session["sessionID"])
+    assert again.code == 1
+    assert "(not_found)" in again.err
+    assert len(await lines(run, "sessions", "list")) == 1
+
+
+async def test_figures_of_all_hubs_and_of_one(hub: RunningHub, run: Run) -> None:
+    socket = await hub.socket()
+    await socket.publish("a", {"text": "x"})
+    assert (await answer(run, "stats"))["messagesIn"] == 1
+    of_all = await invoke("stats", **at(hub, admin_of(hub).token) | {"HUBBUB_HUB": None})
+    titles, acme, total = of_all.out.splitlines()
+    assert titles.split()[:2] == ["HUB", "SESSIONS"]
+    assert acme.split()[:2] == ["acme", "1"]
+    assert total.split() == ["(all)", *acme.split()[1:]]
+
+
+async def test_long_lists_are_read_to_their_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_client, "PAGE_ENTRIES", 2)
+    for number in range(4):
+        await run("rules", "set", f"r{number}")
+    names = [each["name"] for each in await lines(run, "rules", "list")]
+    assert names == ["default", "r0", "r1", "r2", "r3"]
+
+
+async def test_a_change_never_undoes_that_of_another(hub: RunningHub, run: Run) -> None:
+    token = admin_of(hub).token or ""
+    path = ("hubs", "acme", "rules", "r")
+    await run("rules", "set", "r", "store=on")
+    with closing(admin_client.AdminClient(hub.address, token)) as admin:
+        before = await asyncio.to_thread(admin.find, *path)
+        await run("rules", "set", "r", "public=on")
+        with pytest.raises(admin_client.Refused) as refused:
+            await asyncio.to_thread(admin.put, *path, body={"retain": True}, over=before)
+        assert refused.value.reason == "version_mismatch"
+        with pytest.raises(admin_client.Refused):
+            await asyncio.to_thread(admin.put, *path, body={"retain": True}, new=True)
+    assert (await answer(run, "rules", "show", "r"))["public"]
+
+
+# -- tokens ---------------------------------------------------------------------------------------
+
+
+async def test_where_the_keys_are_no_token_is_needed(hub: RunningHub, tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    made = await invoke("hubs", "create", "shop", "--data", data, **at(hub))
+    assert (made.code, made.err) == (0, "")
+    config = tmp_path / "hubbub.yaml"
+    config.write_text(f"storage: {{path: {data}}}\n")
+    assert (await invoke("hubs", "list", "--config", str(config), **at(hub))).code == 0
+    audit = await admin_of(hub)("GET", "/v1/admin/audit?limit=1")
+    entry = audit.json["items"][0]
+    assert (entry["action"], entry["level"]) == ("hub.put", "admin")
+    assert entry["actor"]
+
+
+async def test_keys_are_never_made_nor_offered_to_strangers(tmp_path: Path) -> None:
+    """Also in a process of its own, in a folder that has no data."""
+    here = await hubbub("hubs", "list", folder=tmp_path, env={"HUBBUB_URL": NOWHERE})
+    assert here.code == 2
+    assert "--token or HUBBUB_TOKEN" in here.err
+    assert not list(tmp_path.iterdir())
+    elsewhere = await invoke("hubs", "list", HUBBUB_URL="https://hub.example", HUBBUB_TOKEN=None)
+    assert elsewhere.code == 2
+    assert "--token" in elsewhere.err
+
+
+async def test_a_service_sees_its_own_hub_only(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(), open_hub("other", OPEN))
+    token = hub.token("backend", level=Level.SERVICE)
+    assert (await invoke("rules", "list", **at(hub, token))).code == 0
+    foreign = await invoke("rules", "list", **at(hub, token, "other"))
+    assert (foreign.code, foreign.out) == (1, "")
+    assert "(invalid_token)" in foreign.err
+    above = await invoke("hubs", "create", "x", **at(hub, token))
+    assert above.code == 1
+    client = await invoke("rules", "list", **at(hub, hub.token()))
+    assert client.code == 1
+    assert "(not_permitted); use a token of that level" in client.err
+
+
+# -- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("hubz",), 2, "Did you mean 'hubs'"),
+        (("rules", "lst"), 2, "'list'"),
+        (("hubs", "show", "nix"), 1, "(hub_not_found); `hubbub hubs list`"),
+        (("hubs", "set", "nix", "userChannel=on"), 1, "(hub_not_found)"),
+        (("hubs", "create", "acme"), 1, "exists already (conflict)"),
+        (("hubs", "create", "a*"), 1, "(invalid_name)"),
+        (("hubs", "set", "acme"), 2, "Missing argument"),
+        (("hubs", "set", "acme", "userchannel=on"), 2, "did you mean userChannel?"),
+        (("hubs", "set", "acme", "quotas.session=1"), 2, "did you mean quotas.sessions?"),
+        (("hubs", "set", "acme", "zzzz=1"), 2, "there are allowAnonymous, "),
+        (("hubs", "set", "acme", "userChannel"), 2, "is not KEY=VALUE"),
+        (("hubs", "set", "acme", "userChannel=maybe"), 2, "on or off"),
+        (("hubs", "set", "acme", "quotas.sessions=-1"), 2, "whole number"),
+        (("hubs", "set", "acme", "quotas={"), 2, "not JSON"),
+        (("hubs", "set", "acme", "trustedIssuers=[1]"), 1, "(bad_request)"),
+        (("hubs", "set", "acme", "defaultRules=nix"), 1, "(conflict)"),
+        (("hubs", "delete", "acme"), 2, "--yes"),
+        (("hubs", "delete", "nix", "--yes"), 1, "(hub_not_found)"),
+        (("rules", "show", "nix"), 1, "(not_found)"),
+        (("rules", "set", "x", "public=2"), 2, "on or off"),
+        (("namespaces", "set", "a:b", "default"), 1, "(bad_request)"),
+        (("namespaces", "set", "a", "nix"), 1, "(conflict)"),
+        (("channels", "set", "a"), 2, "--rules, --no-rules or --metadata"),
+        (("channels", "set", "a", "--rules", "x", "--no-rules"), 2, "not both"),
+        (("channels", "set", "a", "--metadata", "[]"), 2, "JSON object"),
+        (("sessions", "disconnect"), 2, "Missing argument"),
+        (("stats", "--hub", "nix"), 1, "(hub_not_found)"),
+        (("stats", "--token", "forged"), 1, "(invalid_token); make another"),
+        (("stats", "--url", NOWHERE), 1, "is the server running?"),
+        (("stats", "--url", "ftp://x"), 1, "not the address of a server"),
+        (("stats", "--url", "http://x:port"), 1, "not the address of a server"),
+        (("completion", "cmd.exe"), 2, "'bash', 'zsh', 'fish'"),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_mistake_gets_a_sentence_and_a_code(
+    shared_hub: RunningHub, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    ended = await invoke(*arguments, **at(shared_hub, admin_of(shared_hub).token))
+    assert (ended.code, ended.out) == (code, "")
+    assert says in ended.err
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<ht>", "not as a hub does"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\xff", "not as a hub does"),
+        (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
+        (b"", "cannot reach"),
+    ],
+)
+async def test_what_is_no_hub_is_told_apart(said: bytes, says: str) -> None:
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    server = await asyncio.start_server(converse, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        ended = await invoke("stats", "--url", url, "--token", "x")
+    assert (ended.code, ended.out) == (1, "")
+    assert says in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+# -- completion and benchmarks --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_completion_prints_a_script(shell: str) -> None:
+    ended = await invoke("completion", shell)
+    assert ended.code == 0
+    assert f"_HUBBUB_COMPLETE={shell}_complete" in ended.out
+
+
+async def test_commands_and_options_are_completed() -> None:
+    completed = {"_HUBBUB_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    env = {**completed, "COMP_WORDS": "hubbub channels s"}
+    runner = CliRunner(env=env)
+    result = await asyncio.to_thread(runner.invoke, main, prog_name="hubbub")
+    assert result.stdout.split() == ["plain,set", "plain,show"]
+
+
+async def test_bench_runs_those_of_the_checkout() -> None:
+    found = await hubbub("bench", "--", "--help")
+    assert found.code == 0
+    assert "python -m benchmarks" in found.out
+    wrong = await hubbub("bench", "--only", "nonsense")
+    assert wrong.code == 2
+
+
+async def test_bench_says_where_the_benchmarks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hubbub.__file__", str(tmp_path / "site" / "hubbub" / "__init__.py"))
+    ended = await invoke("bench")
+    assert (ended.code, ended.out) == (1, "")
+    assert "checkout" in ended.err
