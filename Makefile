@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
 BENCH_READY := $(VENV)/.ready-to-measure
+DOCS_READY := $(VENV)/.ready-to-document
 
-.PHONY: help run test lint check spec bench soak format proto clean
+.PHONY: help run test lint check spec bench soak docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -21,6 +22,10 @@ $(DEV_READY): $(RUN_READY) requirements/dev.txt
 
 $(BENCH_READY): $(DEV_READY) requirements/bench.txt
 	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/bench.txt
+	@touch $@
+
+$(DOCS_READY): $(RUN_READY) requirements/docs.txt
+	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/docs.txt
 	@touch $@
 
 run: $(RUN_READY) ## start a hub in developer mode on port 8000
@@ -45,6 +50,9 @@ bench: $(BENCH_READY) ## measure, side by side with other hubs
 
 soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick: a minute)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+docs: $(DOCS_READY) ## build the documentation site in ./site; a link that leads nowhere fails
+	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html is ready"
 
 format: $(DEV_READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix-only .
