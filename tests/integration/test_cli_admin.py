@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from harness.admin import admin_of
-from harness.command import Ended, hubbub
+from harness.command import COMMAND, PATIENCE_SECONDS, Ended, hubbub
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from hubbub.cli import admin_client
 from hubbub.cli.main import main
 from hubbub.domain.permissions import Level
+from hubbub.gateways.admin.shapes import HubSettings, Rules
 
 Run = Callable[..., Awaitable[Ended]]
 NOWHERE = "http://127.0.0.1:1"
@@ -252,7 +257,7 @@ async def test_a_service_sees_its_own_hub_only(start_hub: StartHub) -> None:
         (("hubs", "show", "nix"), 1, "(hub_not_found); `hubbub hubs list`"),
         (("hubs", "set", "nix", "userChannel=on"), 1, "(hub_not_found)"),
         (("hubs", "create", "acme"), 1, "exists already (conflict)"),
-        (("hubs", "create", "a*"), 1, "(invalid_name)"),
+        (("hubs", "create", "a*"), 2, "'*'"),
         (("hubs", "set", "acme"), 2, "Missing argument"),
         (("hubs", "set", "acme", "userchannel=on"), 2, "did you mean userChannel?"),
         (("hubs", "set", "acme", "quotas.session=1"), 2, "did you mean quotas.sessions?"),
@@ -312,6 +317,36 @@ async def test_what_is_no_hub_is_told_apart(said: bytes, says: str) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert says in ended.err
     assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("noun", "shape"), [("hubs", HubSettings), ("rules", Rules)])
+async def test_help_names_every_setting(noun: str, shape: type[HubSettings | Rules]) -> None:
+    told = (await invoke(noun, "set", "--help")).out
+    settings = msgspec.to_builtins(shape())
+    assert not {name for name in settings if name not in told}
+    assert not {name for name in settings.get("quotas", ()) if f".{name}" not in told}
+
+
+@pytest.mark.parametrize(("word", "left"), [(b"n", ["acme", "shop"]), (b"y", ["acme"])])
+async def test_deleting_asks_on_a_terminal(
+    hub: RunningHub, run: Run, word: bytes, left: list[str]
+) -> None:
+    await run("hubs", "create", "shop")
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, word + b"\n")
+        variables = {name: value for name, value in at(hub, admin_of(hub).token).items() if value}
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, "hubs", "delete", "shop",
+            stdin=theirs, stdout=PIPE, stderr=PIPE, env={**os.environ, **variables},
+        )  # fmt: skip
+        out, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert process.returncode == (0 if word == b"y" else 1)
+    assert b"[y/N]" in out
+    assert [each["hub"] for each in await lines(run, "hubs", "list")] == left
 
 
 # -- completion and benchmarks --------------------------------------------------------------------

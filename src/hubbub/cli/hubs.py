@@ -10,7 +10,10 @@ from hubbub.cli.admin_client import AdminClient
 from hubbub.cli.administering import admin_options, confirm, json_lines_option, yes_option
 from hubbub.cli.assignments import assign
 from hubbub.cli.backup import json_option
+from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.domain.errors import InvalidName
+from hubbub.domain.names import check_name
 
 _COLUMNS: list[Column] = [
     ("HUB", lambda hub: hub["hub"]),
@@ -50,6 +53,10 @@ def show(admin: AdminClient, hub: str, as_json: bool) -> None:
 @admin_options
 def create(admin: AdminClient, hub: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Create HUB, with settings such as allowAnonymous=on."""
+    try:
+        check_name(hub, "hub")
+    except InvalidName as error:
+        fail(error.message, WRONG)
     wanted = assign({}, settings, _defaults())
     created = admin.post("hubs", body={"hub": hub, "settings": wanted})
     if as_json:
@@ -68,6 +75,10 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
 
     For example: defaultRules=open allowedOrigins=https://a.example,https://b.example
     quotas.sessions=1000. An empty value takes a name away: defaultRules=
+
+    Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, authProvider,
+    sessionRestore, allowedOrigins, trustedIssuers (in JSON), and quotas.sessions, .channels,
+    .messagesPerSecond, .deliveriesPerSecond, .storedBytes.
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)

@@ -62,7 +62,8 @@ def set_rules(
     """Turn features of the rules NAME on or off, at once for all channels that have them.
 
     Features that are not given stay as they are. Rules that are not there yet are made, with all
-    else off.
+    else off. Features: retain, store, push, presence, occupancy, public, clientPublish,
+    allowAnonymous, liveHistory.
     """
     path = ("hubs", hub, "rules", name)
     before = admin.find(*path)
