@@ -35,8 +35,8 @@ A token goes into the header `Authorization: Bearer …`. How to get one:
 | service | tokens of the hub with the level `service`, and administrators |
 | admin | administrators; where the path names no hub, only those of all hubs |
 
-- **Bodies** are JSON, unless a path says otherwise. What is left out has its default. The admin API refuses
-  unknown fields.
+- **Bodies** are JSON, unless a path says otherwise. What is left out has its default.
+  The admin API refuses unknown fields.
 - **Lists** come in pages: send `next` of one page as `cursor` to get the following one.
 - **Versions**: what can be changed has a version, its `ETag`. With `If-Match` a change is only
   made to that version, with `If-None-Match: *` only if there is nothing yet. Else it is 412.
