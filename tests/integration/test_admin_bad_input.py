@@ -19,12 +19,14 @@ from hubbub.gateways.admin.table import ROUTES
 from hubbub.server.wiring import Server
 
 SERVED = [route for route in ROUTES if route.handler is not None]
-WITH_BODY = [
+WITH_BODY = [route for route in SERVED if route.body is not None]
+READ_BY_TYPE = [
     route
-    for route in SERVED
-    if isinstance(route.body, type) and issubclass(route.body, msgspec.Struct)
+    for route in WITH_BODY
+    if isinstance(route.body, type)
+    and issubclass(route.body, msgspec.Struct)
+    and not route.reads_itself
 ]
-READ_BY_TYPE = [route for route in WITH_BODY if not route.reads_itself]
 
 
 def named(route: AnyRoute) -> str:

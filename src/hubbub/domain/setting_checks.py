@@ -22,6 +22,7 @@ MAX_TEXT_CHARS = 2048
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Problem = tuple[str, str]
@@ -125,6 +126,6 @@ def is_json(value: object, depth: int = 0) -> bool:
 
 
 def user_problem(user_id: str) -> str | None:
-    if 0 < len(user_id) <= MAX_NAME_CHARS and user_id.isprintable():
+    if 0 < len(user_id) <= MAX_NAME_CHARS and not _CONTROL.search(user_id):
         return None
-    return f"is not 1 to {MAX_NAME_CHARS} printable characters"
+    return f"is not 1 to {MAX_NAME_CHARS} characters without control characters"

@@ -95,8 +95,8 @@ class AccessAdministration:
             self._node.directory.get(hub)
         if not subject and kind != "hub":
             raise BadRequest(f"which {kind} is meant? It is not named")
-        if len(subject) > 255:
-            raise BadRequest(f"the name of the {kind} is longer than 255 characters")
+        if kind != "hub" and (problem := user_problem(subject)):
+            raise BadRequest(f"`subject` {problem}")
         now = int(self._node.clock.now() * 1000)
         until = now + MAX_TOKEN_SECONDS * 1000
         revocation = Revocation(hub, kind, subject if kind != "hub" else "", now, until)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain import permissions
 from hubbub.domain.errors import (
@@ -18,10 +18,11 @@ from hubbub.domain.errors import (
     RateLimited,
 )
 from hubbub.engine.administration import Administration
+from hubbub.engine.administration.access import RevocationKind
 from hubbub.engine.revocations import ANY_HUB
 from hubbub.engine.tokens import IssuedToken
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import make_page
+from hubbub.gateways.admin.paging import given, make_page
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.gateways.admin.settings_routes import into
 from hubbub.ports.store import AuditEntry, AuditQuery, Revocation
@@ -34,17 +35,28 @@ _USERS_PUSH = f"{_HUB}/users/{{user}}/push-tokens"
 class AuditFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: (
-        Annotated[int, Meta(ge=0, le=2**62, description="`next` of the page before.")] | None
-    ) = None
-    actor: Annotated[shapes.Text, Meta(description="Only changes by this user.")] | None = None
+        Annotated[int, Meta(ge=0, le=2**62, description="`next` of the page before.")] | UnsetType
+    ) = UNSET
+    actor: Annotated[shapes.Text, Meta(description="Only changes by this user.")] | UnsetType = (
+        UNSET
+    )
     action: (
-        Annotated[shapes.Text, Meta(description="Only of this kind, such as rules.put.")] | None
-    ) = None
+        Annotated[shapes.Text, Meta(description="Only of this kind, such as rules.put.")]
+        | UnsetType
+    ) = UNSET
 
 
 class RevocationQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
+
+
+def _hub_or_all(admin: Administration, call: Call[Any, Any]) -> str:
+    """The hub in the path, which exists, or `*`."""
+    hub = call.path.get("hub")
+    if hub is None:
+        return ANY_HUB
+    return admin.hubs.configuration(hub).hub
 
 
 # -- tokens ---------------------------------------------------------------------------------------
@@ -73,7 +85,7 @@ async def issue_token(admin: Administration, call: Call[NoQuery, shapes.TokenReq
 
 
 async def refresh_token(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    issued = admin.access.renew(call.actor, call.path.get("hub", ANY_HUB))
+    issued = admin.access.renew(call.actor, _hub_or_all(admin, call))
     return Answer(_token(issued, call.actor.identity.user_id))
 
 
@@ -89,14 +101,18 @@ def _revocation(found: Revocation) -> shapes.RevocationView:
     return into(shapes.RevocationView, found)
 
 
-async def revoke(admin: Administration, call: Call[NoQuery, shapes.RevocationRequest]) -> Answer:
-    hub = call.path.get("hub", ANY_HUB)
-    revoked = await admin.access.revoke(call.actor, hub, call.body.kind, call.body.subject)
+async def revoke(admin: Administration, call: Call[NoQuery, shapes.Revocation]) -> Answer:
+    body = call.body
+    kind: RevocationKind = "hub"
+    if not isinstance(body, shapes.RevokeHub):
+        kind = "token" if isinstance(body, shapes.RevokeToken) else "user"
+    subject = "" if isinstance(body, shapes.RevokeHub) else body.subject
+    revoked = await admin.access.revoke(call.actor, _hub_or_all(admin, call), kind, subject)
     return Answer(_revocation(revoked), 201)
 
 
 async def list_revocations(admin: Administration, call: Call[RevocationQuery, None]) -> Answer:
-    every = await admin.access.revocations(call.path.get("hub", ANY_HUB))
+    every = await admin.access.revocations(_hub_or_all(admin, call))
     keys = [f"{each.kind}/{each.subject}" for each in every]
     start = next((i for i, key in enumerate(keys) if key > call.query.cursor), len(keys))
     end = start + call.query.limit
@@ -113,7 +129,9 @@ async def read_audit(admin: Administration, call: Call[AuditFilter, None]) -> An
     if hub is not None:
         admin.hubs.configuration(hub)
     found = await admin.audit.read(
-        AuditQuery(query.limit + 1, hub, query.actor, query.action, query.cursor)
+        AuditQuery(
+            query.limit + 1, hub, given(query.actor), given(query.action), given(query.cursor)
+        )
     )
     page = found[: query.limit]
     more = len(found) > query.limit
@@ -214,7 +232,7 @@ ACCESS_ROUTES: list[AnyRoute] = [
     Route(
         method="POST", path=f"{_HUB}/revocations", operation_id="revoke", tag="Access",
         summary="Revoke tokens of a hub and end the sessions that they opened",
-        access=Access.SERVICE, handler=revoke, query=NoQuery, body=shapes.RevocationRequest,
+        access=Access.SERVICE, handler=revoke, query=NoQuery, body=shapes.Revocation,
         answers={201: shapes.RevocationView}, errors=(NotFound,),
     ),
     Route(
@@ -226,7 +244,7 @@ ACCESS_ROUTES: list[AnyRoute] = [
     Route(
         method="POST", path="/v1/admin/revocations", operation_id="revokeEverywhere",
         tag="Access", summary="Revoke tokens in all hubs, those of administrators among them",
-        access=Access.ADMIN, handler=revoke, query=NoQuery, body=shapes.RevocationRequest,
+        access=Access.ADMIN, handler=revoke, query=NoQuery, body=shapes.Revocation,
         answers={201: shapes.RevocationView},
     ),
     Route(

@@ -13,7 +13,7 @@ from hubbub.domain.rules import ChannelSettings
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.engine.administration.views import BatchResult, Counters, SessionView, Topology
 from hubbub.gateways.admin import public_shapes, shapes
-from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
+from hubbub.gateways.admin.paging import ListQuery, given, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.protocols.json_http import publish_items
 
@@ -145,7 +145,9 @@ def _result(result: BatchResult) -> dict[str, Any]:
 
 async def list_sessions(admin: Administration, call: Call[SessionQuery, None]) -> Answer:
     query = call.query
-    found = admin.live.sessions(call.hub, query.limit + 1, query.cursor, query.user, query.channel)
+    found = admin.live.sessions(
+        call.hub, query.limit + 1, query.cursor, given(query.user), given(query.channel)
+    )
     page = found[: query.limit]
     more = len(found) > query.limit
     return Answer(make_page(page, page[-1].session_id if more else None))
@@ -164,7 +166,10 @@ async def disconnect_session(admin: Administration, call: Call[NoQuery, None]) -
 
 
 async def get_topology(admin: Administration, call: Call[TopologyQuery, None]) -> Answer:
-    return Answer(admin.live.topology(call.query.hub, call.query.channels))
+    hub = given(call.query.hub)
+    if hub is not None:
+        check_name(hub, "hub")
+    return Answer(admin.live.topology(hub, call.query.channels))
 
 
 async def get_all_counters(admin: Administration, call: Call[NoQuery, None]) -> Answer:

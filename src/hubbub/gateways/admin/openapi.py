@@ -183,7 +183,7 @@ def _conditions(route: AnyRoute) -> Iterable[dict[str, Any]]:
             "name": "If-Match",
             "in": "header",
             "description": "Only if it is at this version, or with * if it exists.",
-            "schema": {**schema, "pattern": r'^(\*|"?[0-9]{1,15}"?)$'},
+            "schema": {**schema, "pattern": r'^(\*|"[0-9]{1,15}"|[0-9]{1,15})$'},
         }
     if route.method == "PUT":
         yield {

@@ -33,5 +33,10 @@ def page_of(
     return page, name_of(page[-1]) if more else None
 
 
+def given(value: T | msgspec.UnsetType) -> T | None:
+    """A parameter that may be left out. (As `None` it could be written as the text `null`.)"""
+    return None if value is msgspec.UNSET else value
+
+
 def make_page(items: Sequence[Any], following: str | None) -> Page[Any]:
     return Page(items=list(items), next=following)

@@ -44,7 +44,7 @@ class PublishRequest(Open, frozen=True):
 
 
 class PublishBatch(Open, frozen=True):
-    publishes: list[PublishRequest]
+    publishes: Annotated[list[PublishRequest], Meta(min_length=1)]
 
 
 class PublishResult(Open, frozen=True):

@@ -18,7 +18,7 @@ Name = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_NAME_CHARS,
-        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u009f*#]+$"},
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f*#]+$",
     ),
 ]
 Text = Annotated[
@@ -26,7 +26,16 @@ Text = Annotated[
     Meta(
         min_length=1,
         max_length=255,
-        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u00a0]+$"},
+        pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$",
+    ),
+]
+Origin = Annotated[
+    str,
+    Meta(
+        max_length=255,
+        extra_json_schema={
+            "pattern": r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9_.-]+(:([0-9]{1,5}|\*))?)$"
+        },
     ),
 ]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
@@ -88,7 +97,7 @@ class HubSettings(Shape, frozen=True):
     default_rules: Name | None = None
     auth_provider: Name | None = None
     session_restore: bool = True
-    allowed_origins: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
     trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
     quotas: Quotas = Quotas()
 
@@ -111,8 +120,22 @@ class AuthProvider(Shape, frozen=True):
     """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
     show `(hidden)`, which leaves a value as it is when it is sent back."""
 
-    url: Annotated[str, Meta(min_length=1, max_length=2048)]
-    headers: Annotated[dict[str, str], Meta(max_length=100)] = {}
+    url: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            extra_json_schema={
+                "pattern": r"^https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?$"
+            },
+        ),
+    ]
+    headers: Annotated[
+        dict[str, Annotated[str, Meta(max_length=2048, pattern="^[ -~]*$")]],
+        Meta(
+            max_length=100,
+            extra_json_schema={"propertyNames": {"pattern": "^[A-Za-z0-9-]{1,100}$"}},
+        ),
+    ] = {}
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
 
 
@@ -195,12 +218,23 @@ class AllCounters(Shape, frozen=True):
     hubs: dict[str, Counters]
 
 
-class RevocationRequest(Shape, frozen=True):
-    """`token` revokes the token with the id `subject`, `user` all tokens of that user that were
-    issued so far, `hub` all tokens of the hub (`subject` is not needed)."""
+class RevokeToken(Shape, frozen=True, tag_field="kind", tag="token"):
+    """Revoke the token with the id `subject`."""
 
-    kind: Literal["token", "user", "hub"]
-    subject: Annotated[str, Meta(max_length=255)] = ""
+    subject: Text
+
+
+class RevokeUser(Shape, frozen=True, tag_field="kind", tag="user"):
+    """Revoke all tokens of the user `subject` that were issued so far."""
+
+    subject: Text
+
+
+class RevokeHub(Shape, frozen=True, tag_field="kind", tag="hub"):
+    """Revoke all tokens that were issued so far."""
+
+
+Revocation = RevokeToken | RevokeUser | RevokeHub
 
 
 class RevocationView(Shape, frozen=True):
