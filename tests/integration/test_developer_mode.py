@@ -64,6 +64,7 @@ async def test_a_first_start_makes_secrets_that_only_their_owner_can_read(tmp_pa
     assert (tmp_path / "other" / "secrets.json").read_text() != first
     assert other.port == 0
 
+
 @pytest.mark.spec("OPS-02", "OPS-04")
 async def test_developer_mode_serves_no_page_that_gave_its_own_name_this_address(
     tmp_path: Path,
