@@ -164,7 +164,8 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             description="Where `POST /v1/admin/login` sends an administrator's credentials; "
-            "without it there is no login, only tokens from `hubbub token --level admin`."
+            "without it there is no login, only tokens from `hubbub token --level admin "
+            "--hub '*'`."
         ),
     ] = None
     login_timeout: Annotated[

@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 
-from hubbub.server.secrets import Secrets, SecretsError, load_or_create
+from hubbub.server.secrets import FILE_NAME, Secrets, SecretsError, load_or_create, rotate
 from hubbub.server.settings_keys import Auth, Secret, SettingsError, SigningSecret
 
 CONFIGURED = "correct-horse-battery-staple-0123456789"
@@ -143,3 +143,38 @@ def test_keys_do_not_show_in_a_repr(tmp_path: Path) -> None:
     made: Secrets = load_or_create(tmp_path)
     assert made.session[0].id in repr(made)
     assert repr(made.session[0].secret) not in repr(made)
+
+
+@pytest.mark.spec("ADMIN-03")
+def test_a_configured_secret_can_be_replaced_while_the_one_before_it_verifies(
+    tmp_path: Path,
+) -> None:
+    before = Secret(CONFIGURED)
+    after = Secret(CONFIGURED[::-1])
+    old = load_or_create(tmp_path, Auth(session=SigningSecret(secret=before)))
+    new = load_or_create(
+        tmp_path, Auth(session=SigningSecret(secret=after, previous_secret=before))
+    )
+    assert new.session[1] == old.session[0]
+    assert new.session[0] != old.session[0]
+
+
+@pytest.mark.spec("ADMIN-03")
+def test_rotating_puts_a_new_key_in_front_and_keeps_a_few(tmp_path: Path) -> None:
+    first = load_or_create(tmp_path)
+    ids = [rotate(tmp_path, "session") for _ in range(4)]
+    keys = load_or_create(tmp_path)
+    assert [key.id for key in keys.session] == [ids[3], ids[2], ids[1]]
+    assert keys.admin == first.admin
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+
+
+@pytest.mark.spec("ADMIN-03", "OPS-03")
+def test_a_damaged_file_is_not_rotated_away(tmp_path: Path) -> None:
+    load_or_create(tmp_path)
+    path = tmp_path / FILE_NAME
+    path.write_text("{")
+    with pytest.raises(SecretsError):
+        rotate(tmp_path, "session")
+    assert path.read_text() == "{"

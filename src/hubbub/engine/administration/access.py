@@ -119,7 +119,7 @@ class AccessAdministration:
         if provider is None:
             raise NotFound(
                 "administrators cannot log in here: set admin.url, or make a token with "
-                "`hubbub token --level admin`"
+                "`hubbub token --level admin --hub '*'`"
             )
         self._count_attempt(address)
         found = await self._authenticator.authenticate(provider, ANY_HUB, "", credentials)
