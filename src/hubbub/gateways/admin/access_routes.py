@@ -22,9 +22,9 @@ from hubbub.engine.administration.access import RevocationKind
 from hubbub.engine.revocations import ANY_HUB
 from hubbub.engine.tokens import IssuedToken
 from hubbub.gateways.admin import shapes
+from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import given, make_page
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
-from hubbub.gateways.admin.settings_routes import into
 from hubbub.ports.store import AuditEntry, AuditQuery, Revocation
 
 _HUB = "/v1/admin/hubs/{hub}"

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from hubbub.domain import rules as domain
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.gateways.admin import shapes
+from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 
-S = TypeVar("S")
-
 _HUB = "/v1/admin/hubs/{hub}"
-
-
-def into(kind: type[S], value: object) -> S:
-    """The same values as another struct, from the wire's to the domain's or back."""
-    return msgspec.convert(value, kind, from_attributes=True)
 
 
 def _saved(found: Versioned[Any], value: object) -> Answer:
