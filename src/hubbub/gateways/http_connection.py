@@ -67,12 +67,12 @@ class HttpConnection(asyncio.Protocol):
         "_busy",
         "_expects_continue",
         "_failed",
+        "_first",
         "_handler",
         "_head_bytes",
         "_head_done",
         "_headers",
         "_held_bytes",
-        "_last",
         "_leaving",
         "_limits",
         "_parser",
@@ -99,7 +99,8 @@ class HttpConnection(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] | None = None
         self.transport: asyncio.Transport
         self.deadline = 0.0
-        self._last: Head | None = None
+        self._first: Head | None = None
+        """The head of the first request of what came in together."""
         self._answers: list[bytes] | None = None
         """Answers to what came in together, while it is being handled."""
         self._reset()
@@ -135,6 +136,7 @@ class HttpConnection(asyncio.Protocol):
         rest = self._take_known(data)
         if rest:
             head_end = rest.find(b"\r\n\r\n") + 4 if self._between else 0
+            self._first = None
             self._parse(rest)
             if head_end > 4 and self._between and not self._failed:
                 self._remember(rest, head_end)
@@ -172,16 +174,16 @@ class HttpConnection(asyncio.Protocol):
                 self.refuse(self._head_too_large())
 
     def _remember(self, data: bytes, head_end: int) -> None:
-        """These bytes were exactly one request with a plain body: the next time that its head
+        """These bytes began with a whole request with a plain body: the next time that its head
         comes, the parser is not asked again."""
-        head = self._last
+        head = self._first
         if (
             head is None
             or not head.keep_alive
-            or self._expects_continue
+            or b"expect" in head.headers
             or b"transfer-encoding" in head.headers
             or head_end > _KNOWN_HEAD_BYTES
-            or len(data) != head_end + head.length
+            or len(data) < head_end + head.length
         ):
             return
         known_heads = self._watcher.known_heads
@@ -258,7 +260,8 @@ class HttpConnection(asyncio.Protocol):
         self._held_bytes = 0
         keep_alive = bool(parser.should_keep_alive()) and parser.get_http_version() == "1.1"
         head = Head(parser.get_method(), self._url, self._headers, keep_alive)
-        self._last = head
+        if self._first is None:
+            self._first = head
         body = self._body
         self._take(Request(head, body[0] if len(body) == 1 else b"".join(body)))
 
