@@ -179,7 +179,7 @@ class BusContract:
 
     @staticmethod
     def _of(place: Place, kind: type[E]) -> list[E]:
-        """Events of this test's own channels: a late one of another test may still be on its way."""
+        """Events of this test's own channels: one of another test may still be under way."""
         mine = (place.channel, place.kept)
         return [
             event
