@@ -77,6 +77,8 @@ HUB_SENTENCES = {
         "userChannel": "Each user has a channel `u:<user id>` shared by the user's sessions.",
         "defaultPublic": "Channels without rules are open to every session.",
         "defaultRules": "Rules of channels that have none of their own or by namespace.",
+        "topicRules": "Rules that the first put or durable subscription gives a channel which does "
+        "not store.",
         "authProvider": "The auth provider that checks the clients' credentials.",
         "sessionRestore": "A lost session can be restored with its one-time key.",
         "allowedOrigins": "Origins of web pages that may use this hub, in place of "

@@ -230,7 +230,8 @@ def publish(
     connection: FakeConnection, channel: str, *payloads: bytes, req_id: int | None = None, **f: bool
 ) -> None:
     items = tuple(
-        PublishItem(channel, "e", payload, JSON, req_id=req_id, **f) for payload in payloads
+        PublishItem(channel, "e", payload, JSON, req_id=req_id, **f)  # type: ignore[arg-type]
+        for payload in payloads
     )
     receive(connection, Publish(items))
 

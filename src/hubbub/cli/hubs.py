@@ -76,8 +76,9 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
     For example: defaultRules=open allowedOrigins=https://a.example,https://b.example
     quotas.sessions=1000. An empty value takes a name away: defaultRules=
 
-    Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, authProvider,
-    sessionRestore, allowedOrigins, trustedIssuers (in JSON), and quotas.sessions, .channels,
+    Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
+    authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), and
+    quotas.sessions, .channels,
     .messagesPerSecond, .deliveriesPerSecond, .storedBytes.
     """
     path = ("hubs", hub, "settings")

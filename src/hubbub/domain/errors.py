@@ -17,11 +17,16 @@ HubbubError
 │   ├── NotPermitted      known, but without the permission
 │   └── OriginRefused     the browser's origin is not on the list
 ├── NotFound              a hub, channel or path that is not there
-│   └── HubNotFound       there is no such hub, and none comes into being by use
+│   ├── HubNotFound       there is no such hub, and none comes into being by use
+│   ├── TopicNotFound     nobody has put anything there, or the channel does not store
+│   └── NotSubscribed     the caller has no durable subscription of this name there
 ├── Conflict              the state does not allow it
 │   ├── VersionMismatch   somebody else changed it since it was read
 │   ├── SessionReplaced   the session went on over another connection
-│   └── RestoreFailed     the restore key is unknown, spent or expired
+│   ├── RestoreFailed     the restore key is unknown, spent or expired
+│   ├── SequenceGap       a put leaves out sequence numbers of its producer
+│   ├── SequenceReused    a put repeats a sequence number with other content
+│   └── ProducerFenced    another process took the producer id over
 ├── Limited               too much or too fast; later it may work
 │   ├── RateLimited       messages per second
 │   ├── QuotaExceeded     a quota of the hub
@@ -158,6 +163,14 @@ class HubNotFound(NotFound):
     code = "hub_not_found"
 
 
+class TopicNotFound(NotFound):
+    code = "topic_not_found"
+
+
+class NotSubscribed(NotFound):
+    code = "not_subscribed"
+
+
 class Conflict(HubbubError):
     code = "conflict"
     http_status = 409
@@ -181,6 +194,18 @@ class SessionReplaced(Conflict):
 
 class RestoreFailed(Conflict):
     code = "restore_failed"
+
+
+class SequenceGap(Conflict):
+    code = "sequence_gap"
+
+
+class SequenceReused(Conflict):
+    code = "sequence_reused"
+
+
+class ProducerFenced(Conflict):
+    code = "producer_fenced"
 
 
 class Limited(HubbubError):

@@ -63,6 +63,14 @@ class Unsubscribe(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class Producer(msgspec.Struct, frozen=True):
+    """As which of its puts to the channel a producer sends a message; see `domain.topics`."""
+
+    id: str
+    sequence: int
+    fence: int = 0
+
+
 class PublishItem(msgspec.Struct, frozen=True):
     """One message to publish. Without a request id (None) nobody waits for an answer."""
 
@@ -75,6 +83,8 @@ class PublishItem(msgspec.Struct, frozen=True):
     retain: bool = False
     transient: bool = False
     req_id: int | None = None
+    producer: Producer | None = None
+    """Makes the publish a put that can be repeated."""
 
 
 class Publish(msgspec.Struct, frozen=True):

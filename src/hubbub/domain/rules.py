@@ -67,6 +67,9 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     user_channel: bool = False
     default_public: bool = False
     default_rules: str | None = None
+    topic_rules: str | None = None
+    """What a channel that does not store gets as its own rules by the first put or durable
+    subscription; None: such a channel refuses them."""
     auth_provider: str | None = None
     session_restore: bool = True
     allowed_origins: tuple[str, ...] = ()

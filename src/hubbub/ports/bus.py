@@ -30,6 +30,10 @@ class PublishOutcome(msgspec.Struct, frozen=True):
 
     serial: int = 0
     error: HubbubError | None = None
+    duplicate: bool = False
+    """It was there already; the serial is the original's, 0 if that has been reclaimed."""
+    message_id: str | None = None
+    """The original's, where it is a duplicate."""
 
 
 PublishReply = Callable[[PublishOutcome], None]

@@ -120,7 +120,7 @@ def _demo_hub() -> HubConfiguration:
     )
     return HubConfiguration(
         hub="demo",
-        settings=HubSettings(allow_anonymous=True, default_rules="open"),
+        settings=HubSettings(allow_anonymous=True, default_rules="open", topic_rules="log"),
         rules={
             "open": opened,
             "room": msgspec.structs.replace(opened, presence=True, occupancy=True),

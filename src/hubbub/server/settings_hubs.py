@@ -149,6 +149,8 @@ def _check_references(reader: Reader, path: str, hub: HubConfiguration) -> None:
     wanted += [(f"{path}.channels.{n}.rules", c.rules) for n, c in hub.channels.items() if c.rules]
     if hub.settings.default_rules is not None:
         wanted.append((f"{path}.settings.defaultRules", hub.settings.default_rules))
+    if hub.settings.topic_rules is not None:
+        wanted.append((f"{path}.settings.topicRules", hub.settings.topic_rules))
     for where, rules in wanted:
         _check_declared(reader, where, rules, f"{path}.rules", hub.rules)
     provider = hub.settings.auth_provider

@@ -73,7 +73,12 @@ def publish_items(draw: st.DrawFn) -> requests.PublishItem:
     flags = {flag: draw(st.booleans()) for flag in ("store", "push", "retain", "transient")}
     req_id = draw(st.none() | int64)
     return requests.PublishItem(
-        draw(text), draw(event_name), payload, content_type, req_id=req_id, **flags
+        draw(text),
+        draw(event_name),
+        payload,
+        content_type,
+        req_id=req_id,
+        **flags,  # type: ignore[arg-type]
     )
 
 

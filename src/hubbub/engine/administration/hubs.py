@@ -91,8 +91,9 @@ class Hubs:
         _check_issuers(settings)
         stored = self._directory.is_stored(hub)
         configuration = self._directory.get(hub) if stored else HubConfiguration(hub)
-        if settings.default_rules is not None:
-            need_rules(configuration, settings.default_rules)
+        for rules in (settings.default_rules, settings.topic_rules):
+            if rules is not None:
+                need_rules(configuration, rules)
         provider = settings.auth_provider
         if provider is not None and provider not in configuration.auth_providers:
             raise Conflict(f"hub {hub!r} has no auth provider {provider!r}; create it first")

@@ -203,6 +203,8 @@ class AuthProviders:
 def _users_of_rules(configuration: HubConfiguration, name: str) -> Iterator[str]:
     if configuration.settings.default_rules == name:
         yield "the settings of the hub (defaultRules)"
+    if configuration.settings.topic_rules == name:
+        yield "the settings of the hub (topicRules)"
     for namespace, rules in configuration.namespaces.items():
         if rules == name:
             yield f"the namespace {namespace!r}"

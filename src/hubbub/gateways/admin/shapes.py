@@ -95,6 +95,7 @@ class HubSettings(Shape, frozen=True):
     user_channel: bool = False
     default_public: bool = False
     default_rules: Name | None = None
+    topic_rules: Name | None = None
     auth_provider: Name | None = None
     session_restore: bool = True
     allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
