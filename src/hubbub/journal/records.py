@@ -1,0 +1,100 @@
+"""The form of an open segment: a magic word, then records with a length and a checksum.
+
+    8 bytes   HBJRNL1\\n
+    records   u32 length, u32 CRC-32 of the body (both little-endian), body
+
+A body is a msgpack array of events, each a map of the fields that it has. A crash can leave half a
+record at the end: a segment is good up to its first bad record.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from hubbub.domain.journal import TELEMETRY_LOST, JournalEvent
+
+MAGIC: Final = b"HBJRNL1\n"
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+"""More than any writer puts into one record: a greater length is damage."""
+
+_HEAD = struct.Struct("<II")
+_decode_events = msgspec.msgpack.Decoder(list[JournalEvent]).decode
+_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode_event = msgspec.msgpack.Decoder(JournalEvent).decode
+
+
+class NotASegment(Exception):
+    """The file does not begin as a segment does."""
+
+
+def head_of(body: bytes) -> bytes:
+    """What stands before the body."""
+    return _HEAD.pack(len(body), zlib.crc32(body))
+
+
+def read_bodies(file: BinaryIO) -> Iterator[bytes]:
+    """The bodies of all good records. Afterwards the file stands behind the last one."""
+    if file.read(len(MAGIC)) != MAGIC:
+        raise NotASegment
+    end = file.tell()
+    while True:
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            break
+        length, checksum = _HEAD.unpack(head)
+        body = file.read(length) if length <= MAX_BODY_BYTES else b""
+        if len(body) < length or zlib.crc32(body) != checksum or length > MAX_BODY_BYTES:
+            break
+        yield body
+        end = file.tell()
+    file.seek(end)
+
+
+def events_of(body: bytes) -> list[JournalEvent]:
+    """The events of one record. What is no event becomes `journal.lost`, so that it is counted."""
+    try:
+        return _decode_events(body)
+    except msgspec.MsgspecError:
+        return _readable(body)
+
+
+def _readable(body: bytes) -> list[JournalEvent]:
+    try:
+        parts = _decode_raw(body)
+    except msgspec.MsgspecError:
+        return [_unreadable(1, 0)]
+    events: list[JournalEvent] = []
+    bad = 0
+    for part in parts:
+        try:
+            events.append(_decode_event(part))
+        except msgspec.MsgspecError:
+            bad += 1
+    if bad:
+        events.append(_unreadable(bad, events[-1].at if events else 0))
+    return events
+
+
+def _unreadable(count: int, at: int) -> JournalEvent:
+    return JournalEvent(TELEMETRY_LOST, at, "", count=count, reason="unreadable")
+
+
+def read_events(path: Path) -> Iterator[JournalEvent]:
+    """All events of a segment, as far as it is good. Raises `NotASegment`."""
+    with path.open("rb") as file:
+        for body in read_bodies(file):
+            yield from events_of(body)
+
+
+def good_bytes(path: Path) -> int:
+    """How much of the file is whole records. Raises `NotASegment`."""
+    with path.open("rb") as file:
+        for _ in read_bodies(file):
+            pass
+        return file.tell()
