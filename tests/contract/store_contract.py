@@ -21,6 +21,8 @@ from hubbub.ports.store import (
     AuditEntry,
     AuditQuery,
     ChannelHead,
+    Cursor,
+    Producer,
     PushToken,
     Retained,
     Revocation,
@@ -51,6 +53,20 @@ def message(serial: int, channel: str = "news", hub: str = "demo", **other: obje
 
 def append(item: Message, term: int, retain_until: int | None = None) -> Append:
     return Append(item, EPOCH, PARTITION, term, retain_until)
+
+
+async def open_producer(
+    store: Store, term: int, channel: str = "news", take_over: bool = False, who: str = "u:ann"
+) -> Producer:
+    return await store.open_producer("demo", channel, who, "p", PARTITION, term, take_over)
+
+
+def put(item: Message, term: int, producer: Producer, sequence: int) -> Append:
+    return Append(item, EPOCH, PARTITION, term, producer=producer.id, sequence=sequence)
+
+
+def cursor(name: str = "a", floor: int = 0, channel: str = "news", owner: str = "u:ann") -> Cursor:
+    return Cursor("demo", channel, owner, name, floor, b"state of %d" % floor)
 
 
 @asynccontextmanager
@@ -178,6 +194,14 @@ class StoreContract:
             await store.save_retained(message(9), 10_000, PARTITION, old)
         with pytest.raises(StaleOwner):
             await store.delete_retained("demo", "news", PARTITION, old)
+        with pytest.raises(StaleOwner):
+            await open_producer(store, old, take_over=True)
+        with pytest.raises(StaleOwner):
+            await store.save_cursor(cursor(), PARTITION, old)
+        with pytest.raises(StaleOwner):
+            await store.delete_cursor("demo", "news", "u:ann", "a", PARTITION, old)
+        assert await store.read_cursors("demo") == []
+        assert (await open_producer(store, new)).fence == 0
         retained = await store.read_retained("demo", "news", 0)
         assert retained is not None
         assert retained.message.serial == 1
@@ -605,9 +629,15 @@ class StoreContract:
         await store.save_revocation(Revocation("gone", "hub", "", 1, 100))
         term = await own(store)
         await store.save_retained(message(0, "a", "gone"), 100, PARTITION, term)
+        await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, True)
+        await store.save_cursor(Cursor("gone", "news", "u:ann", "a", 0, b""), PARTITION, term)
         assert await store.delete_hub("gone", audit("delete", hub="gone")) is True
         assert [entry.hub for entry in await store.read_settings()] == ["stays"]
         assert await store.read_head("gone", "news") is None
+        assert await store.read_cursors("gone") == []
+        anew = await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, False)
+        assert (anew.fence, anew.sequence) == (0, 0)
+        await store.delete_hub("gone")
         assert await store.stored_bytes("gone") == 0
         assert await store.read_retained("gone", "a", 0) is None
         assert await store.read_session(b"key", 0) is None
@@ -617,6 +647,82 @@ class StoreContract:
         assert len(await store.read_audit(AuditQuery(limit=9))) == 1
         assert serials(await store.read_after("stays", "news", 0, 9)) == [1, 2, 3]
         assert await store.stored_bytes("stays") == 30
+
+    # -- topics -------------------------------------------------------------------------------
+
+    @pytest.mark.spec("ONCE-02")
+    async def test_the_last_sequence_of_a_producer_is_stored_with_its_message(
+        self, make_store: MakeStore
+    ) -> None:
+        async with opened(make_store()) as store:
+            term = await own(store)
+            first = await open_producer(store, term)
+            other = await open_producer(store, term, who="u:bob")
+            assert (first.fence, first.sequence) == (0, 0)
+            assert first.id != other.id
+            items = [put(message(1), term, first, 1), put(message(2), term, other, 1)]
+            assert await store.append([*items, put(message(3), term, first, 2)]) == [None] * 3
+        async with opened(make_store()) as store:
+            term = await own(store)
+            assert await open_producer(store, term) == Producer(first.id, 0, 2)
+            found = await store.read_put(first.id, 2, "demo", "news")
+            assert found is not None
+            assert (found.serial, found.id) == (3, "news-3")
+            assert await store.read_put(first.id, 3, "demo", "news") is None
+
+    @pytest.mark.spec("ONCE-02")
+    async def test_a_refused_put_uses_up_no_sequence(self, store: Store) -> None:
+        term = await own(store)
+        producer = await open_producer(store, term)
+        (refused,) = await store.append([put(message(5), term, producer, 1)])
+        assert isinstance(refused, Conflict)
+        assert (await open_producer(store, term)).sequence == 0
+
+    @pytest.mark.spec("ONCE-02")
+    async def test_the_last_sequence_outlives_its_message(self, store: Store) -> None:
+        term = await own(store)
+        producer = await open_producer(store, term)
+        await store.append([put(message(n), term, producer, n) for n in range(1, 6)])
+        await store.append([append(message(6), term)])
+        await store.delete_before("demo", "news", 4)
+        assert await open_producer(store, term) == Producer(producer.id, 0, 5)
+        await store.delete_before("demo", "news", 7)
+        assert await open_producer(store, term) == Producer(producer.id, 0, 5)
+        assert await store.read_put(producer.id, 5, "demo", "news") is None
+
+    @pytest.mark.spec("ONCE-02")
+    async def test_taking_a_producer_over_raises_its_fence(self, store: Store) -> None:
+        term = await own(store)
+        assert (await open_producer(store, term, take_over=True)).fence == 1
+        assert (await open_producer(store, term, take_over=True)).fence == 2
+        assert (await open_producer(store, term)).fence == 2
+        assert (await open_producer(store, term, channel="other")).fence == 0
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_cursors_are_found_by_channel_and_by_owner(self, make_store: MakeStore) -> None:
+        async with opened(make_store()) as store:
+            term = await own(store)
+            for each in (cursor("b"), cursor("a", 3), cursor("a", 1, "zoo"), cursor(owner="u:bob")):
+                await store.save_cursor(each, PARTITION, term)
+            await store.save_cursor(cursor("b", 9), PARTITION, term)
+        async with opened(make_store()) as store:
+            assert await store.read_cursors("demo", "news") == [
+                cursor("a", 3),
+                cursor("b", 9),
+                cursor("a", owner="u:bob"),
+            ]
+            assert await store.read_cursors("demo", owner="u:ann") == [
+                cursor("a", 3),
+                cursor("b", 9),
+                cursor("a", 1, "zoo"),
+            ]
+            assert await store.read_cursors("demo", "zoo", "u:bob") == []
+            assert await store.read_cursors("other") == []
+            term = await own(store)
+            gone = ("demo", "news", "u:ann", "b", PARTITION, term)
+            assert await store.delete_cursor(*gone) is True
+            assert await store.delete_cursor(*gone) is False
+            assert len(await store.read_cursors("demo")) == 3
 
     # -- sessions and push tokens -------------------------------------------------------------
 

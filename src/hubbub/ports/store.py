@@ -36,7 +36,8 @@ class Append(msgspec.Struct, frozen=True):
 
     `epoch` and `message.serial` continue the channel's head: for a channel that has no row yet
     the epoch is new and the serial is 1. `retain_until` (ms since 1970) also makes it the
-    channel's retained message, in the same transaction.
+    channel's retained message, in the same transaction. `producer` (a `Producer.id`) and
+    `sequence` make it known as that producer's put; 0: nobody's.
     """
 
     message: Message
@@ -44,6 +45,29 @@ class Append(msgspec.Struct, frozen=True):
     partition: int
     term: int
     retain_until: int | None = None
+    producer: int = 0
+    sequence: int = 0
+
+
+class Producer(msgspec.Struct, frozen=True):
+    """A producer of puts to one channel. `sequence` is that of its last put, 0 before the first;
+    it is never forgotten, also when the message is."""
+
+    id: int
+    fence: int
+    sequence: int
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a durable subscription stands: everything up to `floor` is done, `state` is the
+    engine's own record of the rest."""
+
+    hub: str
+    channel: str
+    owner: str
+    name: str
+    floor: int
+    state: bytes
 
 
 class Retained(msgspec.Struct, frozen=True):
@@ -183,6 +207,39 @@ class Store(Protocol):
 
     async def stored_bytes(self, hub: str) -> int:
         """The payload bytes that the hub's messages take up."""
+
+    # -- topics -------------------------------------------------------------------------------
+
+    async def open_producer(
+        self,
+        hub: str,
+        channel: str,
+        principal: str,
+        producer: str,
+        partition: int,
+        term: int,
+        take_over: bool,
+    ) -> Producer:
+        """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
+        Raises `StaleOwner`."""
+
+    async def read_put(
+        self, producer_id: int, sequence: int, hub: str, channel: str
+    ) -> Message | None:
+        """The message that a producer put under this sequence; None: never, or it was deleted."""
+
+    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+        """Create or replace. Raises `StaleOwner`."""
+
+    async def delete_cursor(
+        self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
+    ) -> bool:
+        """Whether it was there. Raises `StaleOwner`."""
+
+    async def read_cursors(
+        self, hub: str, channel: str | None = None, owner: str | None = None
+    ) -> list[Cursor]:
+        """Of one channel or all, of one owner or all; ordered by channel, owner, name."""
 
     # -- retained -----------------------------------------------------------------------------
 

@@ -80,7 +80,8 @@ class AdministrationWrites:
             limit,
         )
         if deleted < limit:
-            await self._delete("channels WHERE hub = $1", hub)
+            for table in ("producers", "cursors", "channels"):
+                await self._delete(f"{table} WHERE hub = $1", hub)
             await self._delete("hub_usage WHERE hub = $1", hub)
         return deleted
 

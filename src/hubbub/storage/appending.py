@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
-from hubbub.domain.messages import Message
 from hubbub.ports.store import Append
 from hubbub.storage.records import INSERT_MESSAGE, to_blob, to_row
 from hubbub.storage.sql import ManyRows, Row, Sql, insert, rows_of
@@ -63,13 +62,13 @@ class _Channel:
         self.epoch = epoch
         self.head = head
         self.high_at = high_at
-        self.accepted: list[tuple[Message, int]] = []
+        self.accepted: list[tuple[Append, int]] = []
         """What is to be stored, each with the `high_at` at that point."""
 
-    def accept(self, message: Message) -> None:
-        self.head = message.serial
-        self.high_at = max(self.high_at, message.published_at)
-        self.accepted.append((message, self.high_at))
+    def accept(self, append: Append) -> None:
+        self.head = append.message.serial
+        self.high_at = max(self.high_at, append.message.published_at)
+        self.accepted.append((append, self.high_at))
 
 
 async def read_terms(sql: Sql, partitions: set[int]) -> dict[int, int]:
@@ -88,6 +87,13 @@ def stale(partition: int, term: int, terms: Mapping[int, int]) -> StaleOwner | N
         return None
     owned = "owned by nobody" if current is None else f"owned under term {current} by now"
     return StaleOwner(f"partition {partition} is {owned}; a write under term {term} was refused")
+
+
+async def check_term(sql: Sql, partition: int, term: int) -> None:
+    """Raises `StaleOwner`."""
+    refused = stale(partition, term, await read_terms(sql, {partition}))
+    if refused is not None:
+        raise refused
 
 
 async def count_bytes(sql: Sql, changes: Mapping[str, int]) -> None:
@@ -110,7 +116,7 @@ async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[Refusal]:
         if refused is not None:
             refusals.append(Refusal(index, refused.code, refused.message))
             continue
-        channels[key].accept(message)
+        channels[key].accept(append)
         stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + len(message.payload)
         if append.retain_until is not None:
             retained[key] = (*key, append.retain_until, to_blob(message))
@@ -142,10 +148,10 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
     rows = [
-        to_row(message, channel.id, high_at)
+        to_row(append, channel.id, high_at)
         for channel in channels.values()
         if channel.id is not None
-        for message, high_at in channel.accepted
+        for append, high_at in channel.accepted
     ]
     await sql.execute_many(INSERT_MESSAGE, rows)
     await sql.execute_many(_MOVE_HEADS, moved)

@@ -17,6 +17,7 @@ from hubbub.ports.store import (
 from hubbub.storage.administration import AdministrationReads
 from hubbub.storage.records import MESSAGE_COLUMNS, from_blob, from_row
 from hubbub.storage.sql import Row, Sql
+from hubbub.storage.topics import TopicReads
 
 # Table and column names only; every value is a parameter.
 _SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE channel_id = $1"  # noqa: S608
@@ -72,7 +73,7 @@ class _Page:
         return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
 
 
-class Reads(AdministrationReads):
+class Reads(TopicReads, AdministrationReads):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
@@ -196,6 +197,8 @@ SINGLE_STATEMENTS = frozenset(
         Reads.read_push_tokens,
         Reads.read_audit,
         Reads.read_revocations,
+        Reads.read_put,
+        Reads.read_cursors,
     )
 )
 """The reads that need no transaction to come from one moment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.messages import Attributes, Message
+from hubbub.ports.store import Append
 from hubbub.storage.sql import Row, insert
 
 INSERT_MESSAGE = insert(
@@ -21,6 +22,8 @@ INSERT_MESSAGE = insert(
         "flags": "bigint",
         "attributes": "bytea",
         "payload": "bytea",
+        "producer_id": "bigint",
+        "sequence": "bigint",
     },
 )
 """Takes what `to_row` answers."""
@@ -37,7 +40,8 @@ _attributes_decoder = msgspec.msgpack.Decoder(Attributes)
 _message_decoder = msgspec.msgpack.Decoder(Message)
 
 
-def to_row(message: Message, channel_id: int, high_at: int) -> Row:
+def to_row(append: Append, channel_id: int, high_at: int) -> Row:
+    message = append.message
     attributes = message.attributes
     return (
         channel_id,
@@ -54,6 +58,8 @@ def to_row(message: Message, channel_id: int, high_at: int) -> Row:
         | (_TRANSIENT if message.transient else 0),
         None if attributes is None else _encoder.encode(attributes),
         message.payload,
+        append.producer or None,
+        append.sequence or None,
     )
 
 

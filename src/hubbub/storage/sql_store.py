@@ -12,6 +12,8 @@ from hubbub.ports.store import (
     AuditEntry,
     AuditQuery,
     ChannelHead,
+    Cursor,
+    Producer,
     PushToken,
     Retained,
     Revocation,
@@ -129,6 +131,52 @@ class SqlStore:
 
     async def stored_bytes(self, hub: str) -> int:
         return await self._reads.call(hub, Reads.stored_bytes, hub)
+
+    # -- topics -------------------------------------------------------------------------------
+
+    async def open_producer(
+        self,
+        hub: str,
+        channel: str,
+        principal: str,
+        producer: str,
+        partition: int,
+        term: int,
+        take_over: bool,
+    ) -> Producer:
+        return await self._writes.call(
+            hub,
+            Writes.open_producer,
+            hub,
+            channel,
+            principal,
+            producer,
+            partition,
+            term,
+            take_over,
+        )
+
+    async def read_put(
+        self, producer_id: int, sequence: int, hub: str, channel: str
+    ) -> Message | None:
+        return await self._reads.call(hub, Reads.read_put, producer_id, sequence, hub, channel)
+
+    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+        size = len(cursor.state) + _ENVELOPE_BYTES
+        arguments = (cursor, partition, term)
+        await self._writes.submit(cursor.hub, Writes.save_cursor, arguments, 1, size)
+
+    async def delete_cursor(
+        self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
+    ) -> bool:
+        return await self._writes.call(
+            hub, Writes.delete_cursor, hub, channel, owner, name, partition, term
+        )
+
+    async def read_cursors(
+        self, hub: str, channel: str | None = None, owner: str | None = None
+    ) -> list[Cursor]:
+        return await self._reads.call(hub, Reads.read_cursors, hub, channel, owner)
 
     # -- retained -----------------------------------------------------------------------------
 

@@ -16,12 +16,13 @@ from hubbub.storage.appending import (
     PUT_RETAINED,
     Refusal,
     append_messages,
+    check_term,
     count_bytes,
     read_terms,
-    stale,
 )
 from hubbub.storage.records import to_blob
 from hubbub.storage.sql import ManyRows, Sql, insert
+from hubbub.storage.topics import TopicWrites, keep_sequences
 
 _TAKE_PARTITIONS = insert(
     "partitions",
@@ -47,7 +48,7 @@ _DELETE_SESSIONS = ManyRows(
 )
 
 
-class Writes(AdministrationWrites):
+class Writes(TopicWrites, AdministrationWrites):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 
@@ -57,11 +58,6 @@ class Writes(AdministrationWrites):
         rows = [(partition, owner, 1) for partition in sorted(set(partitions))]
         await self._sql.execute_many(_TAKE_PARTITIONS, rows)
         return await read_terms(self._sql, set(partitions))
-
-    async def _check_term(self, partition: int, term: int) -> None:
-        refused = stale(partition, term, await read_terms(self._sql, {partition}))
-        if refused is not None:
-            raise refused
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -89,6 +85,7 @@ class Writes(AdministrationWrites):
             channel_id,
             end,
         )
+        await keep_sequences(self._sql, channel_id, end)
         deleted = await self._delete(
             "messages WHERE channel_id = $1 AND serial < $2", channel_id, end
         )
@@ -103,12 +100,12 @@ class Writes(AdministrationWrites):
     async def save_retained(
         self, message: Message, expires_at: int, partition: int, term: int
     ) -> None:
-        await self._check_term(partition, term)
+        await check_term(self._sql, partition, term)
         row = (message.hub, message.channel, expires_at, to_blob(message))
         await self._sql.execute_many(PUT_RETAINED, [row])
 
     async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
-        await self._check_term(partition, term)
+        await check_term(self._sql, partition, term)
         await self._delete("retained WHERE hub = $1 AND channel = $2", hub, channel)
 
     # -- settings -----------------------------------------------------------------------------
