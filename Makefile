@@ -6,8 +6,9 @@ RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
 BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
+PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run test lint check spec bench soak docs format proto clean
+.PHONY: help run test pipeline lint check spec bench soak docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -18,6 +19,10 @@ $(RUN_READY): requirements/run.txt pyproject.toml scripts/setup.sh
 
 $(DEV_READY): $(RUN_READY) requirements/dev.txt
 	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/dev.txt
+	@touch $@
+
+$(PIPELINE_READY): $(RUN_READY) requirements/pipeline.txt
+	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt requirements/pipeline.txt
 	@touch $@
 
 $(BENCH_READY): $(DEV_READY) requirements/bench.txt
@@ -31,10 +36,15 @@ $(DOCS_READY): $(RUN_READY) requirements/docs.txt
 run: $(RUN_READY) ## start a hub in developer mode on port 8000
 	@$(BIN)/hubbub serve --dev
 
-test: $(DEV_READY) ## run the tests
+pipeline: $(PIPELINE_READY) ## bring the analytics up to date with the journal
+	@sh scripts/java.sh
+	@$(BIN)/hubbub pipeline run $(ARGS)
+
+test: $(DEV_READY) $(PIPELINE_READY) ## run the tests
+	@sh scripts/java.sh || echo "setup: going on without the tests that need Java" >&2
 	@$(BIN)/pytest $(ARGS)
 
-lint: $(DEV_READY) ## check style, types and architecture
+lint: $(DEV_READY) $(PIPELINE_READY) ## check style, types and architecture
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -45,7 +55,7 @@ check: lint test ## what has to pass before a change lands
 spec: $(DEV_READY) ## list which behaviours of the specification the tests prove
 	@$(BIN)/python scripts/spec_coverage.py $(ARGS)
 
-bench: $(BENCH_READY) ## measure, side by side with other hubs
+bench: $(BENCH_READY) $(PIPELINE_READY) ## measure, side by side with other hubs
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick: a minute)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
-pytest_plugins = ["harness.postgres"]
+pytest_plugins = ["harness.postgres", "harness.spark"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,31 @@
+"""What can go wrong in the pipeline. These never travel over a wire, so the hub's table of codes
+does not list them."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import HubbubError
+
+
+class PipelineError(HubbubError):
+    """Base of the pipeline's errors. Nothing was committed where one is raised."""
+
+    code = "pipeline_failed"
+
+
+class SparkMissing(PipelineError):
+    """PySpark or Java is not installed; the message says how to get it."""
+
+    code = "spark_missing"
+
+
+class PipelineBusy(PipelineError):
+    """Another pipeline works on the same warehouse."""
+
+    code = "pipeline_busy"
+    retry = True
+
+
+class WarehouseUnreadable(PipelineError):
+    """The warehouse's state is damaged, or was written by a newer version."""
+
+    code = "warehouse_unreadable"

@@ -1,0 +1,154 @@
+"""A Spark session that fits the machine, and a JVM that never outlives the command.
+
+The JVM ends by itself when its input ends, unless it hangs. So a watcher, which is a shell that
+waits for this process to end, kills it then; also when this process was killed outright.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.java import require_spark
+
+HEAP_MEGABYTES: Final = 3072
+"""Of the driver, which does all the work where there is no cluster; the rest of its 4 GB is for
+what Java keeps outside of its heap."""
+_SMALLEST_HEAP: Final = 1024
+_END_SECONDS: Final = 10
+_WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
+
+
+@contextlib.contextmanager
+def spark_session(
+    scratch: Path,
+    master: str = "local[*]",
+    heap_megabytes: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Starts Spark, and ends it with the block. `scratch` takes its temporary files and its log.
+
+    Raises `SparkMissing` if it is not installed, `PipelineError` if it does not start."""
+    require_spark()
+    scratch.mkdir(parents=True, exist_ok=True)
+    with as_file(files("hubbub.pipeline") / "log4j2.properties") as logging:
+        conf = _configuration(scratch, master, heap_megabytes or _fitting_heap(), logging)
+    for key, value in (settings or {}).items():
+        conf.set(key, value)
+    log = scratch / "spark.log"
+    with _watched_gateway(conf, log) as gateway:
+        try:
+            context = SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            raise PipelineError(f"Spark does not start with master {master}; see {log}") from error
+        session = SparkSession(context)
+        try:
+            yield session
+        finally:
+            with contextlib.suppress(Exception):  # a JVM that was killed cannot be asked to stop
+                session.stop()
+            _forget_jvm()
+
+
+def _configuration(scratch: Path, master: str, heap: int, logging: Path) -> SparkConf:
+    cores = os.cpu_count() or 1
+    log_options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={scratch / 'spark.log'}"
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(
+        [
+            ("spark.master", master),
+            ("spark.app.name", "hubbub pipeline"),
+            ("spark.driver.memory", f"{heap}m"),
+            ("spark.driver.extraJavaOptions", f"{log_options} -XX:-UsePerfData"),
+            ("spark.local.dir", str(scratch / "spill")),
+            ("spark.sql.warehouse.dir", str(scratch / "unused")),
+            ("spark.pyspark.python", sys.executable),
+            ("spark.ui.enabled", "false"),
+            ("spark.ui.showConsoleProgress", "false"),
+            ("spark.sql.session.timeZone", "UTC"),
+            ("spark.sql.shuffle.partitions", str(max(4, 2 * cores))),
+            ("spark.default.parallelism", str(max(2, cores))),
+            ("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false"),
+            # Microseconds since 1970, which everyone reads, in place of an old form of Impala's.
+            ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"),
+            ("spark.sql.parquet.compression.codec", "zstd"),
+            ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
+            # The paths that are read are known, one by one: no jobs to look for them.
+            ("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000"),
+            ("spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version", "2"),
+            ("spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
+            ("spark.hadoop.parquet.page.verify-checksum.enabled", "true"),
+            ("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"),
+        ]
+    )
+    if _on_this_machine(master):
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    return conf
+
+
+def _on_this_machine(master: str) -> bool:
+    return master.startswith("local") or "//127.0.0.1" in master or "//localhost" in master
+
+
+def _fitting_heap() -> int:
+    """Half of the machine's memory, within bounds."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return max(_SMALLEST_HEAP, min(HEAP_MEGABYTES, machine // 2))
+
+
+@contextlib.contextmanager
+def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
+    watcher = subprocess.Popen(  # noqa: S603
+        ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, start_new_session=True
+    )
+    assert watcher.stdin is not None
+    try:
+        with log.open("ab") as output:
+            try:
+                gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    conf, {"stdout": output, "stderr": output}
+                )
+            except PySparkRuntimeError as error:
+                raise PipelineError(f"Java does not start; see {log}") from error
+        watcher.stdin.write(f"{gateway.proc.pid}\n".encode())
+        watcher.stdin.flush()
+        try:
+            yield gateway
+        finally:
+            _end(gateway)
+            with contextlib.suppress(OSError):
+                watcher.stdin.write(b"ended\n")
+    finally:
+        with contextlib.suppress(OSError):
+            watcher.stdin.close()
+        watcher.wait()
+
+
+def _end(gateway: Any) -> None:
+    with contextlib.suppress(Exception):  # it may be gone already
+        gateway.shutdown()
+    jvm = gateway.proc
+    jvm.stdin.close()
+    try:
+        jvm.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _forget_jvm() -> None:
+    """PySpark keeps the JVM in class variables; the next session starts a new one."""
+    SparkContext._gateway = None
+    SparkContext._jvm = None
