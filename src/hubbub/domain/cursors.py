@@ -1,0 +1,325 @@
+"""A durable subscription's place in its channel: what is done, who holds what, what comes next.
+
+Everything up to the floor is done. Above it there are exceptions only: ranges that are done out of
+order, and messages that were handed out more than once. So its size follows what is unusual, never
+how many messages wait.
+
+Leases, and what was handed out just now, are not saved. After a restart everything that is not done
+is handed out again; `reserved`, which is saved and runs ahead, tells which of it may have been
+handed out before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, Conflict
+from hubbub.domain.topics import SubscriptionOptions
+
+RESERVE_AHEAD = 10_000
+
+
+class Ranges:
+    """Numbers, kept as ranges that neither touch nor overlap, in rising order."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in ranges:
+            self._starts.append(start)
+            self._ends.append(end)
+
+    def __contains__(self, number: int) -> bool:
+        index = bisect_right(self._starts, number) - 1
+        return index >= 0 and number <= self._ends[index]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._starts, self._ends, strict=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def total(self) -> int:
+        return sum(end - start + 1 for start, end in self)
+
+    def count_between(self, start: int, end: int) -> int:
+        """How many numbers from `start` to `end` are in it."""
+        return sum(max(0, min(e, end) - max(s, start) + 1) for s, e in self)
+
+    def add(self, number: int) -> None:
+        if number in self:
+            return
+        index = bisect_right(self._starts, number)
+        joins_left = index > 0 and self._ends[index - 1] == number - 1
+        joins_right = index < len(self._starts) and self._starts[index] == number + 1
+        if joins_left and joins_right:
+            self._ends[index - 1] = self._ends[index]
+            del self._starts[index], self._ends[index]
+        elif joins_left:
+            self._ends[index - 1] = number
+        elif joins_right:
+            self._starts[index] = number
+        else:
+            self._starts.insert(index, number)
+            self._ends.insert(index, number)
+
+    def next_outside(self, number: int) -> int:
+        """The first number from this one on that is not in it."""
+        index = bisect_right(self._starts, number) - 1
+        if index >= 0 and number <= self._ends[index]:
+            return self._ends[index] + 1
+        return number
+
+    def drop_up_to(self, number: int) -> None:
+        keep = [(max(start, number + 1), end) for start, end in self if end > number]
+        self._starts = [start for start, _ in keep]
+        self._ends = [end for _, end in keep]
+
+
+class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What is saved besides the floor."""
+
+    options: SubscriptionOptions
+    epoch: str
+    created_at: int
+    reserved: int
+    done: tuple[tuple[int, int], ...] = ()
+    counts: dict[int, int] = {}
+    redeliveries: int = 0
+    dead_letters: int = 0
+    missed: int = 0
+    dying: int = 0
+    """The serial of the message that is on its way to the dead letters; 0: none."""
+
+
+class Pick(msgspec.Struct, frozen=True):
+    """A message to hand out."""
+
+    serial: int
+    deliveries: int
+    redelivered: bool
+
+
+class Lease(msgspec.Struct):
+    consumer: str
+    until: float
+
+
+class Cursor:
+    """State only; the owner of the channel drives it. Times are monotonic seconds."""
+
+    __slots__ = (
+        "_counts",
+        "_next",
+        "_returned",
+        "_suspect",
+        "created_at",
+        "dead_letters",
+        "done",
+        "dying",
+        "epoch",
+        "floor",
+        "leases",
+        "missed",
+        "options",
+        "redeliveries",
+        "reserved",
+    )
+
+    def __init__(self, floor: int, record: CursorRecord) -> None:
+        self.options = record.options
+        self.epoch = record.epoch
+        self.created_at = record.created_at
+        self.floor = floor
+        self.reserved = max(record.reserved, floor)
+        self.done = Ranges(record.done)
+        self.redeliveries = record.redeliveries
+        self.dead_letters = record.dead_letters
+        self.missed = record.missed
+        self.dying = record.dying
+        self.leases: dict[int, Lease] = {}
+        """Shared: who holds which message."""
+        self._counts = dict(record.counts)
+        self._suspect = self.reserved
+        """Up to here messages may have been handed out in an earlier life."""
+        self._next = floor + 1
+        """Shared: the first message that nobody was handed in this life."""
+        self._returned: list[int] = []
+        """Shared: messages that came back, in order."""
+
+    def record(self) -> CursorRecord:
+        return CursorRecord(
+            options=self.options,
+            epoch=self.epoch,
+            created_at=self.created_at,
+            reserved=self.reserved,
+            done=tuple(self.done),
+            counts={serial: count for serial, count in self._counts.items() if count > 1},
+            redeliveries=self.redeliveries,
+            dead_letters=self.dead_letters,
+            missed=self.missed,
+            dying=self.dying,
+        )
+
+    def lag(self, head: int) -> int:
+        """Messages that are not done."""
+        return max(0, head - self.floor - self.done.total())
+
+    @property
+    def handed_out(self) -> int:
+        return len(self.leases) if self.options.shared else len(self._counts)
+
+    # -- handing out ----------------------------------------------------------------------------
+
+    def pick(self, head: int, limit: int, consumer: str, now: float) -> list[Pick]:
+        """The next messages for this consumer, at most `limit`; they count as handed out."""
+        serials = self._choose_shared(head, limit) if self.options.shared else ()
+        if self.options.shared:
+            until = now + self.options.lease_seconds
+            for serial in serials:
+                self.leases[serial] = Lease(consumer, until)
+        else:
+            serials = self._choose_first(head, limit)
+        return [self._count(serial) for serial in serials]
+
+    def _choose_first(self, head: int, limit: int) -> list[int]:
+        serials: list[int] = []
+        serial = self.done.next_outside(self.floor + 1)
+        while serial <= head and len(serials) < limit:
+            if serial != self.dying:
+                serials.append(serial)
+            serial = self.done.next_outside(serial + 1)
+        return serials
+
+    def _choose_shared(self, head: int, limit: int) -> list[int]:
+        room = min(limit, self.options.max_unacknowledged - len(self.leases))
+        serials = self._returned[: max(0, room)]
+        del self._returned[: len(serials)]
+        while len(serials) < room:
+            serial = self.done.next_outside(max(self._next, self.floor + 1))
+            if serial > head:
+                break
+            self._next = serial + 1
+            if serial != self.dying:
+                serials.append(serial)
+        return serials
+
+    def _count(self, serial: int) -> Pick:
+        count = self._counts.get(serial, 0) + 1
+        self._counts[serial] = count
+        redelivered = count > 1 or serial <= self._suspect
+        self.redeliveries += count > 1
+        return Pick(serial, count, redelivered)
+
+    def put_back(self, serials: Iterable[int]) -> None:
+        """They were picked, but could not be handed out after all."""
+        for serial in serials:
+            count = self._counts.get(serial, 0) - 1
+            self.redeliveries -= count > 0
+            if count > 0:
+                self._counts[serial] = count
+            else:
+                self._counts.pop(serial, None)
+            if self.leases.pop(serial, None) is not None:
+                insort(self._returned, serial)
+
+    def must_reserve(self, picks: Iterable[Pick]) -> bool:
+        """Whether the record has to be saved before these are handed out."""
+        highest = max((pick.serial for pick in picks), default=0)
+        if highest <= self.reserved:
+            return False
+        self.reserved = highest + RESERVE_AHEAD
+        return True
+
+    def worn_out(self, picks: Iterable[Pick]) -> list[int]:
+        """Those that were handed out often enough before: they are for the dead letters."""
+        limit = self.options.max_deliveries
+        return [pick.serial for pick in picks if limit and pick.deliveries > limit]
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> bool:
+        """Take back what was held too long. Answers whether there was anything."""
+        return self._take_back([s for s, lease in self.leases.items() if lease.until <= now])
+
+    def give_back(self, serials: Iterable[int], consumer: str) -> bool:
+        """A consumer says that it will not do these."""
+        return self._take_back(
+            [s for s in serials if s in self.leases and self.leases[s].consumer == consumer]
+        )
+
+    def _take_back(self, serials: list[int]) -> bool:
+        for serial in serials:
+            del self.leases[serial]
+            insort(self._returned, serial)
+        return bool(serials)
+
+    # -- done -----------------------------------------------------------------------------------
+
+    def acknowledge(self, serials: Iterable[int], head: int) -> int:
+        """Answers how many of them were not done yet."""
+        wanted = set(serials)
+        self._check(max(wanted, default=0), min(wanted, default=1), head)
+        fresh = [s for s in wanted if s > self.floor and s not in self.done]
+        for serial in fresh:
+            self._finish(serial)
+            self.done.add(serial)
+        self._raise_floor()
+        return len(fresh)
+
+    def acknowledge_up_to(self, serial: int, head: int, consumer: str) -> int:
+        """Shared: of those that this consumer holds."""
+        self._check(serial, max(serial, 1), head)
+        if self.options.shared:
+            held = [s for s, lease in self.leases.items() if lease.consumer == consumer]
+            return self.acknowledge([s for s in held if s <= serial], head)
+        fresh = serial - self.floor - self.done.count_between(self.floor + 1, serial)
+        self.pass_over(serial)
+        return max(0, fresh)
+
+    def pass_over(self, serial: int) -> None:
+        """Everything up to here is done, whatever it was."""
+        if serial <= self.floor:
+            return
+        for each in [s for s in self._counts if s <= serial]:
+            self._finish(each)
+        self._returned = [s for s in self._returned if s > serial]
+        self.floor = serial
+        self._raise_floor()
+
+    def lose_before(self, first: int) -> int:
+        """The channel's messages begin with `first` now: those before are gone. Answers how many
+        of them were not done."""
+        if first - 1 <= self.floor:
+            return 0
+        lost = first - 1 - self.floor - self.done.count_between(self.floor + 1, first - 1)
+        self.missed += lost
+        self.pass_over(first - 1)
+        return lost
+
+    def _finish(self, serial: int) -> None:
+        self._counts.pop(serial, None)
+        if self.leases.pop(serial, None) is None and serial in self._returned:
+            self._returned.remove(serial)
+        if serial == self.dying:
+            self.dying = 0
+
+    def _raise_floor(self) -> None:
+        self.floor = self.done.next_outside(self.floor + 1) - 1
+        self.done.drop_up_to(self.floor)
+        self._next = max(self._next, self.floor + 1)
+
+    @staticmethod
+    def _check(highest: int, lowest: int, head: int) -> None:
+        if lowest < 1:
+            raise BadRequest(f"serial {lowest} is none: they count from 1")
+        if highest > head:
+            raise Conflict(
+                f"serial {highest} is beyond the channel's newest message, {head}; "
+                "acknowledge only what was handed out"
+            )
