@@ -9,6 +9,7 @@ import msgspec
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Grant
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
 
 
 class Ping(msgspec.Struct, frozen=True):
@@ -109,6 +110,9 @@ class PublishResult(msgspec.Struct, frozen=True):
     message_id: str | None = None
     serial: int = 0
     error: HubbubError | None = None
+    duplicate: bool = False
+    """A put that was there already: id and serial are the original's, or missing where that has
+    been reclaimed."""
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -182,6 +186,61 @@ class Occupancy(msgspec.Struct, frozen=True):
     count: int
 
 
+class TopicSubscribed(msgspec.Struct, frozen=True):
+    """Event `TopicSubscription`, with the answer SUBSCRIBED."""
+
+    subscription: SubscriptionInfo
+    req_id: int = 0
+
+
+class TopicUnsubscribed(msgspec.Struct, frozen=True):
+    """Event `TopicSubscription`, with the answer UNSUBSCRIBED."""
+
+    topic: str
+    name: str = DEFAULT_SUBSCRIPTION
+    req_id: int = 0
+
+
+class TopicMessages(msgspec.Struct, frozen=True):
+    """No messages: there is nothing for the caller (yet)."""
+
+    topic: str
+    name: str = DEFAULT_SUBSCRIPTION
+    messages: tuple[Article, ...] = ()
+    req_id: int = 0
+
+
+class EachTopicMessages(msgspec.Struct, frozen=True):
+    """Event `TopicMessages`, where no topic was named: those of each, by topic."""
+
+    name: str
+    topics: dict[str, tuple[Article, ...]]
+    req_id: int = 0
+
+
+class TopicAcked(msgspec.Struct, frozen=True):
+    """Everything up to `floor` is done, and that is on disk."""
+
+    topic: str
+    name: str
+    floor: int
+    req_id: int = 0
+
+
+class ProducerOpened(msgspec.Struct, frozen=True):
+    topic: str
+    producer: str
+    fence: int
+    sequence: int
+    """That of the last put that is on disk, 0 before the first."""
+    req_id: int = 0
+
+
+class TopicSubscriptions(msgspec.Struct, frozen=True):
+    subscriptions: tuple[SubscriptionInfo, ...]
+    req_id: int = 0
+
+
 Notice = (
     Ping
     | Pong
@@ -201,4 +260,11 @@ Notice = (
     | Joined
     | Left
     | Occupancy
+    | TopicSubscribed
+    | TopicUnsubscribed
+    | TopicMessages
+    | EachTopicMessages
+    | TopicAcked
+    | ProducerOpened
+    | TopicSubscriptions
 )

@@ -5,9 +5,12 @@ A request id is whatever integer the client chose; 0 stands for "none given".
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
 
 
 class Ping(msgspec.Struct, frozen=True):
@@ -109,6 +112,61 @@ class PresenceQuery(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class TopicSubscribe(msgspec.Struct, frozen=True):
+    """A durable subscription; see `domain.topics` for what it and the following ones do."""
+
+    topic: str
+    name: str = DEFAULT_SUBSCRIPTION
+    options: SubscriptionOptions | None = None
+    start: Literal["new", "first"] | int = "new"
+    req_id: int = 0
+
+
+class TopicUnsubscribe(msgspec.Struct, frozen=True):
+    topic: str
+    name: str = DEFAULT_SUBSCRIPTION
+    req_id: int = 0
+
+
+class TopicGet(msgspec.Struct, frozen=True):
+    """Without a topic: one message for each topic with a subscription of this name."""
+
+    topic: str | None = None
+    name: str = DEFAULT_SUBSCRIPTION
+    limit: int = 1
+    wait_seconds: float = 0.0
+    consumer: str = ""
+    ack_up_to: int | None = None
+    req_id: int = 0
+
+
+class TopicAck(msgspec.Struct, frozen=True):
+    """Exactly one of `serials` and `up_to` is given."""
+
+    topic: str
+    name: str = DEFAULT_SUBSCRIPTION
+    serials: tuple[int, ...] = ()
+    up_to: int | None = None
+    consumer: str = ""
+    give_back: bool = False
+    req_id: int = 0
+
+
+class ProducerOpen(msgspec.Struct, frozen=True):
+    topic: str
+    producer: str
+    req_id: int = 0
+
+
+class TopicList(msgspec.Struct, frozen=True):
+    """The caller's own durable subscriptions."""
+
+    req_id: int = 0
+
+
+TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
+
+
 class Rejected(msgspec.Struct, frozen=True):
     """A request that could not be read; the others of its frame are not affected."""
 
@@ -127,5 +185,6 @@ Request = (
     | Publish
     | History
     | PresenceQuery
+    | TopicRequest
     | Rejected
 )

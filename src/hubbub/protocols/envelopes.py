@@ -27,6 +27,11 @@ HUB_ONLY_EVENTS = frozenset(
         "Join",
         "Leave",
         "Occupancy",
+        "TopicSubscription",
+        "TopicMessages",
+        "TopicAcked",
+        "ProducerOpened",
+        "TopicSubscriptions",
     }
 )
 

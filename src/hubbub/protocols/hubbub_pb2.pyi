@@ -53,7 +53,20 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     Join: _EventType.ValueType  # 31
     Leave: _EventType.ValueType  # 32
     Occupancy: _EventType.ValueType  # 33
-    """40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows."""
+    TopicSubscribe: _EventType.ValueType  # 70
+    """40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows.
+    Topics: requests, and the answers to them
+    """
+    TopicUnsubscribe: _EventType.ValueType  # 71
+    TopicGet: _EventType.ValueType  # 72
+    TopicAck: _EventType.ValueType  # 73
+    ProducerOpen: _EventType.ValueType  # 74
+    TopicList: _EventType.ValueType  # 75
+    TopicSubscription: _EventType.ValueType  # 76
+    TopicMessages: _EventType.ValueType  # 77
+    TopicAcked: _EventType.ValueType  # 78
+    ProducerOpened: _EventType.ValueType  # 79
+    TopicSubscriptions: _EventType.ValueType  # 80
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -81,7 +94,20 @@ Presence: EventType.ValueType  # 30
 Join: EventType.ValueType  # 31
 Leave: EventType.ValueType  # 32
 Occupancy: EventType.ValueType  # 33
-"""40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows."""
+TopicSubscribe: EventType.ValueType  # 70
+"""40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows.
+Topics: requests, and the answers to them
+"""
+TopicUnsubscribe: EventType.ValueType  # 71
+TopicGet: EventType.ValueType  # 72
+TopicAck: EventType.ValueType  # 73
+ProducerOpen: EventType.ValueType  # 74
+TopicList: EventType.ValueType  # 75
+TopicSubscription: EventType.ValueType  # 76
+TopicMessages: EventType.ValueType  # 77
+TopicAcked: EventType.ValueType  # 78
+ProducerOpened: EventType.ValueType  # 79
+TopicSubscriptions: EventType.ValueType  # 80
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -722,6 +748,7 @@ class PubRequestInfo(_message.Message):
     EXTRA_FIELD_NUMBER: _builtins.int
     REQ_ID_FIELD_NUMBER: _builtins.int
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     event: _builtins.str
     payload: _builtins.bytes
@@ -731,6 +758,10 @@ class PubRequestInfo(_message.Message):
     """default application/octet-stream"""
     @_builtins.property
     def extra(self) -> Global___ChannelPubExtras: ...
+    @_builtins.property
+    def producer(self) -> Global___ProducerInfo:
+        """makes it a put, which is stored"""
+
     def __init__(
         self,
         *,
@@ -740,21 +771,57 @@ class PubRequestInfo(_message.Message):
         extra: Global___ChannelPubExtras | None = ...,
         req_id: _builtins.int | None = ...,
         content_type: _builtins.str = ...,
+        producer: Global___ProducerInfo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_req_id", b"_req_id", "extra", b"extra", "req_id", b"req_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "extra", b"extra", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_req_id", b"_req_id", "channel", b"channel", "content_type", b"content_type", "event", b"event", "extra", b"extra", "payload", b"payload", "req_id", b"req_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "channel", b"channel", "content_type", b"content_type", "event", b"event", "extra", b"extra", "payload", b"payload", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__extra: _TypeAlias = _typing.Literal["extra"]  # noqa: Y015
     _WhichOneofArgType__extra: _TypeAlias = _typing.Literal["_extra", b"_extra"]  # noqa: Y015
+    _WhichOneofReturnType__producer: _TypeAlias = _typing.Literal["producer"]  # noqa: Y015
+    _WhichOneofArgType__producer: _TypeAlias = _typing.Literal["_producer", b"_producer"]  # noqa: Y015
     _WhichOneofReturnType__req_id: _TypeAlias = _typing.Literal["req_id"]  # noqa: Y015
     _WhichOneofArgType__req_id: _TypeAlias = _typing.Literal["_req_id", b"_req_id"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__extra) -> _WhichOneofReturnType__extra | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__producer) -> _WhichOneofReturnType__producer | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__req_id) -> _WhichOneofReturnType__req_id | None: ...
 
 Global___PubRequestInfo: _TypeAlias = PubRequestInfo  # noqa: Y015
+
+@_typing.final
+class ProducerInfo(_message.Message):
+    """As which of its puts to the channel a producer sends a message: the first is 1. The fence is
+    what ProducerOpened said; none: the producer does without.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    sequence: _builtins.str
+    fence: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        sequence: _builtins.str = ...,
+        fence: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fence", b"_fence", "fence", b"fence"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fence", b"_fence", "fence", b"fence", "id", b"id", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fence: _TypeAlias = _typing.Literal["fence"]  # noqa: Y015
+    _WhichOneofArgType__fence: _TypeAlias = _typing.Literal["_fence", b"_fence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fence) -> _WhichOneofReturnType__fence | None: ...
+
+Global___ProducerInfo: _TypeAlias = ProducerInfo  # noqa: Y015
 
 @_typing.final
 class ChannelPubRequest(_message.Message):
@@ -785,10 +852,13 @@ class Response(_message.Message):
     MSG_ID_FIELD_NUMBER: _builtins.int
     CHANNEL_SERIAL_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
     req_id: _builtins.int
     success: _builtins.bool
     msg_id: _builtins.str
     channel_serial: _builtins.str
+    duplicate: _builtins.bool
+    """A put that was there already: id and serial are the original's, if it is still there."""
     @_builtins.property
     def error(self) -> Global___ErrorInfo: ...
     def __init__(
@@ -799,10 +869,11 @@ class Response(_message.Message):
         msg_id: _builtins.str | None = ...,
         channel_serial: _builtins.str | None = ...,
         error: Global___ErrorInfo | None = ...,
+        duplicate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_msg_id", b"_msg_id", "channel_serial", b"channel_serial", "error", b"error", "msg_id", b"msg_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_msg_id", b"_msg_id", "channel_serial", b"channel_serial", "error", b"error", "msg_id", b"msg_id", "req_id", b"req_id", "success", b"success"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_msg_id", b"_msg_id", "channel_serial", b"channel_serial", "duplicate", b"duplicate", "error", b"error", "msg_id", b"msg_id", "req_id", b"req_id", "success", b"success"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_serial: _TypeAlias = _typing.Literal["channel_serial"]  # noqa: Y015
     _WhichOneofArgType__channel_serial: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial"]  # noqa: Y015
@@ -1144,3 +1215,596 @@ class OccupancyNotice(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OccupancyNotice: _TypeAlias = OccupancyNotice  # noqa: Y015
+
+@_typing.final
+class TopicOptions(_message.Message):
+    """How a durable subscription hands its messages out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARED_FIELD_NUMBER: _builtins.int
+    LEASE_SECONDS_FIELD_NUMBER: _builtins.int
+    MAX_UNACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    MAX_DELIVERIES_FIELD_NUMBER: _builtins.int
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    shared: _builtins.bool
+    lease_seconds: _builtins.float
+    """30"""
+    max_unacknowledged: _builtins.int
+    """1000"""
+    max_deliveries: _builtins.int
+    """0: no end"""
+    dead_letters: _builtins.str
+    """<topic>.dead"""
+    def __init__(
+        self,
+        *,
+        shared: _builtins.bool | None = ...,
+        lease_seconds: _builtins.float | None = ...,
+        max_unacknowledged: _builtins.int | None = ...,
+        max_deliveries: _builtins.int | None = ...,
+        dead_letters: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dead_letters", b"_dead_letters", "_lease_seconds", b"_lease_seconds", "_max_deliveries", b"_max_deliveries", "_max_unacknowledged", b"_max_unacknowledged", "_shared", b"_shared", "dead_letters", b"dead_letters", "lease_seconds", b"lease_seconds", "max_deliveries", b"max_deliveries", "max_unacknowledged", b"max_unacknowledged", "shared", b"shared"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dead_letters", b"_dead_letters", "_lease_seconds", b"_lease_seconds", "_max_deliveries", b"_max_deliveries", "_max_unacknowledged", b"_max_unacknowledged", "_shared", b"_shared", "dead_letters", b"dead_letters", "lease_seconds", b"lease_seconds", "max_deliveries", b"max_deliveries", "max_unacknowledged", b"max_unacknowledged", "shared", b"shared"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__dead_letters: _TypeAlias = _typing.Literal["dead_letters"]  # noqa: Y015
+    _WhichOneofArgType__dead_letters: _TypeAlias = _typing.Literal["_dead_letters", b"_dead_letters"]  # noqa: Y015
+    _WhichOneofReturnType__lease_seconds: _TypeAlias = _typing.Literal["lease_seconds"]  # noqa: Y015
+    _WhichOneofArgType__lease_seconds: _TypeAlias = _typing.Literal["_lease_seconds", b"_lease_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__max_deliveries: _TypeAlias = _typing.Literal["max_deliveries"]  # noqa: Y015
+    _WhichOneofArgType__max_deliveries: _TypeAlias = _typing.Literal["_max_deliveries", b"_max_deliveries"]  # noqa: Y015
+    _WhichOneofReturnType__max_unacknowledged: _TypeAlias = _typing.Literal["max_unacknowledged"]  # noqa: Y015
+    _WhichOneofArgType__max_unacknowledged: _TypeAlias = _typing.Literal["_max_unacknowledged", b"_max_unacknowledged"]  # noqa: Y015
+    _WhichOneofReturnType__shared: _TypeAlias = _typing.Literal["shared"]  # noqa: Y015
+    _WhichOneofArgType__shared: _TypeAlias = _typing.Literal["_shared", b"_shared"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dead_letters) -> _WhichOneofReturnType__dead_letters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_seconds) -> _WhichOneofReturnType__lease_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_deliveries) -> _WhichOneofReturnType__max_deliveries | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_unacknowledged) -> _WhichOneofReturnType__max_unacknowledged | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shared) -> _WhichOneofReturnType__shared | None: ...
+
+Global___TopicOptions: _TypeAlias = TopicOptions  # noqa: Y015
+
+@_typing.final
+class TopicSubscribeRequest(_message.Message):
+    """TopicSubscribe. An existing subscription keeps its place, and without options those that it has."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    name: _builtins.str
+    """default: "default" """
+    start: _builtins.str
+    """"new" (default), "first", or the serial behind which to begin"""
+    @_builtins.property
+    def options(self) -> Global___TopicOptions: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        options: Global___TopicOptions | None = ...,
+        start: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "options", b"options", "req_id", b"req_id", "start", b"start", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicSubscribeRequest: _TypeAlias = TopicSubscribeRequest  # noqa: Y015
+
+@_typing.final
+class TopicUnsubscribeRequest(_message.Message):
+    """TopicUnsubscribe"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "req_id", b"req_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicUnsubscribeRequest: _TypeAlias = TopicUnsubscribeRequest  # noqa: Y015
+
+@_typing.final
+class TopicGetRequest(_message.Message):
+    """TopicGet. Without a topic: one message for each topic with a subscription of this name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    CONSUMER_FIELD_NUMBER: _builtins.int
+    ACK_UP_TO_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    name: _builtins.str
+    limit: _builtins.int
+    """1"""
+    wait: _builtins.float
+    """seconds, up to 60"""
+    consumer: _builtins.str
+    """tells those that share a subscription apart"""
+    ack_up_to: _builtins.str
+    """acknowledged first, in the same step"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        limit: _builtins.int | None = ...,
+        wait: _builtins.float = ...,
+        consumer: _builtins.str = ...,
+        ack_up_to: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "consumer", b"consumer", "limit", b"limit", "name", b"name", "req_id", b"req_id", "topic", b"topic", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ack_up_to: _TypeAlias = _typing.Literal["ack_up_to"]  # noqa: Y015
+    _WhichOneofArgType__ack_up_to: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ack_up_to) -> _WhichOneofReturnType__ack_up_to | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___TopicGetRequest: _TypeAlias = TopicGetRequest  # noqa: Y015
+
+@_typing.final
+class TopicAckRequest(_message.Message):
+    """TopicAck, with either serials or upTo."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SERIALS_FIELD_NUMBER: _builtins.int
+    UP_TO_FIELD_NUMBER: _builtins.int
+    CONSUMER_FIELD_NUMBER: _builtins.int
+    GIVE_BACK_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    name: _builtins.str
+    up_to: _builtins.str
+    consumer: _builtins.str
+    give_back: _builtins.bool
+    """not done: hand them out again at once"""
+    @_builtins.property
+    def serials(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        serials: _abc.Iterable[_builtins.str] | None = ...,
+        up_to: _builtins.str | None = ...,
+        consumer: _builtins.str = ...,
+        give_back: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_up_to", b"_up_to", "up_to", b"up_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_up_to", b"_up_to", "consumer", b"consumer", "give_back", b"give_back", "name", b"name", "req_id", b"req_id", "serials", b"serials", "topic", b"topic", "up_to", b"up_to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__up_to: _TypeAlias = _typing.Literal["up_to"]  # noqa: Y015
+    _WhichOneofArgType__up_to: _TypeAlias = _typing.Literal["_up_to", b"_up_to"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__up_to) -> _WhichOneofReturnType__up_to | None: ...
+
+Global___TopicAckRequest: _TypeAlias = TopicAckRequest  # noqa: Y015
+
+@_typing.final
+class ProducerOpenRequest(_message.Message):
+    """ProducerOpen: puts under an older fence are refused from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    producer: _builtins.str
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        producer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["producer", b"producer", "req_id", b"req_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProducerOpenRequest: _TypeAlias = ProducerOpenRequest  # noqa: Y015
+
+@_typing.final
+class TopicListRequest(_message.Message):
+    """TopicList: the caller's own durable subscriptions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["req_id", b"req_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicListRequest: _TypeAlias = TopicListRequest  # noqa: Y015
+
+@_typing.final
+class TopicState(_message.Message):
+    """TopicSubscription: "SUBSCRIBED", with where the durable subscription stands, or "UNSUBSCRIBED".
+    In a list there is no answer.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
+    HEAD_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    REDELIVERIES_FIELD_NUMBER: _builtins.int
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    MISSED_FIELD_NUMBER: _builtins.int
+    NEW_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    answer: _builtins.str
+    topic: _builtins.str
+    name: _builtins.str
+    epoch: _builtins.str
+    floor: _builtins.str
+    """everything up to this serial is done"""
+    head: _builtins.str
+    """the newest serial of the topic"""
+    lag: _builtins.int
+    """messages that are not acknowledged"""
+    handed_out: _builtins.int
+    """of those, what a consumer holds now"""
+    created_at: _builtins.int
+    """milliseconds since 1970"""
+    redeliveries: _builtins.int
+    dead_letters: _builtins.int
+    missed: _builtins.int
+    """deleted by a limit of the topic before this subscription got them"""
+    new: _builtins.bool
+    """it came into being by this request"""
+    @_builtins.property
+    def options(self) -> Global___TopicOptions: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        answer: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        options: Global___TopicOptions | None = ...,
+        epoch: _builtins.str = ...,
+        floor: _builtins.str | None = ...,
+        head: _builtins.str | None = ...,
+        lag: _builtins.int | None = ...,
+        handed_out: _builtins.int | None = ...,
+        created_at: _builtins.int | None = ...,
+        redeliveries: _builtins.int | None = ...,
+        dead_letters: _builtins.int | None = ...,
+        missed: _builtins.int | None = ...,
+        new: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_at", b"_created_at", "_dead_letters", b"_dead_letters", "_floor", b"_floor", "_handed_out", b"_handed_out", "_head", b"_head", "_lag", b"_lag", "_missed", b"_missed", "_redeliveries", b"_redeliveries", "created_at", b"created_at", "dead_letters", b"dead_letters", "floor", b"floor", "handed_out", b"handed_out", "head", b"head", "lag", b"lag", "missed", b"missed", "options", b"options", "redeliveries", b"redeliveries"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_at", b"_created_at", "_dead_letters", b"_dead_letters", "_floor", b"_floor", "_handed_out", b"_handed_out", "_head", b"_head", "_lag", b"_lag", "_missed", b"_missed", "_redeliveries", b"_redeliveries", "answer", b"answer", "created_at", b"created_at", "dead_letters", b"dead_letters", "epoch", b"epoch", "floor", b"floor", "handed_out", b"handed_out", "head", b"head", "lag", b"lag", "missed", b"missed", "name", b"name", "new", b"new", "options", b"options", "redeliveries", b"redeliveries", "req_id", b"req_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__created_at: _TypeAlias = _typing.Literal["created_at"]  # noqa: Y015
+    _WhichOneofArgType__created_at: _TypeAlias = _typing.Literal["_created_at", b"_created_at"]  # noqa: Y015
+    _WhichOneofReturnType__dead_letters: _TypeAlias = _typing.Literal["dead_letters"]  # noqa: Y015
+    _WhichOneofArgType__dead_letters: _TypeAlias = _typing.Literal["_dead_letters", b"_dead_letters"]  # noqa: Y015
+    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
+    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
+    _WhichOneofReturnType__handed_out: _TypeAlias = _typing.Literal["handed_out"]  # noqa: Y015
+    _WhichOneofArgType__handed_out: _TypeAlias = _typing.Literal["_handed_out", b"_handed_out"]  # noqa: Y015
+    _WhichOneofReturnType__head: _TypeAlias = _typing.Literal["head"]  # noqa: Y015
+    _WhichOneofArgType__head: _TypeAlias = _typing.Literal["_head", b"_head"]  # noqa: Y015
+    _WhichOneofReturnType__lag: _TypeAlias = _typing.Literal["lag"]  # noqa: Y015
+    _WhichOneofArgType__lag: _TypeAlias = _typing.Literal["_lag", b"_lag"]  # noqa: Y015
+    _WhichOneofReturnType__missed: _TypeAlias = _typing.Literal["missed"]  # noqa: Y015
+    _WhichOneofArgType__missed: _TypeAlias = _typing.Literal["_missed", b"_missed"]  # noqa: Y015
+    _WhichOneofReturnType__redeliveries: _TypeAlias = _typing.Literal["redeliveries"]  # noqa: Y015
+    _WhichOneofArgType__redeliveries: _TypeAlias = _typing.Literal["_redeliveries", b"_redeliveries"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_at) -> _WhichOneofReturnType__created_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dead_letters) -> _WhichOneofReturnType__dead_letters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__handed_out) -> _WhichOneofReturnType__handed_out | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__head) -> _WhichOneofReturnType__head | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lag) -> _WhichOneofReturnType__lag | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__missed) -> _WhichOneofReturnType__missed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__redeliveries) -> _WhichOneofReturnType__redeliveries | None: ...
+
+Global___TopicState: _TypeAlias = TopicState  # noqa: Y015
+
+@_typing.final
+class TopicArticle(_message.Message):
+    """A message that a subscription hands out: a ChannelPublish, with the same numbers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    MSG_ID_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    CHANNEL_SERIAL_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    PUBLISHER_FIELD_NUMBER: _builtins.int
+    DELIVERIES_FIELD_NUMBER: _builtins.int
+    REDELIVERED_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    event: _builtins.str
+    payload: _builtins.bytes
+    msg_id: _builtins.str
+    timestamp: _builtins.int
+    channel_serial: _builtins.str
+    content_type: _builtins.str
+    publisher: _builtins.str
+    deliveries: _builtins.int
+    """how often it was handed out, as far as is known"""
+    redelivered: _builtins.bool
+    """it may have been handed out before"""
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        event: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        msg_id: _builtins.str = ...,
+        timestamp: _builtins.int = ...,
+        channel_serial: _builtins.str | None = ...,
+        content_type: _builtins.str = ...,
+        publisher: _builtins.str = ...,
+        deliveries: _builtins.int = ...,
+        redelivered: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "channel_serial", b"channel_serial"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "channel", b"channel", "channel_serial", b"channel_serial", "content_type", b"content_type", "deliveries", b"deliveries", "event", b"event", "msg_id", b"msg_id", "payload", b"payload", "publisher", b"publisher", "redelivered", b"redelivered", "timestamp", b"timestamp"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__channel_serial: _TypeAlias = _typing.Literal["channel_serial"]  # noqa: Y015
+    _WhichOneofArgType__channel_serial: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__channel_serial) -> _WhichOneofReturnType__channel_serial | None: ...
+
+Global___TopicArticle: _TypeAlias = TopicArticle  # noqa: Y015
+
+@_typing.final
+class TopicArticles(_message.Message):
+    """"TopicArticle" with messages, or "EmptyTopic"."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    answer: _builtins.str
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicArticle]: ...
+    def __init__(
+        self,
+        *,
+        answer: _builtins.str = ...,
+        messages: _abc.Iterable[Global___TopicArticle] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicArticles: _TypeAlias = TopicArticles  # noqa: Y015
+
+@_typing.final
+class TopicMessagesNotice(_message.Message):
+    """TopicMessages: the answer of one topic, or where none was named, that of each under topics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TopicsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___TopicArticles: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___TopicArticles | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    answer: _builtins.str
+    topic: _builtins.str
+    name: _builtins.str
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicArticle]: ...
+    @_builtins.property
+    def topics(self) -> _containers.MessageMap[_builtins.str, Global___TopicArticles]: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        answer: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        messages: _abc.Iterable[Global___TopicArticle] | None = ...,
+        topics: _abc.Mapping[_builtins.str, Global___TopicArticles] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "messages", b"messages", "name", b"name", "req_id", b"req_id", "topic", b"topic", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicMessagesNotice: _TypeAlias = TopicMessagesNotice  # noqa: Y015
+
+@_typing.final
+class TopicAckedNotice(_message.Message):
+    """TopicAcked: "Ack"."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    answer: _builtins.str
+    topic: _builtins.str
+    name: _builtins.str
+    floor: _builtins.str
+    """everything up to this serial is done, and that is on disk"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        answer: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        name: _builtins.str = ...,
+        floor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "floor", b"floor", "name", b"name", "req_id", b"req_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicAckedNotice: _TypeAlias = TopicAckedNotice  # noqa: Y015
+
+@_typing.final
+class ProducerOpenedNotice(_message.Message):
+    """ProducerOpened"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    topic: _builtins.str
+    producer: _builtins.str
+    fence: _builtins.str
+    sequence: _builtins.str
+    """that of the last put that is on disk, "0" before the first"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        producer: _builtins.str = ...,
+        fence: _builtins.str = ...,
+        sequence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "producer", b"producer", "req_id", b"req_id", "sequence", b"sequence", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProducerOpenedNotice: _TypeAlias = ProducerOpenedNotice  # noqa: Y015
+
+@_typing.final
+class TopicSubscriptionsNotice(_message.Message):
+    """TopicSubscriptions"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    SUBSCRIPTIONS_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    @_builtins.property
+    def subscriptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicState]: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        subscriptions: _abc.Iterable[Global___TopicState] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["req_id", b"req_id", "subscriptions", b"subscriptions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicSubscriptionsNotice: _TypeAlias = TopicSubscriptionsNotice  # noqa: Y015

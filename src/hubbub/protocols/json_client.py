@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import BINARY, JSON, TEXT, Message
+from hubbub.domain.messages import BINARY, TEXT, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import json_shapes as shapes
+from hubbub.protocols import json_topics_client
 from hubbub.protocols.envelopes import error_from_wire
 from hubbub.protocols.payloads import is_utf8
 
@@ -80,8 +81,18 @@ def _item_shape(item: PublishItem) -> shapes.PubRequestInfo:
         extra = shapes.ChannelPubExtras(item.store, item.push, item.retain, item.transient)
     payload, content_type = shapes.write_payload(item.payload, item.content_type)
     return shapes.PubRequestInfo(
-        item.channel, payload, item.event or None, extra, item.req_id, content_type
+        item.channel,
+        payload,
+        item.event or None,
+        extra,
+        item.req_id,
+        content_type,
+        None if item.producer is None else _producer_shape(item.producer),
     )
+
+
+def _producer_shape(producer: requests.Producer) -> shapes.ProducerInfo:
+    return shapes.ProducerInfo(producer.id, str(producer.sequence), str(producer.fence))
 
 
 def _history_shape(request: requests.History) -> shapes.Shape:
@@ -116,6 +127,7 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], shapes.Shape]]] = {
     requests.Publish: ("Publish", _publish_shape),
     requests.History: ("History", _history_shape),
     requests.PresenceQuery: ("Presence", _presence_shape),
+    **json_topics_client.REQUEST_WRITERS,
 }
 
 
@@ -207,6 +219,7 @@ def _published(shape: shapes.ChannelPubResponse) -> Notice:
                 each.msg_id,
                 int(each.channel_serial or 0),
                 _error_or_none(each.error),
+                each.duplicate,
             )
             for each in shape.published
         )
@@ -220,7 +233,7 @@ def _delivery(shape: shapes.ChannelPublish) -> Notice:
 
 def _message(shape: shapes.ChannelPublish) -> Message:
     """The hub is not on the wire: whoever opened the connection knows it."""
-    body, written_as = _content(shape.payload)
+    body, written_as = shapes.read_payload(shape.payload)
     return Message(
         shape.msg_id,
         "",
@@ -232,14 +245,6 @@ def _message(shape: shapes.ChannelPublish) -> Message:
         int(shape.channel_serial or 0),
         shape.publisher,
     )
-
-
-def _content(payload: shapes.Payload) -> tuple[bytes, str]:
-    if payload.text is not UNSET:
-        return payload.text.encode(), TEXT
-    if payload.base64 is not UNSET:
-        return payload.base64, BINARY
-    return bytes(payload.json), JSON
 
 
 def _history_page(shape: shapes.HistoryResponse) -> Notice:
@@ -306,4 +311,8 @@ _READERS: dict[str, Callable[[Raw], Notice]] = {
     "Occupancy": _reader(
         shapes.OccupancyNotice, lambda it: notices.Occupancy(it.channel, it.count)
     ),
+    **{
+        event: _reader(shape, read)
+        for event, (shape, read) in json_topics_client.NOTICE_READERS.items()
+    },
 }

@@ -14,6 +14,7 @@ from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import json_shapes as shapes
+from hubbub.protocols import json_topics
 from hubbub.protocols.json_shapes import write_payload
 
 _encode = msgspec.json.Encoder().encode
@@ -185,6 +186,7 @@ def _result(result: notices.PublishResult) -> shapes.Response:
         result.message_id,
         str(result.serial) if result.serial else None,
         _error_or_none(result.error),
+        result.duplicate,
     )
 
 
@@ -248,4 +250,5 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], shapes.Shape]]] = {
     notices.Joined: ("Join", _joined_or_left),
     notices.Left: ("Leave", _joined_or_left),
     notices.Occupancy: ("Occupancy", _occupancy),
+    **json_topics.NOTICE_WRITERS,
 }

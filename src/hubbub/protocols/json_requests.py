@@ -10,8 +10,9 @@ from msgspec import UNSET, Raw
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malformed
 from hubbub.domain.messages import BINARY, JSON, TEXT
-from hubbub.domain.requests import PublishItem, Rejected, Request
+from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import json_shapes as shapes
+from hubbub.protocols import json_topics
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -20,6 +21,7 @@ from hubbub.protocols.envelopes import (
     unknown_event,
 )
 from hubbub.protocols.payloads import one_line, typed_payload
+from hubbub.protocols.topic_checks import check_producer
 
 _heartbeat = msgspec.json.Decoder(shapes.Heartbeat).decode
 _auth = msgspec.json.Decoder(shapes.AuthRequest).decode
@@ -33,6 +35,7 @@ _any_request = msgspec.json.Decoder(shapes.AnyRequest).decode
 _history = msgspec.json.Decoder(shapes.HistoryRequest).decode
 _presence = msgspec.json.Decoder(shapes.PresenceRequest).decode
 
+_NO_EXTRA = shapes.ChannelPubExtras()
 _EMPTY = Raw(b"{}")
 _NULL = Raw(b"null")
 _HEARTBEATS = ("Ping", "Pong", "Close")
@@ -161,6 +164,7 @@ _READERS: dict[str, Callable[[Raw], Request]] = {
     "Unsubscribe": _read_unsubscribe,
     "History": _read_history,
     "Presence": _read_presence,
+    **json_topics.REQUEST_READERS,
 }
 
 
@@ -169,7 +173,7 @@ def _read_publish(payload: Raw) -> list[Request]:
         publishes = _publish(payload).publishes
         check_batch("Publish", len(publishes))
         return [requests.Publish(tuple([_item(each) for each in publishes]))]
-    except (msgspec.ValidationError, InvalidName, InvalidPayload):
+    except (msgspec.ValidationError, InvalidName, InvalidPayload, Malformed):
         return _read_items_apart(payload)
 
 
@@ -215,11 +219,13 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
         body, content_type = _content(payload, f"Publish: `$.payload.publishes[{index}].payload`")
     if shape.content_type:
         body, content_type = typed_payload(body, shape.content_type)
+    producer = None if shape.producer is None else _producer(shape.producer, index)
     extra = shape.extra
-    if extra is None:
+    if extra is None and producer is None:
         return PublishItem(
             shape.channel, event or "", body, content_type, False, False, False, False, shape.req_id
         )
+    extra = extra or _NO_EXTRA
     return PublishItem(
         shape.channel,
         event or "",
@@ -230,6 +236,14 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
         extra.retain,
         extra.transient,
         shape.req_id,
+        producer,
+    )
+
+
+def _producer(shape: shapes.ProducerInfo, index: int) -> Producer:
+    return check_producer(
+        Producer(shape.id, int(shape.sequence), int(shape.fence or 0)),
+        f"Publish: `$.payload.publishes[{index}].producer`",
     )
 
 

@@ -52,6 +52,15 @@ def write_payload(body: bytes, content_type: str) -> tuple[Payload, str | None]:
     return Payload(base64=body), None if content_type == BINARY else content_type
 
 
+def read_payload(payload: Payload) -> tuple[bytes, str]:
+    """The reverse, for what the hub wrote: the bytes, and the type that the way implies."""
+    if payload.text is not UNSET:
+        return payload.text.encode(), TEXT
+    if payload.base64 is not UNSET:
+        return payload.base64, BINARY
+    return bytes(payload.json), JSON
+
+
 class ErrorInfo(Shape):
     code: str
     message: str
@@ -182,6 +191,12 @@ class ChannelPubExtras(Shape):
     transient: bool = False
 
 
+class ProducerInfo(Shape):
+    id: str
+    sequence: Serial
+    fence: Serial | None = None
+
+
 class PubRequestInfo(Shape):
     channel: str
     payload: Payload
@@ -189,6 +204,7 @@ class PubRequestInfo(Shape):
     extra: ChannelPubExtras | None = None
     req_id: Int64 | None = None
     content_type: str | None = None
+    producer: ProducerInfo | None = None
 
 
 class ChannelPubRequest(Shape):
@@ -201,6 +217,7 @@ class Response(Shape):
     msg_id: str | None = None
     channel_serial: Serial | None = None
     error: ErrorInfo | None = None
+    duplicate: bool = False
 
 
 class ChannelPubResponse(Shape):

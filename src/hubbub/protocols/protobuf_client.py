@@ -15,6 +15,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols import protobuf_topics_client
 from hubbub.protocols.envelopes import error_from_wire, parse_serial
 
 
@@ -86,6 +87,13 @@ def _write_item(item: PublishItem) -> pb.PubRequestInfo:
         extra=extra,
         req_id=item.req_id,
         content_type="" if item.content_type == BINARY else item.content_type,
+        producer=None if item.producer is None else _write_producer(item.producer),
+    )
+
+
+def _write_producer(producer: requests.Producer) -> pb.ProducerInfo:
+    return pb.ProducerInfo(
+        id=producer.id, sequence=str(producer.sequence), fence=str(producer.fence)
     )
 
 
@@ -121,6 +129,7 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], Proto]]] = {
     requests.Publish: (pb.EventType.Publish, _write_publish),
     requests.History: (pb.EventType.History, _write_history),
     requests.PresenceQuery: (pb.EventType.Presence, _write_presence),
+    **protobuf_topics_client.REQUEST_WRITERS,
 }
 
 
@@ -224,6 +233,7 @@ def _result(proto: pb.Response) -> notices.PublishResult:
         proto.msg_id if proto.HasField("msg_id") else None,
         _serial(proto.channel_serial),
         _error(proto.error) if proto.HasField("error") else None,
+        proto.duplicate,
     )
 
 
@@ -308,4 +318,5 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Notice]]] = {
         pb.OccupancyNotice.FromString,
         lambda it: notices.Occupancy(it.channel, it.count),
     ),
+    **protobuf_topics_client.NOTICE_READERS,
 }

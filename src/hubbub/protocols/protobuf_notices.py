@@ -18,6 +18,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols import protobuf_topics
 
 
 def notice_payload(notice: Notice) -> tuple[int, bytes]:
@@ -217,6 +218,7 @@ def _result(result: notices.PublishResult) -> pb.Response:
         msg_id=result.message_id,
         channel_serial=str(result.serial) if result.serial else None,
         error=_error_or_none(result.error),
+        duplicate=result.duplicate,
     )
 
 
@@ -276,4 +278,5 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
     notices.Joined: (pb.EventType.Join, _joined_or_left),
     notices.Left: (pb.EventType.Leave, _joined_or_left),
     notices.Occupancy: (pb.EventType.Occupancy, _occupancy),
+    **protobuf_topics.NOTICE_WRITERS,
 }

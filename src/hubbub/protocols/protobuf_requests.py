@@ -10,8 +10,9 @@ from google.protobuf.message import DecodeError
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import BINARY
-from hubbub.domain.requests import PublishItem, Rejected, Request
+from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols import protobuf_topics
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -21,6 +22,7 @@ from hubbub.protocols.envelopes import (
     unknown_event,
 )
 from hubbub.protocols.payloads import typed_payload
+from hubbub.protocols.topic_checks import check_producer
 
 _PUBLISH = pb.EventType.Publish
 _NAMES: dict[int, str] = {number: name for name, number in pb.EventType.items()}
@@ -137,6 +139,7 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Request]]] = {
     pb.EventType.Unsubscribe: (pb.UnsubscribeRequest.FromString, _read_unsubscribe),
     pb.EventType.History: (pb.HistoryRequest.FromString, _read_history),
     pb.EventType.Presence: (pb.PresenceRequest.FromString, _read_presence),
+    **protobuf_topics.REQUEST_READERS,
 }
 
 
@@ -175,7 +178,8 @@ def _item(proto: pb.PubRequestInfo) -> PublishItem:
     req_id: int | None = proto.req_id
     if not req_id and not proto.HasField("req_id"):
         req_id = None
-    if not proto.HasField("extra"):
+    producer = _producer(proto.producer) if proto.HasField("producer") else None
+    if producer is None and not proto.HasField("extra"):
         return PublishItem(
             proto.channel, event, body, content_type, False, False, False, False, req_id
         )
@@ -190,4 +194,12 @@ def _item(proto: pb.PubRequestInfo) -> PublishItem:
         extra.retain,
         extra.transient,
         req_id,
+        producer,
     )
+
+
+def _producer(proto: pb.ProducerInfo) -> Producer:
+    where = "Publish: `producer`"
+    sequence = parse_serial(proto.sequence, f"{where}: `sequence`")
+    fence = parse_serial(proto.fence, f"{where}: `fence`") if proto.HasField("fence") else 0
+    return check_producer(Producer(proto.id, sequence, fence), where)

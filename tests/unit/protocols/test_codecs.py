@@ -21,8 +21,16 @@ from hubbub.domain.messages import BINARY, JSON, TEXT, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import Rejected, Request
+from hubbub.domain.topics import (
+    MAX_BATCH,
+    MAX_WAIT_SECONDS,
+    Article,
+    SubscriptionInfo,
+    SubscriptionKey,
+    SubscriptionOptions,
+)
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import json_shapes
+from hubbub.protocols import json_shapes, json_topic_shapes
 from hubbub.protocols.envelopes import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
 from hubbub.protocols.json_v1 import JSON_V1, JsonCodec
 from hubbub.protocols.payloads import MAX_JSON_DEPTH
@@ -48,6 +56,7 @@ def plain(value: object) -> object:
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 event_name = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+label = st.text("aé ж.:/-", min_size=1, max_size=20)
 int64 = st.integers(-(2**63), 2**63 - 1)
 serial = st.integers(0, 10**18 - 1)
 milliseconds = st.integers(0, 2**53)
@@ -72,13 +81,15 @@ def publish_items(draw: st.DrawFn) -> requests.PublishItem:
     payload, content_type = draw(content)
     flags = {flag: draw(st.booleans()) for flag in ("store", "push", "retain", "transient")}
     req_id = draw(st.none() | int64)
+    producer = draw(st.none() | st.builds(requests.Producer, label, st.integers(1, 99), serial))
     return requests.PublishItem(
         draw(text),
         draw(event_name),
         payload,
         content_type,
         req_id=req_id,
-        **flags,  # type: ignore[arg-type]
+        producer=producer,
+        **flags,
     )
 
 
@@ -94,6 +105,48 @@ def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(items, max_size=3).map(tuple)
 
 
+options = st.builds(
+    SubscriptionOptions,
+    st.booleans(),
+    st.floats(0.001, 86_400),
+    st.integers(1, 2**53),
+    st.integers(0, 2**53),
+    st.none() | label,
+)
+
+
+def acknowledgements(
+    serials: st.SearchStrategy[Any], up_to: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Request]:
+    return st.builds(requests.TopicAck, text, name, serials, up_to, text, st.booleans(), int64)
+
+
+a_topic_request: st.SearchStrategy[Request] = st.one_of(
+    st.builds(
+        requests.TopicSubscribe,
+        text,
+        name,
+        st.none() | options,
+        st.sampled_from(["new", "first"]) | serial,
+        int64,
+    ),
+    st.builds(requests.TopicUnsubscribe, text, name, int64),
+    st.builds(
+        requests.TopicGet,
+        name,
+        name,
+        st.integers(1, MAX_BATCH),
+        st.floats(0, MAX_WAIT_SECONDS),
+        text,
+        st.none() | serial,
+        int64,
+    ),
+    st.builds(lambda name, req_id: requests.TopicGet(name=name, req_id=req_id), name, int64),
+    acknowledgements(st.lists(serial, min_size=1, max_size=3).map(tuple), st.none()),
+    acknowledgements(st.just(()), serial),
+    st.builds(requests.ProducerOpen, text, text, int64),
+    st.builds(requests.TopicList, int64),
+)
 a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.Ping, int64),
     st.builds(requests.Pong, int64),
@@ -120,6 +173,7 @@ a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.Publish, tuples(publish_items())),
     histories(),
     st.builds(requests.PresenceQuery, text, int64),
+    a_topic_request,
 )
 
 
@@ -152,6 +206,32 @@ page = st.fixed_dictionaries(
         "more": st.booleans(),
         "req_id": int64,
     }
+)
+count = st.integers(0, 2**53)
+subscription = st.builds(
+    SubscriptionInfo,
+    st.builds(lambda topic, name: SubscriptionKey("", topic, "", name), text, name),
+    options,
+    text,
+    serial,
+    serial,
+    count,
+    count,
+    milliseconds,
+    count,
+    count,
+    count,
+    st.booleans(),
+)
+articles = tuples(st.builds(Article, messages(), st.integers(1, 2**53), st.booleans()))
+a_topic_notice: st.SearchStrategy[Notice] = st.one_of(
+    st.builds(notices.TopicSubscribed, subscription, int64),
+    st.builds(notices.TopicUnsubscribed, text, text, int64),
+    st.builds(notices.TopicMessages, text, text, articles, int64),
+    st.builds(notices.EachTopicMessages, text, st.dictionaries(text, articles, max_size=3), int64),
+    st.builds(notices.TopicAcked, text, text, serial, int64),
+    st.builds(notices.ProducerOpened, text, text, serial, serial, int64),
+    st.builds(notices.TopicSubscriptions, tuples(subscription), int64),
 )
 a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.Ping, int64),
@@ -198,7 +278,14 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(
         notices.Published,
         tuples(
-            st.builds(notices.PublishResult, int64, st.none() | text, serial, st.none() | error)
+            st.builds(
+                notices.PublishResult,
+                int64,
+                st.none() | text,
+                serial,
+                st.none() | error,
+                st.booleans(),
+            )
         ),
     ),
     st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial),
@@ -209,6 +296,7 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.Joined, text, members),
     st.builds(notices.Left, text, members),
     st.builds(notices.Occupancy, text, int64),
+    a_topic_notice,
 )
 
 
@@ -318,8 +406,9 @@ def test_a_frame_holds_at_most_a_thousand_envelopes(codec: Codec) -> None:
         lambda size: requests.Unsubscribe(("a",) * size, 7),
         lambda size: requests.Restore("key", 7, (requests.Position("a", 1),) * size),
         lambda size: requests.Publish((requests.PublishItem("a", "", b"1", JSON),) * size),
+        lambda size: requests.TopicAck("a", serials=(1,) * size),
     ],
-    ids=["Subscribe", "Unsubscribe", "SessionRestore", "Publish"],
+    ids=["Subscribe", "Unsubscribe", "SessionRestore", "Publish", "TopicAck"],
 )
 def test_a_batch_holds_at_most_a_thousand_items(codec: Codec, sized: Any) -> None:
     assert codec.decode(codec.encode_request(sized(MAX_ITEMS))) == [sized(MAX_ITEMS)]
@@ -415,7 +504,8 @@ def test_json_names_are_those_of_the_proto() -> None:
     for found in pb.DESCRIPTOR.message_types_by_name.values():
         if found.name in ("Frame", "Envelope"):
             continue
-        fields = msgspec.structs.fields(getattr(json_shapes, found.name))
+        shapes = json_shapes if hasattr(json_shapes, found.name) else json_topic_shapes
+        fields = msgspec.structs.fields(getattr(shapes, found.name))
         assert {field.encode_name for field in fields} == {
             field.json_name for field in found.fields
         }, found.name
