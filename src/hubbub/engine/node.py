@@ -36,6 +36,7 @@ from hubbub.engine.restoring import Restorer
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
 from hubbub.engine.tokens import ANY_HUB, Tokens
+from hubbub.engine.topics import Topics
 from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
@@ -72,6 +73,7 @@ class Node:
         self.publisher = Publisher(bus, clock, limits)
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
+        self.topics = Topics()
         self.authentication = Authentication(tokens, authenticator, limits)
         self.restorer = Restorer(self, store)
         self.hubs: dict[str, Hub] = {}
@@ -176,6 +178,7 @@ class Node:
             return
         self.restorer.closed(session, keep_state)
         session.closed = True
+        session.ended()
         self.subscriptions.end_all(session)
         hub = session.hub
         if hub.sessions.get(session.id) is session:

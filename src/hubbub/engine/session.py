@@ -1,7 +1,8 @@
 """A session: one client connection, who it is, and what it follows.
 
 A session is small on purpose (there are many): it has no task, queue or timer of its own. Requests
-are handled in order; one that must wait for something holds back those behind it.
+are handled in order; one that must wait for something holds back those behind it, except for those
+about topics, which may wait for long.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hubbub.domain.notices import Member, Notice, PublishResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
 from hubbub.engine.hub import Hub
+from hubbub.engine.topic_desk import TopicDesk
 from hubbub.ports.bus import PublishOutcome
 from hubbub.ports.connection import Connection
 
@@ -38,6 +40,7 @@ class Session:
         "_bucket",
         "_paused",
         "_refused",
+        "_topic_desk",
         "_waiting",
         "closed",
         "connection",
@@ -70,6 +73,7 @@ class Session:
         self._bucket: TokenBucket | None = None
         self._paused = False
         self._refused = 0
+        self._topic_desk: TopicDesk | None = None
         self._waiting: deque[Request] | None = None
         """Requests behind one that is under way; None: nothing is."""
 
@@ -126,6 +130,10 @@ class Session:
             self.run(self.node.queries.history(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):
             self.run(self.node.queries.presence(self, request), request.req_id)
+        elif isinstance(request, requests.TopicRequest):
+            if self._topic_desk is None:
+                self._topic_desk = TopicDesk(self)
+            self._topic_desk.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
@@ -189,6 +197,11 @@ class Session:
             extra=self.identity.extra,
             timestamp=int(self.node.clock.now() * 1000),
         )
+
+    def ended(self) -> None:
+        """The session is closed: what waits for it is given up."""
+        if self._topic_desk is not None:
+            self._topic_desk.close()
 
     # -- requests that take time ----------------------------------------------------------------
 
@@ -271,4 +284,7 @@ class _Answer:
     def result(self) -> PublishResult:
         if self._outcome.error is not None:
             return PublishResult(self._req_id, error=self._outcome.error)
-        return PublishResult(self._req_id, self.message_id, self._outcome.serial)
+        outcome = self._outcome
+        if outcome.duplicate:
+            return PublishResult(self._req_id, outcome.message_id, outcome.serial, duplicate=True)
+        return PublishResult(self._req_id, self.message_id, outcome.serial)

@@ -1,4 +1,4 @@
-"""The HTTP side of a hub: publish, batches, history, presence."""
+"""The HTTP side of a hub: publish, batches, history, presence. Topics are in `topics_api`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.envelopes import check_event_name
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
@@ -25,6 +26,11 @@ class HubApi:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._topics = TopicsApi(node)
+
+    def stop(self) -> None:
+        """Whoever waits for an answer is sent away."""
+        self._topics.stop()
 
     def handle(self, request: Request, target: Target, exchange: Exchange) -> None:
         """Raises `NotFound` for paths that are not here."""
@@ -45,6 +51,8 @@ class HubApi:
                 raise _wrong_method(method, *(("GET", "POST") if what == "messages" else ("GET",)))
             else:
                 raise _no_path(request)
+        elif rest[:1] in (("topics",), ("subscriptions",)):
+            self._topics.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
                 raise _wrong_method(method, "POST")
@@ -240,9 +248,14 @@ class _BatchAnswer:
             return {"success": False, "error": info}
         if self.ids[index] is None:
             return None
-        result: dict[str, object] = {"success": True, "msgID": self.ids[index]}
+        result: dict[str, object] = {"success": True}
+        message_id = outcome.message_id if outcome.duplicate else self.ids[index]
+        if message_id is not None:
+            result["msgID"] = message_id
         if outcome.serial:
             result["channelSerial"] = str(outcome.serial)
+        if outcome.duplicate:
+            result["duplicate"] = True
         return result
 
 

@@ -97,6 +97,7 @@ class Listener:
         """Take no new connections; those that speak HTTP end with their answer."""
         for server in self._servers:
             server.close()
+        self._api.stop()
         for connection in list(self._watched):
             connection.time_out()
 

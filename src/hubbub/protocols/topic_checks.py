@@ -49,23 +49,23 @@ def check_producer(producer: Producer, where: str) -> Producer:
     return producer
 
 
-def check_get(request: TopicGet) -> TopicGet:
+def check_get(request: TopicGet, where: str = "TopicGet") -> TopicGet:
     if not 1 <= request.limit <= MAX_BATCH:
-        raise Malformed(f"TopicGet: `limit` is {request.limit}; give 1 to {MAX_BATCH}")
+        raise Malformed(f"{where}: `limit` is {request.limit}; give 1 to {MAX_BATCH}")
     if not 0 <= request.wait_seconds <= MAX_WAIT_SECONDS:
         raise Malformed(
-            f"TopicGet: `wait` is {request.wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds"
+            f"{where}: `wait` is {request.wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds"
         )
     if request.topic is None and request != TopicGet(name=request.name, req_id=request.req_id):
         raise Malformed(
-            "TopicGet: `limit`, `wait`, `consumer` and `ackUpTo` need a `topic`; "
+            f"{where}: `limit`, `wait`, `consumer` and `ackUpTo` need a `topic`; "
             "without one, each topic answers one message"
         )
     return request
 
 
-def check_ack(request: TopicAck) -> TopicAck:
+def check_ack(request: TopicAck, where: str = "TopicAck") -> TopicAck:
     if bool(request.serials) == (request.up_to is not None):
-        raise Malformed("TopicAck: give either `serials`, not empty, or `upTo`")
-    check_batch("TopicAck", len(request.serials))
+        raise Malformed(f"{where}: give either `serials`, not empty, or `upTo`")
+    check_batch(where, len(request.serials))
     return request

@@ -1,0 +1,295 @@
+"""Topics over HTTP: put, get, acknowledge; durable subscriptions and producers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+from hubbub.domain.errors import GoingAway, Malformed, MethodNotAllowed, NotFound
+from hubbub.domain.names import check_name
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import Producer, PublishItem, TopicGet
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
+from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
+from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.protocols import json_topics_http as bodies
+from hubbub.protocols.envelopes import check_event_name, parse_serial
+from hubbub.protocols.payloads import parse_payload
+from hubbub.protocols.topic_checks import check_get, check_producer, parse_start
+
+_T = TypeVar("_T")
+_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
+_TOKENS = ("token", "access_token")
+"""Parameters that every path takes."""
+
+
+class TopicsApi:
+    """Paths under /v1/hubs/{hub}/topics/ and /v1/hubs/{hub}/subscriptions."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
+        """Raises `NotFound` for paths that are not here."""
+        call = _Call(
+            hub, require_identity(request, target, hub, self._node.tokens), request, target
+        )
+        match target.segments[3:]:
+            case ("topics", topic, "messages"):
+                call.expect(b"POST")
+                work = self._put(call, topic)
+            case ("topics", topic, "producers", producer):
+                call.expect(b"POST")
+                work = self._open_producer(call, topic, producer)
+            case ("topics", topic, "subscriptions", name):
+                work = self._subscription(call, topic, name)
+            case ("topics", topic, "subscriptions", name, "get"):
+                call.expect(b"POST")
+                work = self._get(call, topic, name)
+            case ("topics", topic, "subscriptions", name, "ack"):
+                call.expect(b"POST")
+                work = self._acknowledge(call, topic, name)
+            case ("subscriptions",):
+                call.expect(b"GET")
+                work = self._list(call)
+            case ("subscriptions", "get"):
+                call.expect(b"POST")
+                work = self._get_each(call)
+            case _:
+                path = request.url.partition(b"?")[0].decode("latin-1")
+                raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
+        exchange.run(_answer(exchange, work))
+
+    def stop(self) -> None:
+        """Whoever waits is sent away."""
+        for task in self._waiting:
+            task.cancel()
+
+    # -- producers ------------------------------------------------------------------------------
+
+    async def _put(self, call: _Call, topic: str) -> bytes:
+        query = call.query("event", "producer", "sequence", "fence")
+        payload, content_type = parse_payload(
+            call.request.body, call.request.header(b"content-type")
+        )
+        item = PublishItem(
+            topic,
+            check_event_name(query.get("event", "")),
+            payload,
+            content_type,
+            store=True,
+            producer=_producer(query),
+        )
+        message_id, outcome = await self._finish(
+            self._node.topics.put(call.hub, call.identity, item)
+        )
+        return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
+
+    async def _open_producer(self, call: _Call, topic: str, producer: str) -> bytes:
+        call.query()
+        check_name(producer, "producer")
+        return bodies.producer_json(
+            await self._finish(
+                self._node.topics.open_producer(call.hub, call.identity, topic, producer)
+            )
+        )
+
+    # -- subscriptions --------------------------------------------------------------------------
+
+    def _subscription(self, call: _Call, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
+        check_name(name, "subscription")
+        if call.request.method == b"PUT":
+            return self._subscribe(call, topic, name)
+        if call.request.method == b"DELETE":
+            return self._unsubscribe(call, topic, name)
+        call.expect(b"GET", b"PUT", b"DELETE")
+        return self._info(call, topic, name)
+
+    async def _subscribe(self, call: _Call, topic: str, name: str) -> bytes:
+        start = parse_start(call.query("start").get("start", "new"), "start")
+        options = bodies.read_options(call.request.body)
+        info = await self._finish(
+            self._node.topics.subscribe(call.hub, call.identity, topic, name, options, start)
+        )
+        return bodies.state_json(info, "SUBSCRIBED")
+
+    async def _unsubscribe(self, call: _Call, topic: str, name: str) -> bytes:
+        call.query()
+        await self._finish(self._node.topics.unsubscribe(call.hub, call.identity, topic, name))
+        return b'{"answer":"UNSUBSCRIBED"}'
+
+    async def _info(self, call: _Call, topic: str, name: str) -> bytes:
+        call.query()
+        return bodies.state_json(await self._node.topics.info(call.hub, call.identity, topic, name))
+
+    async def _list(self, call: _Call) -> bytes:
+        call.query()
+        return bodies.states_json(await self._node.topics.list_own(call.hub, call.identity))
+
+    # -- messages -------------------------------------------------------------------------------
+
+    async def _get(self, call: _Call, topic: str, name: str) -> bytes:
+        query = call.query("limit", "wait", "consumer", "ackUpTo")
+        check_name(name, "subscription")
+        wanted = check_get(
+            TopicGet(
+                topic,
+                name,
+                _number(query, "limit", 1),
+                _seconds(query, "wait"),
+                query.get("consumer", ""),
+                _serial(query, "ackUpTo"),
+            ),
+            "get",
+        )
+        return bodies.articles_json(
+            await self._wait_for(
+                self._node.topics.get(
+                    call.hub,
+                    call.identity,
+                    topic,
+                    name,
+                    wanted.limit,
+                    wanted.wait_seconds,
+                    wanted.consumer,
+                    wanted.ack_up_to,
+                )
+            )
+        )
+
+    async def _get_each(self, call: _Call) -> bytes:
+        name = call.query("name").get("name", DEFAULT_SUBSCRIPTION)
+        check_name(name, "subscription")
+        return bodies.each_json(
+            await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
+        )
+
+    async def _acknowledge(self, call: _Call, topic: str, name: str) -> bytes:
+        call.query()
+        check_name(name, "subscription")
+        done = bodies.read_acknowledgement(call.request.body, topic, name)
+        floor = await self._finish(
+            self._node.topics.acknowledge(
+                call.hub,
+                call.identity,
+                topic,
+                name,
+                done.serials,
+                done.up_to,
+                done.consumer,
+                done.give_back,
+            )
+        )
+        return b'{"answer":"Ack","floor":"%d"}' % floor
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    async def _wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Given up when the client goes away, or this server does."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._waiting.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            raise GoingAway("the server is shutting down; ask again") from None
+        finally:
+            self._waiting.discard(task)
+
+    async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What changes something is not cut in half by a client that goes away."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # said to the client, if it is still there
+
+
+class _Call:
+    """A request, and who made it in which hub."""
+
+    __slots__ = ("_target", "hub", "identity", "request")
+
+    def __init__(self, hub: Hub, identity: Identity, request: Request, target: Target) -> None:
+        self.hub = hub
+        self.identity = identity
+        self.request = request
+        self._target = target
+
+    def expect(self, *methods: bytes) -> None:
+        """Raises `MethodNotAllowed`."""
+        if self.request.method not in methods:
+            right = [method.decode() for method in methods]
+            raise MethodNotAllowed(
+                f"{self.request.method.decode('latin-1')} is not for this path; "
+                f"use {' or '.join(right)}",
+                right,
+            )
+
+    def query(self, *known: str) -> dict[str, str]:
+        """The parameters, of which there may be no others: a name that is misspelt must not pass
+        for one that was left out."""
+        found: dict[str, str] = {}
+        for name, value in self._target.query:
+            if name in _TOKENS:
+                continue
+            if name not in known:
+                may = f"it takes {', '.join(known)}" if known else "it takes none"
+                raise Malformed(f"this path has no parameter {name[:40]!r}; {may}")
+            if name in found:
+                raise Malformed(f"the parameter {name!r} is there twice; give it once")
+            found[name] = value
+        return found
+
+
+async def _answer(exchange: Exchange, work: Awaitable[bytes]) -> None:
+    exchange.answer_json(await work)
+
+
+def _producer(query: dict[str, str]) -> Producer | None:
+    if "producer" not in query:
+        for name in ("sequence", "fence"):
+            if name in query:
+                raise Malformed(f"{name!r} needs a 'producer' beside it")
+        return None
+    sequence = _serial(query, "sequence")
+    if sequence is None:
+        raise Malformed("'producer' needs a 'sequence' beside it; the first put is 1")
+    fence = _serial(query, "fence") or 0
+    return check_producer(Producer(query["producer"], sequence, fence), "put")
+
+
+def _serial(query: dict[str, str], name: str) -> int | None:
+    return parse_serial(query[name], name) if name in query else None
+
+
+def _number(query: dict[str, str], name: str, default: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise Malformed(f"{name}={text[:20]!r} is not a whole number, like 10")
+    return int(text)
+
+
+def _seconds(query: dict[str, str], name: str) -> float:
+    text = query.get(name)
+    if text is None:
+        return 0.0
+    if not _SECONDS.fullmatch(text):
+        raise Malformed(
+            f"{name}={text[:20]!r} is not a number of seconds; give 0 to {MAX_WAIT_SECONDS:g}"
+        )
+    return float(text)

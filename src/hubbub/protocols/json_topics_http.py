@@ -1,0 +1,93 @@
+"""The JSON bodies of topics over HTTP: the socket's shapes, without the envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from hubbub.domain.errors import Malformed
+from hubbub.domain.requests import TopicAck
+from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
+from hubbub.protocols import json_topics
+from hubbub.protocols.json_shapes import Serial
+from hubbub.protocols.payloads import is_utf8
+from hubbub.protocols.topic_checks import check_ack, check_options
+
+_T = TypeVar("_T")
+_encode = msgspec.json.Encoder().encode
+
+
+class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    up_to: Serial | None = None
+    serials: tuple[Serial, ...] | None = None
+    consumer: str = ""
+    give_back: bool = False
+
+
+_options = msgspec.json.Decoder(SubscriptionOptions)
+_acknowledgement = msgspec.json.Decoder(_Acknowledgement)
+
+
+def read_options(body: bytes) -> SubscriptionOptions | None:
+    """None: nothing was said about them. Raises `Malformed`."""
+    if not body:
+        return None
+    return check_options(_read(_options, body, "the options of a subscription"), "the options")
+
+
+def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:
+    """Raises `Malformed`, `TooLarge`."""
+    said = _read(_acknowledgement, body, "an acknowledgement")
+    return check_ack(
+        TopicAck(
+            topic,
+            name,
+            tuple(int(serial) for serial in said.serials or ()),
+            None if said.up_to is None else int(said.up_to),
+            said.consumer,
+            said.give_back,
+        ),
+        "ack",
+    )
+
+
+def _read(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
+    if not is_utf8(body):
+        raise Malformed("the body is not UTF-8")
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"the body is not {what}: {error}") from None
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None
+
+
+def put_json(message_id: str | None, serial: int, duplicate: bool) -> bytes:
+    """A put that was reclaimed has neither id nor serial any more."""
+    reply: dict[str, object] = {"answer": "PutReply"}
+    if message_id and serial:
+        reply |= {"msgID": message_id, "channelSerial": str(serial)}
+    return _encode(reply | {"duplicate": duplicate})
+
+
+def producer_json(state: ProducerState) -> bytes:
+    return b'{"fence":"%d","sequence":"%d"}' % (state.fence, state.sequence)
+
+
+def state_json(info: SubscriptionInfo, answer: str | None = None) -> bytes:
+    return _encode(json_topics.state_shape(info, answer))
+
+
+def states_json(infos: Iterable[SubscriptionInfo]) -> bytes:
+    return _encode({"subscriptions": [json_topics.state_shape(info) for info in infos]})
+
+
+def articles_json(articles: Iterable[Article]) -> bytes:
+    return _encode(json_topics.articles_shape(articles))
+
+
+def each_json(topics: Mapping[str, Iterable[Article]]) -> bytes:
+    shapes = {topic: json_topics.articles_shape(found) for topic, found in topics.items()}
+    return _encode({"topics": shapes})
