@@ -89,6 +89,8 @@ def test_the_settings_of_the_api_are_all_that_there_are(
     [
         (public_shapes.Payload, json_shapes.Payload, set()),
         (public_shapes.PublishExtras, json_shapes.ChannelPubExtras, set()),
+        (public_shapes.Producer, json_shapes.ProducerInfo, set()),
+        (public_shapes.PublishResult, json_shapes.Response, {"reqID"}),
         (public_shapes.PublishRequest, json_shapes.PubRequestInfo, {"reqID"}),
         (public_shapes.PublishedMessage, json_shapes.ChannelPublish, set()),
         (public_shapes.HistoryPage, json_shapes.HistoryResponse, {"reqID", "error"}),

@@ -35,12 +35,21 @@ class PublishExtras(Open, frozen=True):
     transient: bool = False
 
 
+class Producer(Open, frozen=True):
+    """As which of its puts to the channel a producer sends a message; the first is 1."""
+
+    id: Name
+    sequence: Annotated[Serial, Meta(extra_json_schema={"pattern": "^[1-9][0-9]{0,17}$"})]
+    fence: Annotated[Serial, Meta(extra_json_schema={"pattern": "^[0-9]{1,18}$"})] | None = None
+
+
 class PublishRequest(Open, frozen=True):
     channel: Name
     payload: Payload
     event: str | None = None
     extra: PublishExtras | None = None
     content_type: str | None = None
+    producer: Producer | None = None
 
 
 class PublishBatch(Open, frozen=True):
@@ -51,6 +60,7 @@ class PublishResult(Open, frozen=True):
     success: bool
     msg_id: str | msgspec.UnsetType = msgspec.UNSET
     channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+    duplicate: bool | msgspec.UnsetType = msgspec.UNSET
     error: ErrorInfo | msgspec.UnsetType = msgspec.UNSET
 
 
