@@ -664,6 +664,9 @@ class StoreContract:
             assert await store.append([*items, put(message(3), term, first, 2)]) == [None] * 3
         async with opened(make_store()) as store:
             term = await own(store)
+            key = ("demo", "news", "u:ann", "p")
+            assert await store.read_producer(*key) == Producer(first.id, 0, 2)
+            assert await store.read_producer(*key[:3], "q") is None
             assert await open_producer(store, term) == Producer(first.id, 0, 2)
             found = await store.read_put(first.id, 2, "demo", "news")
             assert found is not None

@@ -175,6 +175,7 @@ class EngineNode:
             configuration_of=self.directory.get,
             limits=self.limits,
             emit=bus.emit,
+            publish=bus.publish,
         )
         self.tokens = Tokens(
             session_keys=[SigningKey("s", b"s" * 32)],

@@ -14,6 +14,7 @@ from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Member
+from hubbub.domain.topics import TopicRequest
 from hubbub.ports.bus import FeedEvent
 
 
@@ -66,6 +67,18 @@ class AskHistory(msgspec.Struct, frozen=True, tag="history"):
     query: HistoryQuery
 
 
+class AskTopic(msgspec.Struct, frozen=True, tag="topic"):
+    request: TopicRequest
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The answer to a publish that took effect, now or before."""
+
+    serial: int
+    duplicate: bool = False
+    message_id: str | None = None
+
+
 class Tell(msgspec.Struct, frozen=True, tag="tell"):
     """From an owner to a node: a feed event that nothing would heal if it were lost."""
 
@@ -88,6 +101,7 @@ Call = (
     | AskMembers
     | AskOccupancy
     | AskHistory
+    | AskTopic
     | Tell
     | HubChanged
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, PublishReply
 
@@ -55,6 +56,9 @@ class LocalBus:
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         return await self._owner.history(query)
+
+    async def topic(self, request: TopicRequest) -> TopicAnswer:
+        return await self._owner.topic(request)
 
     async def announce_hub_change(self, hub: str) -> None:
         self._owner.hub_changed(hub)

@@ -27,6 +27,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.bus import (
     Attachment,
@@ -45,7 +46,9 @@ HUB_LANE = -1
 REMEMBERED_EVENTS = 4096
 REMEMBERED_INCARNATIONS = 8
 
-_QUESTIONS = datagrams.AskMembers | datagrams.AskOccupancy | datagrams.AskHistory
+_QUESTIONS = (
+    datagrams.AskMembers | datagrams.AskOccupancy | datagrams.AskHistory | datagrams.AskTopic
+)
 
 OwnerOf = Callable[[str, str], str]
 """The node that owns a channel: (hub, channel)."""
@@ -152,13 +155,18 @@ class RemoteBus:
             self._owner.publish(message, reply)
             return
 
-        def conclude(serial: Any, error: HubbubError | None) -> None:
-            if reply is not None:
-                reply(PublishOutcome(serial=serial or 0, error=error))
+        def conclude(published: datagrams.Published | None, error: HubbubError | None) -> None:
+            if reply is None:
+                return
+            if published is None:
+                reply(PublishOutcome(error=error))
+            else:
+                p = published
+                reply(PublishOutcome(p.serial, error, p.duplicate, p.message_id))
 
         lane = partition_of(message.hub, message.channel)
         call = datagrams.Publish(message, reply is not None)
-        self._request(owner, lane, call, int, conclude)
+        self._request(owner, lane, call, datagrams.Published, conclude)
 
     async def attach(self, hub: str, channel: str) -> Attachment:
         if self._owns(hub, channel):
@@ -210,6 +218,15 @@ class RemoteBus:
             return await self._owner.history(query)
         call = datagrams.AskHistory(query)
         answer: HistoryPage = await self._ask(query.hub, query.channel, call, HistoryPage)
+        return answer
+
+    async def topic(self, request: TopicRequest) -> TopicAnswer:
+        hub, channel = channel_of(request)
+        if self._owns(hub, channel):
+            return await self._owner.topic(request)
+        answer: TopicAnswer = await self._ask(
+            hub, channel, datagrams.AskTopic(request), answer_type(request)
+        )
         return answer
 
     async def announce_hub_change(self, hub: str) -> None:
@@ -441,7 +458,7 @@ class RemoteBus:
             self._owner.publish(call.message, answer.give_outcome)
         else:
             self._owner.publish(call.message, None)
-            answer.give(0)
+            answer.give(datagrams.Published(0))
 
     def _answer_now(self, node: str, call: Call, answer: _Answer) -> None:
         if self._closed:
@@ -487,6 +504,8 @@ class RemoteBus:
             return await owner.occupancy(call.hub, call.channel)
         if isinstance(call, datagrams.AskHistory):
             return await owner.history(call.query)
+        if isinstance(call, datagrams.AskTopic):
+            return await owner.topic(call.request)
         if isinstance(call, datagrams.HubChanged):
             await self._reread_hub(call.hub)
             owner.hub_changed(call.hub)
@@ -528,7 +547,7 @@ class _Answer:
         if outcome.error is not None:
             self.fail(outcome.error)
         else:
-            self.give(outcome.serial)
+            self.give(datagrams.Published(outcome.serial, outcome.duplicate, outcome.message_id))
 
     def fail(self, error: HubbubError) -> None:
         self._send(datagrams.NOTHING, error)
@@ -556,6 +575,8 @@ def _channel_of(call: Call) -> tuple[str, str] | None:
         return call.message.hub, call.message.channel
     if isinstance(call, datagrams.AskHistory):
         return call.query.hub, call.query.channel
+    if isinstance(call, datagrams.AskTopic):
+        return channel_of(call.request)
     if isinstance(call, datagrams.Tell | datagrams.HubChanged):
         return None
     return call.hub, call.channel

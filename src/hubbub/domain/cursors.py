@@ -245,7 +245,12 @@ class Cursor:
 
     def expire(self, now: float) -> bool:
         """Take back what was held too long. Answers whether there was anything."""
-        return self._take_back([s for s, lease in self.leases.items() if lease.until <= now])
+        expired: list[int] = []
+        for serial, lease in self.leases.items():  # those that were handed out first come first
+            if lease.until > now:
+                break
+            expired.append(serial)
+        return self._take_back(expired)
 
     def give_back(self, serials: Iterable[int], consumer: str) -> bool:
         """A consumer says that it will not do these."""

@@ -35,6 +35,16 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_seq: int | None = None
 
 
+class Stamp(msgspec.Struct, frozen=True):
+    """Who put a message, and as which of its puts to this channel: the first is 1. `fence` is what
+    opening the producer answered; 0: the caller does without."""
+
+    principal: str
+    producer: str
+    sequence: int
+    fence: int = 0
+
+
 class Message(msgspec.Struct, gc=False):
     """A message in a channel. `payload` is what the publisher sent: for `application/json` the
     JSON text itself, validated when it was published and without line breaks.
@@ -57,6 +67,8 @@ class Message(msgspec.Struct, gc=False):
     push: bool = False
     transient: bool = False
     attributes: Attributes | None = None
+    stamp: Stamp | None = None
+    """On its way to the owner only: makes it a put that can be repeated."""
 
 
 def is_json(content_type: str) -> bool:

@@ -7,7 +7,7 @@ subscription has a place in the channel that survives everything; its messages a
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,16 +26,6 @@ def principal_of(identity: Identity) -> str:
     if identity.user_id is not None:
         return f"u:{identity.user_id}"
     return "anonymous" if identity.level is Level.CLIENT else identity.level.value
-
-
-class Stamp(msgspec.Struct, frozen=True):
-    """Who put a message, and as which of its puts to this channel: the first is 1. `fence` is what
-    opening the producer answered; 0: the caller does without."""
-
-    principal: str
-    producer: str
-    sequence: int
-    fence: int = 0
 
 
 class ProducerState(msgspec.Struct, frozen=True):
@@ -73,7 +63,7 @@ class SubscriptionKey(msgspec.Struct, frozen=True):
     name: str = DEFAULT_SUBSCRIPTION
 
 
-class SubscribeTopic(msgspec.Struct, frozen=True):
+class SubscribeTopic(msgspec.Struct, frozen=True, tag="subscribe_topic"):
     """`start`: `new` (what is put from now on), `first` (everything that is still there), or the
     serial behind which to begin. An existing subscription keeps its place."""
 
@@ -83,11 +73,11 @@ class SubscribeTopic(msgspec.Struct, frozen=True):
     start: Literal["new", "first"] | int = "new"
 
 
-class UnsubscribeTopic(msgspec.Struct, frozen=True):
+class UnsubscribeTopic(msgspec.Struct, frozen=True, tag="unsubscribe_topic"):
     key: SubscriptionKey
 
 
-class GetMessages(msgspec.Struct, frozen=True):
+class GetMessages(msgspec.Struct, frozen=True, tag="get_messages"):
     """`ack_up_to` acknowledges first, in the same step."""
 
     key: SubscriptionKey
@@ -98,7 +88,7 @@ class GetMessages(msgspec.Struct, frozen=True):
     ack_up_to: int | None = None
 
 
-class Acknowledge(msgspec.Struct, frozen=True):
+class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
     """Exactly one of the two is given. `up_to` on a shared subscription means: of those that this
     consumer was handed. `give_back`: not done, hand them out again at once."""
 
@@ -107,6 +97,32 @@ class Acknowledge(msgspec.Struct, frozen=True):
     up_to: int | None = None
     consumer: str = ""
     give_back: bool = False
+
+
+class DescribeSubscription(msgspec.Struct, frozen=True, tag="describe_subscription"):
+    key: SubscriptionKey
+
+
+class OpenProducer(msgspec.Struct, frozen=True, tag="open_producer"):
+    """Take a producer over."""
+
+    hub: str
+    channel: str
+    principal: str
+    producer: str
+
+
+class FindPut(msgspec.Struct, frozen=True, tag="find_put"):
+    """Whether this put, which carries a stamp, would be a repeat."""
+
+    message: Message
+
+
+class FoundPut(msgspec.Struct, frozen=True):
+    """The original of a repeat; it has no serial (0) and no id once it has been reclaimed."""
+
+    serial: int = 0
+    message_id: str | None = None
 
 
 class Article(msgspec.Struct, frozen=True):
@@ -141,3 +157,60 @@ class SubscriptionInfo(msgspec.Struct, frozen=True):
     """Messages that a limit of the channel deleted before this subscription got them."""
     new: bool = False
     """It came into being by this request."""
+
+
+TopicRequest = (
+    SubscribeTopic
+    | UnsubscribeTopic
+    | DescribeSubscription
+    | GetMessages
+    | Acknowledge
+    | OpenProducer
+    | FindPut
+)
+TopicAnswer = SubscriptionInfo | ProducerState | FoundPut | tuple[Article, ...] | int | None
+
+
+def channel_of(request: TopicRequest) -> tuple[str, str]:
+    """Hub and channel that a request is about."""
+    if isinstance(request, OpenProducer):
+        return request.hub, request.channel
+    if isinstance(request, FindPut):
+        return request.message.hub, request.message.channel
+    return request.key.hub, request.key.channel
+
+
+def answer_type(request: TopicRequest) -> Any:
+    """The type of what a request is answered with, for those who read it from bytes."""
+    return _ANSWERS[type(request)]
+
+
+_ANSWERS: dict[type, Any] = {
+    SubscribeTopic: SubscriptionInfo,
+    UnsubscribeTopic: None,
+    DescribeSubscription: SubscriptionInfo,
+    GetMessages: tuple[Article, ...],
+    Acknowledge: int,
+    OpenProducer: ProducerState,
+    FindPut: FoundPut | None,
+}
+
+
+def dead_letter_channel(channel: str, options: SubscriptionOptions) -> str:
+    return options.dead_letters or f"{channel}.dead"
+
+
+def option_problems(options: SubscriptionOptions) -> list[str]:
+    """What is wrong with the options, each with the remedy."""
+    problems = []
+    if not 1 <= options.lease_seconds <= 3600:
+        problems.append(f"leaseSeconds is {options.lease_seconds:g}; give 1 to 3600")
+    if not 1 <= options.max_unacknowledged <= 10_000:
+        problems.append(f"maxUnacknowledged is {options.max_unacknowledged}; give 1 to 10000")
+    if not 0 <= options.max_deliveries <= 1000:
+        problems.append(
+            f"maxDeliveries is {options.max_deliveries}; give 1 to 1000, 0 for no limit"
+        )
+    if options.dead_letters is not None and not options.max_deliveries:
+        problems.append("deadLetters needs maxDeliveries, after how many a message goes there")
+    return problems

@@ -30,15 +30,18 @@ class Appender:
         clock: Clock,
         terms: Mapping[int, int],
         retained: RetainedMessages,
+        row_of: Callable[[Channel, Message], tuple[int, int]],
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
         landed: Callable[[Channel, bool], None],
     ) -> None:
-        """`landed(channel, intact)` is called when a channel's append has ended; not intact
-        means that where the channel stands must be read from the store again."""
+        """`row_of(channel, message)` says whose put it is. `landed(channel, intact)` is called when
+        a channel's append has ended; not intact means that where the channel stands must be read
+        from the store again."""
         self._store = store
         self._clock = clock
         self._retained = retained
+        self._row_of = row_of
         self._deliver = deliver
         self._accept_unstored = accept_unstored
         self._landed = landed
@@ -103,12 +106,15 @@ class Appender:
         self._release(channels, failed)
 
     def _append_of(self, channel: Channel, message: Message) -> Append:
+        producer, sequence = self._row_of(channel, message)
         return Append(
             message=message,
             epoch=channel.epoch,
             partition=channel.partition,
             term=self.terms.get(channel.partition, 0),
             retain_until=self._retained.until(message) if channel.must_retain(message) else None,
+            producer=producer,
+            sequence=sequence,
         )
 
     def _conclude(

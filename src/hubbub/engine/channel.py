@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,12 +19,18 @@ from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
 from hubbub.ports.bus import PublishOutcome, PublishReply
 
+if TYPE_CHECKING:
+    from hubbub.engine.durable import Cursors
+    from hubbub.engine.producers import Producer
+
 
 class Channel:
     """State only; no I/O. `loaded` is False until the store said where the channel stands."""
 
     __slots__ = (
+        "busy",
         "counts",
+        "cursors",
         "epoch",
         "flying",
         "head",
@@ -39,6 +46,7 @@ class Channel:
         "name",
         "nodes",
         "partition",
+        "producers",
         "queue",
         "retained",
         "retained_until",
@@ -76,6 +84,12 @@ class Channel:
         self.queue: deque[tuple[Message, PublishReply | None]] | None = None
         """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
         self.flying = False
+        self.busy = 0
+        """Requests under way that need the channel to stay."""
+        self.producers: dict[tuple[str, str], Producer] | None = None
+        """Who put something here, by principal and producer id."""
+        self.cursors: Cursors | None = None
+        """The durable subscriptions; None: nobody asked for them yet."""
         self.waiters: list[asyncio.Future[None]] | None = None
 
     @property
@@ -90,7 +104,9 @@ class Channel:
             and not self.nodes
             and not self.queue
             and not self.flying
+            and not self.busy
             and self.retaining is None
+            and (self.cursors is None or self.cursors.idle)
         )
 
     # -- order ----------------------------------------------------------------------------------

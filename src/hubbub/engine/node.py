@@ -36,6 +36,7 @@ from hubbub.engine.restoring import Restorer
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
 from hubbub.engine.tokens import ANY_HUB, Tokens
+from hubbub.engine.topic_making import TopicMaker
 from hubbub.engine.topics import Topics
 from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
@@ -70,10 +71,11 @@ class Node:
         self.directory = directory
         self.tokens = tokens
         self.fanout = Fanout(transmit)
-        self.publisher = Publisher(bus, clock, limits)
+        maker = TopicMaker(directory)
+        self.publisher = Publisher(bus, clock, limits, maker)
+        self.topics = Topics(bus, store, clock, self.publisher, maker)
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
-        self.topics = Topics()
         self.authentication = Authentication(tokens, authenticator, limits)
         self.restorer = Restorer(self, store)
         self.hubs: dict[str, Hub] = {}
@@ -289,6 +291,7 @@ class Node:
     async def drain(self) -> None:
         """Send everyone away, with their state kept, and finish what is under way."""
         self.draining = True
+        self.topics.draining = True
         error = GoingAway("the server is shutting down; connect again")
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):

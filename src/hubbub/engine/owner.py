@@ -19,16 +19,31 @@ from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.topics import (
+    Acknowledge,
+    DescribeSubscription,
+    FindPut,
+    GetMessages,
+    OpenProducer,
+    SubscribeTopic,
+    TopicAnswer,
+    TopicRequest,
+    UnsubscribeTopic,
+    channel_of,
+)
 from hubbub.engine.announcements import Announcements, Emit
 from hubbub.engine.appends import Appender
 from hubbub.engine.channel import Channel
+from hubbub.engine.durable import DurableSubscriptions, no_topic
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.pages import page_from_store
+from hubbub.engine.producers import Producers
 from hubbub.engine.retained import RetainedMessages
 from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
 
+Publish = Callable[[Message, PublishReply], None]
 ConfigurationOf = Callable[[str], HubConfiguration]
 """The current settings of a hub."""
 
@@ -44,7 +59,9 @@ class ChannelOwner:
         configuration_of: ConfigurationOf,
         limits: EngineLimits,
         emit: Emit,
+        publish: Publish,
     ) -> None:
+        """`publish` reaches the owner of any channel, for what an owner has to say elsewhere."""
         self._store = store
         self._clock = clock
         self._configuration_of = configuration_of
@@ -55,11 +72,14 @@ class ChannelOwner:
         self._announcements = Announcements(emit)
         self._terms: dict[int, int] = {}
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self._terms)
+        self._producers = Producers(store, self._terms, self._append_put)
+        self.durable = DurableSubscriptions(store, clock, self._terms, publish)
         self._appender = Appender(
             store=store,
             clock=clock,
             terms=self._terms,
             retained=self._retained,
+            row_of=self._producers.row_of,
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
             landed=self._landed,
@@ -75,6 +95,8 @@ class ChannelOwner:
         """Let what was accepted become durable and be answered."""
         while self._loads:
             await asyncio.gather(*self._loads)
+        await self._producers.settle()
+        await self.durable.settle()
         await self._appender.settle()
         await self._retained.settle()
 
@@ -153,17 +175,55 @@ class ChannelOwner:
             return await page_from_store(self._store, query, channel.epoch)
         return channel.page_from_live_history(query)
 
+    async def topic(self, request: TopicRequest) -> TopicAnswer:
+        """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
+        not store."""
+        hub, name = channel_of(request)
+        if isinstance(request, FindPut):
+            return await self._producers.find(self._channels.get((hub, name)), request.message)
+        channel = self._channel(hub, name)
+        channel.busy += 1
+        try:
+            await self._loaded(channel)
+            if not channel.rules.store:
+                raise no_topic(hub, name)
+            return await self._serve_topic(channel, request)
+        finally:
+            channel.busy -= 1
+            channel.idle_since = self._clock.monotonic()
+
+    async def _serve_topic(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
+        if isinstance(request, GetMessages):
+            return await self.durable.get(channel, request)
+        if isinstance(request, Acknowledge):
+            return await self.durable.acknowledge(channel, request)
+        if isinstance(request, SubscribeTopic):
+            return await self.durable.subscribe(channel, request)
+        if isinstance(request, UnsubscribeTopic):
+            await self.durable.unsubscribe(channel, request.key)
+            return None
+        if isinstance(request, DescribeSubscription):
+            return await self.durable.describe(channel, request.key)
+        assert isinstance(request, OpenProducer)
+        return await self._producers.open(channel, request.principal, request.producer)
+
     # -- the path of a message ------------------------------------------------------------------
 
     def _accept(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
         """Decide how durable the message must be, and deliver it once it is."""
-        if channel.must_store(message):
+        if message.stamp is not None:
+            self._producers.put(channel, message, reply or _ignore)
+        elif channel.must_store(message):
             self._check_stored_quota(channel, message)
             self._appender.append(channel, message, reply)
         elif channel.queue or channel.flying:
             channel.wait(message, reply)  # behind the stored ones that came first
         else:
             self._accept_unstored(channel, message, reply)
+
+    def _append_put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
+        self._check_stored_quota(channel, message)
+        self._appender.append(channel, message, reply)
 
     def _accept_unstored(
         self, channel: Channel, message: Message, reply: PublishReply | None
@@ -178,6 +238,8 @@ class ChannelOwner:
 
     def _deliver(self, channel: Channel, message: Message) -> None:
         """Show a message to everyone; it is as durable as it will be."""
+        if channel.cursors is not None and message.store and message.serial:
+            self.durable.delivered(channel, message)
         if channel.history is not None:
             channel.history.append(message)
         if channel.nodes:
@@ -317,8 +379,13 @@ class ChannelOwner:
             channel.stale = False
             self._apply_rules(channel)
         elif not intact:
-            channel.loaded = False
-            self._load(channel)
+            self._reload(channel)
+
+    def _reload(self, channel: Channel) -> None:
+        """Forget what follows from the disk, and read it again."""
+        channel.loaded = False
+        channel.producers = None
+        self._load(channel)
 
     def close_idle(self, idle_seconds: float) -> int:
         """Let go of channels that nobody has used for so long. Answers how many went. Called often;
@@ -364,8 +431,7 @@ class ChannelOwner:
             channel.counts = None
         begins_to_retain = rules.retain and not before.retain
         if rules.store != before.store or begins_to_retain or self._must_count_stored(channel):
-            channel.loaded = False
-            self._load(channel)
+            self._reload(channel)
         elif not channel.loading:
             self._fit_history(channel)
 
@@ -378,3 +444,7 @@ class ChannelOwner:
 
     def announce_heads(self) -> None:
         self._announcements.heads(list(self._channels.values()))
+
+
+def _ignore(_: PublishOutcome) -> None:
+    """Nobody waits for it."""

@@ -2,47 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Coroutine
 from itertools import count
 from time import perf_counter
+from typing import Any
 
 from hubbub.domain.errors import (
+    BadRequest,
+    HubbubError,
     NotPermitted,
     QuotaExceeded,
     TooLarge,
     WrongChannelKind,
 )
-from hubbub.domain.messages import Message
-from hubbub.domain.names import ChannelKind, kind_of
+from hubbub.domain.messages import Attributes, Message, Stamp
+from hubbub.domain.names import ChannelKind, check_name, kind_of
 from hubbub.domain.permissions import Identity, may_publish
-from hubbub.domain.requests import PublishItem
+from hubbub.domain.requests import Producer, PublishItem
+from hubbub.domain.topics import FindPut, FoundPut, principal_of
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
-from hubbub.ports.bus import Bus, PublishReply
+from hubbub.engine.topic_making import TopicMaker
+from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 
 
 class Publisher:
     """The one door for messages, whichever way they came in."""
 
-    def __init__(self, bus: Bus, clock: Clock, limits: EngineLimits) -> None:
+    def __init__(self, bus: Bus, clock: Clock, limits: EngineLimits, maker: TopicMaker) -> None:
         self._bus = bus
+        self._maker = maker
         self._clock = clock
         self._limits = limits
         self._prefix = secrets.token_hex(5)
         self._numbers = count(1)
+        self._becoming: dict[tuple[str, str], list[tuple[Message, PublishReply]]] = {}
+        """Puts to channels that are being made topics, in their order."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def publish(
         self, hub: Hub, identity: Identity, item: PublishItem, reply: PublishReply | None
     ) -> str:
         """Check and hand on; answers the message's id. Raises what speaks against it, in which
-        case `reply` is not called."""
+        case `reply` is not called. What speaks against a put is told by `reply` instead, since it
+        may be a repeat, which is answered like the original before anything is checked."""
         started = perf_counter()
-        self._check(hub, identity, item)
+        if item.producer is not None:
+            return self._put(hub, identity, item, item.producer, reply or _ignore)
+        self.check(hub, identity, item)
+        message = self._message(hub, identity, item)
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
-        message = Message(
+        self._bus.publish(message, reply)
+        counters.publish_took(perf_counter() - started)
+        return message.id
+
+    def _message(self, hub: Hub, identity: Identity, item: PublishItem) -> Message:
+        return Message(
             id=f"{self._prefix}{next(self._numbers):x}",
             hub=hub.name,
             channel=item.channel,
@@ -56,11 +76,82 @@ class Publisher:
             push=item.push,
             transient=item.transient,
         )
-        self._bus.publish(message, reply)
-        counters.publish_took(perf_counter() - started)
+
+    # -- puts -----------------------------------------------------------------------------------
+
+    def _put(
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem,
+        producer: Producer,
+        reply: PublishReply,
+    ) -> str:
+        check_name(producer.id, "producer")
+        if not 0 < producer.sequence < 2**63 or not 0 <= producer.fence < 2**63:
+            raise BadRequest(
+                f"sequence {producer.sequence} and fence {producer.fence} of producer "
+                f"{producer.id!r} must be numbers of 63 bits, the sequence from 1 on"
+            )
+        message = self._message(hub, identity, item)
+        message.store, message.transient = True, False
+        message.stamp = Stamp(
+            principal_of(identity), producer.id, producer.sequence, producer.fence
+        )
+        message.attributes = Attributes(producer_id=producer.id, producer_seq=producer.sequence)
+        try:
+            self.check(hub, identity, item)
+        except HubbubError as error:
+            self._run(self._refuse(hub, message, error, reply))
+            return message.id
+        hub.counters.messages_in += 1
+        hub.counters.bytes_in += len(item.payload)
+        becoming = self._becoming.get((hub.name, item.channel))
+        if becoming is not None:
+            becoming.append((message, reply))
+        elif hub.rules_for(item.channel).store:
+            self._bus.publish(message, reply)
+        else:
+            self._becoming[hub.name, item.channel] = [(message, reply)]
+            self._run(self._make_topic(hub, item.channel))
         return message.id
 
-    def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
+    async def _make_topic(self, hub: Hub, channel: str) -> None:
+        """Then hand on what waited for it."""
+        refused: HubbubError | None = None
+        try:
+            await self._maker.ensure(hub, channel)
+        except HubbubError as error:
+            refused = error
+        for message, reply in self._becoming.pop((hub.name, channel)):
+            if refused is None:
+                self._bus.publish(message, reply)
+            else:
+                self._run(self._refuse(hub, message, refused, reply))
+
+    async def _refuse(
+        self, hub: Hub, message: Message, error: HubbubError, reply: PublishReply
+    ) -> None:
+        """A repeat is answered like the original, whatever speaks against the put by now."""
+        try:
+            found = await self._bus.topic(FindPut(message))
+        except HubbubError as caught:
+            found, error = None, caught
+        if isinstance(found, FoundPut):
+            reply(PublishOutcome(found.serial, None, True, found.message_id))
+        else:
+            hub.counters.messages_refused += 1
+            reply(PublishOutcome(error=error))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
+        """Raises what speaks against it."""
         channel = item.channel
         rules = hub.rules_for(channel)
         if not may_publish(identity, channel, rules, hub.user_channels):
@@ -90,3 +181,7 @@ class Publisher:
                 f"hub {hub.name!r} delivers more than its quota of deliveries per second; "
                 "slow down and try again"
             )
+
+
+def _ignore(_: PublishOutcome) -> None:
+    """Nobody waits for it."""

@@ -23,6 +23,9 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.topics import TopicAnswer, TopicRequest
+
+TOPIC_WAIT_SECONDS = 3.0
 
 
 class PublishOutcome(msgspec.Struct, frozen=True):
@@ -114,6 +117,11 @@ class Bus(Protocol):
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         """A page; `recovered` is False where something that was asked for is gone."""
+
+    async def topic(self, request: TopicRequest) -> TopicAnswer:
+        """Have the owner of a topic do something for a producer or a durable subscription; what
+        comes back is of the type that `domain.topics.answer_type` names. A request that waits may
+        not wait for longer than `TOPIC_WAIT_SECONDS`."""
 
     async def announce_hub_change(self, hub: str) -> None:
         """Tell every node, this one included, that a hub's settings changed."""

@@ -223,6 +223,11 @@ class Store(Protocol):
         """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
         Raises `StaleOwner`."""
 
+    async def read_producer(
+        self, hub: str, channel: str, principal: str, producer: str
+    ) -> Producer | None:
+        """The producer as it stands on disk, if it ever was opened."""
+
     async def read_put(
         self, producer_id: int, sequence: int, hub: str, channel: str
     ) -> Message | None:

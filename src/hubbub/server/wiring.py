@@ -73,6 +73,7 @@ class Server:
             configuration_of=self.directory.get,
             limits=limits,
             emit=self._bus.emit,
+            publish=self._bus.publish,
         )
         self.node = Node(
             bus=self._bus,
@@ -183,6 +184,7 @@ class Server:
     async def _sweep(self) -> None:
         self.node.sweep()
         self._listener.sweep()
+        self._owner.durable.sweep()
         self._owner.close_idle(self._limits.channel_idle_seconds)
 
     def _application(self) -> Application:

@@ -156,6 +156,11 @@ class SqlStore:
             take_over,
         )
 
+    async def read_producer(
+        self, hub: str, channel: str, principal: str, producer: str
+    ) -> Producer | None:
+        return await self._reads.call(hub, Reads.read_producer, hub, channel, principal, producer)
+
     async def read_put(
         self, producer_id: int, sequence: int, hub: str, channel: str
     ) -> Message | None:

@@ -38,6 +38,13 @@ async def keep_sequences(sql: Sql, channel_id: int, end: int) -> None:
     await sql.execute(_KEEP_SEQUENCES, channel_id, end)
 
 
+async def _with_last(sql: Sql, producer_id: int, fence: int, kept: int) -> Producer:
+    ((last,),) = await sql.fetch(
+        "SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1", producer_id
+    )
+    return Producer(producer_id, fence, max(kept, last))
+
+
 class TopicWrites:
     """Part of `Writes`; runs in its transactions."""
 
@@ -57,10 +64,7 @@ class TopicWrites:
         ((producer_id, fence, kept),) = await self._sql.fetch(
             _OPEN_PRODUCER, hub, channel, principal, producer, int(take_over)
         )
-        ((last,),) = await self._sql.fetch(
-            "SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1", producer_id
-        )
-        return Producer(producer_id, fence, max(kept, last))
+        return await _with_last(self._sql, producer_id, fence, kept)
 
     async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
         await check_term(self._sql, partition, term)
@@ -86,6 +90,19 @@ class TopicReads:
     """Part of `Reads`."""
 
     _sql: Sql
+
+    async def read_producer(
+        self, hub: str, channel: str, principal: str, producer: str
+    ) -> Producer | None:
+        rows = await self._sql.fetch(
+            "SELECT id, fence, sequence FROM producers"
+            " WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4",
+            hub,
+            channel,
+            principal,
+            producer,
+        )
+        return await _with_last(self._sql, *rows[0]) if rows else None
 
     async def read_put(
         self, producer_id: int, sequence: int, hub: str, channel: str

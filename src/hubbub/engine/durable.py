@@ -1,0 +1,509 @@
+"""Durable subscriptions at the owner of a channel: hand messages out, wait, take acknowledgements.
+
+What a subscription has done is on disk before anyone is told so. What it is handed out is read from
+the store, or from the channel's last messages, which stay in memory while somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.cursors import Cursor, CursorRecord, Pick
+from hubbub.domain.errors import (
+    BadRequest,
+    HubbubError,
+    NotSubscribed,
+    QuotaExceeded,
+    StaleOwner,
+    TopicNotFound,
+)
+from hubbub.domain.messages import Message
+from hubbub.domain.topics import (
+    MAX_BATCH,
+    Acknowledge,
+    Article,
+    GetMessages,
+    SubscribeTopic,
+    SubscriptionInfo,
+    SubscriptionKey,
+    SubscriptionOptions,
+)
+from hubbub.engine.channel import Channel
+from hubbub.engine.dead_letters import dead_letter
+from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Cursor as SavedCursor
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+MAX_SUBSCRIPTIONS = 10_000
+"""Of one channel."""
+_TAIL_MESSAGES = 1000
+_TAIL_BYTES = 512 * 1024
+
+Publish = Callable[[Message, PublishReply], None]
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(CursorRecord)
+
+
+class Place:
+    """A durable subscription: its cursor, who waits for it, and what of it is on disk."""
+
+    __slots__ = ("burying", "cursor", "gone", "key", "lock", "saved", "version", "waiters")
+
+    def __init__(self, key: SubscriptionKey, cursor: Cursor) -> None:
+        self.key = key
+        self.cursor = cursor
+        self.waiters: list[asyncio.Future[None]] = []
+        self.lock = asyncio.Lock()
+        self.version = 0
+        self.saved = 0
+        self.burying = False
+        self.gone = False
+
+    def wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Cursors:
+    """The durable subscriptions of one channel, and its newest messages."""
+
+    __slots__ = ("_tail_bytes", "lock", "places", "ready", "tail")
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, str], Place] = {}
+        self.ready = asyncio.Event()
+        self.lock = asyncio.Lock()
+        self.tail: deque[Message] = deque()
+        self._tail_bytes = 0
+
+    @property
+    def idle(self) -> bool:
+        """Nobody waits and nobody holds anything, so that it can be forgotten."""
+        return not any(
+            place.waiters or place.cursor.leases or place.burying for place in self.places.values()
+        )
+
+    def remember(self, message: Message) -> None:
+        tail = self.tail
+        if tail and tail[-1].serial != message.serial - 1:
+            tail.clear()
+            self._tail_bytes = 0
+        tail.append(message)
+        self._tail_bytes += len(message.payload)
+        while len(tail) > _TAIL_MESSAGES or (self._tail_bytes > _TAIL_BYTES and len(tail) > 1):
+            self._tail_bytes -= len(tail.popleft().payload)
+
+
+class DurableSubscriptions:
+    """Serves all channels of one owner. Channels are loaded and store when they come here."""
+
+    def __init__(
+        self, store: Store, clock: Clock, terms: Mapping[int, int], publish: Publish
+    ) -> None:
+        """`publish` takes dead letters to wherever their channel is owned."""
+        self._store = store
+        self._clock = clock
+        self._terms = terms
+        self._publish = publish
+        self._channels: dict[Channel, None] = {}
+        """Those whose subscriptions are in memory."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def settle(self) -> None:
+        """Send away who waits, and let what was begun end."""
+        for channel in self._channels:
+            for place in channel.cursors.places.values() if channel.cursors else ():
+                place.gone = True
+                place.wake()
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    async def subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
+        cursors = await self._cursors(channel)
+        key = request.key
+        async with cursors.lock:
+            place = cursors.places.get((key.owner, key.name))
+            if place is not None:
+                if request.options is not None and request.options != place.cursor.options:
+                    self._reconfigure(place, request.options)
+                    await self._save(channel, place)
+                return _info(channel, place)
+            if len(cursors.places) >= MAX_SUBSCRIPTIONS:
+                raise QuotaExceeded(
+                    f"channel {channel.name!r} has {MAX_SUBSCRIPTIONS} durable subscriptions, as "
+                    "many as it may; remove one that nobody needs"
+                )
+            floor = await self._starting_floor(channel, request)
+            record = CursorRecord(
+                options=request.options or SubscriptionOptions(),
+                epoch=channel.epoch,
+                created_at=int(self._clock.now() * 1000),
+                reserved=floor,
+            )
+            place = Place(key, Cursor(floor, record))
+            await self._save(channel, place, changed=True)
+            cursors.places[key.owner, key.name] = place
+        return msgspec.structs.replace(_info(channel, place), new=True)
+
+    async def unsubscribe(self, channel: Channel, key: SubscriptionKey) -> None:
+        cursors = await self._cursors(channel)
+        async with cursors.lock:
+            place = self._find(channel, cursors, key)
+            await self._store.delete_cursor(
+                key.hub, key.channel, key.owner, key.name, *self._term(channel)
+            )
+            place.gone = True
+            del cursors.places[key.owner, key.name]
+            place.wake()
+
+    async def describe(self, channel: Channel, key: SubscriptionKey) -> SubscriptionInfo:
+        return _info(channel, await self._place(channel, key))
+
+    async def describe_all(self, channel: Channel) -> list[SubscriptionInfo]:
+        cursors = await self._cursors(channel)
+        return [_info(channel, place) for place in cursors.places.values()]
+
+    async def get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
+        if not 1 <= request.limit <= MAX_BATCH:
+            raise BadRequest(f"limit is {request.limit}; give a number from 1 to {MAX_BATCH}")
+        place = await self._place(channel, request.key)
+        if request.ack_up_to is not None:
+            await self._acknowledge_up_to(channel, place, request)
+        deadline = self._clock.monotonic() + request.wait_seconds
+        while True:
+            articles = await self._take(channel, place, request)
+            seconds = deadline - self._clock.monotonic()
+            if articles or seconds <= 0 or not await _woken(place, seconds):
+                return articles
+            if place.gone:
+                raise _not_subscribed(request.key)
+
+    async def acknowledge(self, channel: Channel, request: Acknowledge) -> int:
+        place = await self._place(channel, request.key)
+        cursor = place.cursor
+        if (request.up_to is None) == (not request.serials):
+            raise BadRequest("give either serials or upTo")
+        if request.give_back:
+            if cursor.give_back(_named(request, cursor), request.consumer):
+                place.wake()
+            return cursor.floor
+        if request.up_to is not None:
+            cursor.acknowledge_up_to(request.up_to, channel.head, request.consumer)
+        else:
+            cursor.acknowledge(request.serials, channel.head)
+        await self._save(channel, place, changed=True)
+        if cursor.options.shared:
+            place.wake()  # there is room for more
+        return cursor.floor
+
+    async def _acknowledge_up_to(
+        self, channel: Channel, place: Place, request: GetMessages
+    ) -> None:
+        assert request.ack_up_to is not None
+        if request.ack_up_to:  # 0: nothing yet
+            place.cursor.acknowledge_up_to(request.ack_up_to, channel.head, request.consumer)
+        await self._save(channel, place, changed=bool(request.ack_up_to))
+
+    # -- handing out ----------------------------------------------------------------------------
+
+    async def _take(
+        self, channel: Channel, place: Place, request: GetMessages
+    ) -> tuple[Article, ...]:
+        cursor = place.cursor
+        now = self._clock.monotonic()
+        picks = cursor.pick(channel.head, request.limit, request.consumer, now)
+        worn = cursor.worn_out(picks)
+        if worn:
+            cursor.put_back(worn)
+            picks = [pick for pick in picks if pick.serial not in worn]
+            self._bury(channel, place, worn[0])
+        if not picks:
+            return ()
+        try:
+            if cursor.must_reserve(picks):
+                await self._save(channel, place, changed=True)
+            found = await self._read(channel, [pick.serial for pick in picks])
+        except BaseException:
+            cursor.put_back(pick.serial for pick in picks)
+            raise
+        return self._hand_out(channel, place, picks, found)
+
+    def _hand_out(
+        self,
+        channel: Channel,
+        place: Place,
+        picks: Sequence[Pick],
+        found: Mapping[int, Message],
+    ) -> tuple[Article, ...]:
+        """What of the picked was read; the rest waits for the next time."""
+        cursor = place.cursor
+        cursor.put_back(pick.serial for pick in picks if pick.serial not in found)
+        articles = tuple(
+            Article(found[pick.serial], pick.deliveries, pick.redelivered)
+            for pick in picks
+            if pick.serial in found
+        )
+        if cursor.options.max_deliveries and any(each.deliveries > 1 for each in articles):
+            place.version += 1
+            self._run(self._save(channel, place))
+        return articles
+
+    async def _read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
+        """Some of them, in any case the first ones, unless they are gone."""
+        cursors = channel.cursors
+        tail = cursors.tail if cursors is not None else ()
+        if tail and tail[0].serial <= serials[0]:
+            first = tail[0].serial
+            return {s: tail[s - first] for s in serials if s - first < len(tail)}
+        found: dict[int, Message] = {}
+        for start, end in _runs(serials):
+            page = await self._store.read_after(
+                channel.hub, channel.name, start - 1, end - start + 1
+            )
+            found.update((m.serial, m) for m in page.messages if m.serial <= end)
+            if page.head is not None and page.head.first > start:
+                self.lost_before(channel, page.head.first)
+            if len(page.messages) < end - start + 1:
+                break
+        return found
+
+    def lost_before(self, channel: Channel, first: int) -> None:
+        """The channel's messages begin here now; who had not got those before has missed them."""
+        for place in channel.cursors.places.values() if channel.cursors else ():
+            if place.cursor.lose_before(first):
+                place.version += 1
+                self._run(self._save(channel, place))
+
+    def delivered(self, channel: Channel, message: Message) -> None:
+        """A message is on disk: whoever waits for one can have it."""
+        cursors = channel.cursors
+        if cursors is None or not cursors.places:
+            return
+        cursors.remember(message)
+        for place in cursors.places.values():
+            if place.waiters:
+                place.wake()
+
+    def sweep(self) -> None:
+        """Called every second: leases that have run out, dead letters that could not be put."""
+        now = self._clock.monotonic()
+        for channel in list(self._channels):
+            if channel.cursors is None:
+                del self._channels[channel]
+                continue
+            for place in channel.cursors.places.values():
+                if place.cursor.leases and place.cursor.expire(now):
+                    place.wake()
+                if place.cursor.dying:
+                    self._bury(channel, place, place.cursor.dying)
+
+    # -- dead letters ---------------------------------------------------------------------------
+
+    def _bury(self, channel: Channel, place: Place, serial: int) -> None:
+        """One at a time: they are numbered, so that none is put twice."""
+        if place.burying or place.gone:
+            return
+        place.burying = True
+        self._run(self._bury_now(channel, place, place.cursor.dying or serial))
+
+    async def _bury_now(self, channel: Channel, place: Place, serial: int) -> None:
+        cursor = place.cursor
+        try:
+            cursor.dying = serial
+            await self._save(channel, place, changed=True)
+            message = (await self._read(channel, [serial])).get(serial)
+            if message is not None:
+                letter = dead_letter(place.key, cursor, message, int(self._clock.now() * 1000))
+                await self._put(letter)
+            cursor.dead_letters += 1
+            cursor.acknowledge([serial], channel.head)
+            await self._save(channel, place, changed=True)
+        except HubbubError as error:
+            logger.warning(
+                "message %d of channel %r could not be put to the dead letters: %s",
+                serial,
+                channel.name,
+                error.message,
+            )
+        finally:
+            place.burying = False
+        place.wake()
+
+    async def _put(self, letter: Message) -> None:
+        answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+        self._publish(letter, answer.set_result)
+        outcome = await answer
+        if outcome.error is not None:
+            raise outcome.error
+
+    # -- memory and disk ------------------------------------------------------------------------
+
+    async def _place(self, channel: Channel, key: SubscriptionKey) -> Place:
+        return self._find(channel, await self._cursors(channel), key)
+
+    @staticmethod
+    def _find(channel: Channel, cursors: Cursors, key: SubscriptionKey) -> Place:
+        place = cursors.places.get((key.owner, key.name))
+        if place is not None:
+            return place
+        if not channel.head and not cursors.places:
+            raise no_topic(key.hub, key.channel)
+        raise _not_subscribed(key)
+
+    async def _cursors(self, channel: Channel) -> Cursors:
+        """The channel's subscriptions, read from the store at the first time."""
+        cursors = channel.cursors
+        if cursors is None:
+            cursors = channel.cursors = Cursors()
+            try:
+                saved = await self._store.read_cursors(channel.hub, channel.name)
+            except BaseException:
+                channel.cursors = None
+                cursors.ready.set()
+                raise
+            for each in saved:
+                key = SubscriptionKey(each.hub, each.channel, each.owner, each.name)
+                cursors.places[each.owner, each.name] = Place(key, _cursor_of(channel, each))
+            self._channels[channel] = None
+            cursors.ready.set()
+        elif not cursors.ready.is_set():
+            await cursors.ready.wait()
+            return await self._cursors(channel)
+        return cursors
+
+    async def _starting_floor(self, channel: Channel, request: SubscribeTopic) -> int:
+        if request.start == "new":
+            return channel.head
+        if request.start == "first":
+            head = await self._store.read_head(channel.hub, channel.name)
+            return head.first - 1 if head is not None else 0
+        if not isinstance(request.start, int) or not 0 <= request.start <= channel.head:
+            raise BadRequest(
+                f"start is {request.start!r}; give 'new', 'first', or a serial up to the "
+                f"channel's newest, {channel.head}"
+            )
+        return request.start
+
+    @staticmethod
+    def _reconfigure(place: Place, options: SubscriptionOptions) -> None:
+        """Leases begin anew under other options."""
+        record = msgspec.structs.replace(place.cursor.record(), options=options)
+        place.cursor = Cursor(place.cursor.floor, record)
+        place.version += 1
+        place.wake()
+
+    async def _save(self, channel: Channel, place: Place, changed: bool = False) -> None:
+        """Have the place on disk as it is now. Saves that meet are one."""
+        if changed:
+            place.version += 1
+        target = place.version
+        async with place.lock:
+            if place.saved >= target or place.gone:
+                return
+            version, key, cursor = place.version, place.key, place.cursor
+            state = _encoder.encode(cursor.record())
+            saved = SavedCursor(key.hub, key.channel, key.owner, key.name, cursor.floor, state)
+            try:
+                await self._store.save_cursor(saved, *self._term(channel))
+            except StaleOwner:
+                channel.cursors = None  # another node knows better
+                raise
+            place.saved = version
+
+    def _term(self, channel: Channel) -> tuple[int, int]:
+        return channel.partition, self._terms.get(channel.partition, 0)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.warning("a durable subscription could not be saved: %s", error)
+
+
+def _cursor_of(channel: Channel, saved: SavedCursor) -> Cursor:
+    """A channel that had no message when it was subscribed to, or that was deleted since, counts
+    in another epoch: everything in it is new to the subscription."""
+    record = _decoder.decode(saved.state)
+    if record.epoch != channel.epoch:
+        fresh = msgspec.structs.replace(
+            record, epoch=channel.epoch, reserved=0, done=(), counts={}, dying=0
+        )
+        return Cursor(0, fresh)
+    return Cursor(saved.floor, record)
+
+
+def _named(request: Acknowledge, cursor: Cursor) -> Iterable[int]:
+    if request.up_to is None:
+        return request.serials
+    return [serial for serial in cursor.leases if serial <= request.up_to]
+
+
+def _runs(serials: Sequence[int]) -> Iterable[tuple[int, int]]:
+    """Runs of numbers that follow one another, from rising or falling ones."""
+    runs: list[tuple[int, int]] = []
+    for serial in sorted(serials):
+        if runs and runs[-1][1] == serial - 1:
+            runs[-1] = (runs[-1][0], serial)
+        else:
+            runs.append((serial, serial))
+    return runs
+
+
+async def _woken(place: Place, seconds: float) -> bool:
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    place.waiters.append(waiter)
+    try:
+        async with asyncio.timeout(seconds):
+            await waiter
+    except TimeoutError:
+        return False
+    finally:
+        if waiter in place.waiters:
+            place.waiters.remove(waiter)
+    return True
+
+
+def _not_subscribed(key: SubscriptionKey) -> NotSubscribed:
+    return NotSubscribed(
+        f"you have no durable subscription {key.name!r} to {key.channel!r}; subscribe first"
+    )
+
+
+def no_topic(hub: str, name: str) -> TopicNotFound:
+    return TopicNotFound(f"there is no topic {name!r} in hub {hub!r}; put something first")
+
+
+def _info(channel: Channel, place: Place) -> SubscriptionInfo:
+    cursor = place.cursor
+    return SubscriptionInfo(
+        key=place.key,
+        options=cursor.options,
+        epoch=channel.epoch,
+        floor=cursor.floor,
+        head=channel.head,
+        lag=cursor.lag(channel.head),
+        handed_out=cursor.handed_out,
+        created_at=cursor.created_at,
+        redeliveries=cursor.redeliveries,
+        dead_letters=cursor.dead_letters,
+        missed=cursor.missed,
+    )
