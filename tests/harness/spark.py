@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small local session. Where Java is missing, tests that need it are skipped."""
+    """A small local session that is quick with little data: it compiles nothing. Where Java is
+    missing, tests that need it are skipped."""
     from hubbub.pipeline.errors import SparkMissing
     from hubbub.pipeline.java import require_spark
 
@@ -26,6 +27,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(
         tmp_path_factory.mktemp("spark"),
         heap_megabytes=1024,
-        settings={"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"},
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        },
+        java_options="-XX:TieredStopAtLevel=1",
     ) as session:
         yield session

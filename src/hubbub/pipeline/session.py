@@ -37,6 +37,7 @@ def spark_session(
     master: str = "local[*]",
     heap_megabytes: int | None = None,
     settings: Mapping[str, str] | None = None,
+    java_options: str = "",
 ) -> Iterator[SparkSession]:
     """Starts Spark, and ends it with the block. `scratch` takes its temporary files and its log.
 
@@ -44,7 +45,8 @@ def spark_session(
     require_spark()
     scratch.mkdir(parents=True, exist_ok=True)
     with as_file(files("hubbub.pipeline") / "log4j2.properties") as logging:
-        conf = _configuration(scratch, master, heap_megabytes or _fitting_heap(), logging)
+        conf = _configuration(scratch, master, heap_megabytes or _fitting_heap())
+        _log_quietly(conf, logging, scratch / "spark.log", java_options)
     for key, value in (settings or {}).items():
         conf.set(key, value)
     log = scratch / "spark.log"
@@ -62,16 +64,19 @@ def spark_session(
             _forget_jvm()
 
 
-def _configuration(scratch: Path, master: str, heap: int, logging: Path) -> SparkConf:
+def _log_quietly(conf: SparkConf, logging: Path, log: Path, java_options: str) -> None:
+    options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={log} -XX:-UsePerfData"
+    conf.set("spark.driver.extraJavaOptions", f"{options} {java_options}")
+
+
+def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
     cores = os.cpu_count() or 1
-    log_options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={scratch / 'spark.log'}"
     conf = SparkConf(loadDefaults=False)
     conf.setAll(
         [
             ("spark.master", master),
             ("spark.app.name", "hubbub pipeline"),
             ("spark.driver.memory", f"{heap}m"),
-            ("spark.driver.extraJavaOptions", f"{log_options} -XX:-UsePerfData"),
             ("spark.local.dir", str(scratch / "spill")),
             ("spark.sql.warehouse.dir", str(scratch / "unused")),
             ("spark.pyspark.python", sys.executable),

@@ -1,0 +1,124 @@
+"""Silver rows that are made of two events or more: sessions and subscriptions, with their ends.
+
+Rows keep the events that they were made of. So a row and later events give the same row as all the
+events at once, in whatever order they come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from hubbub.domain import journal
+from hubbub.pipeline.schemas import SESSION_EVENT, SILVER
+from hubbub.pipeline.tables import hour_of
+
+KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "sessions": (journal.SESSION_OPENED, journal.SESSION_CLOSED),
+    "subscriptions": (journal.SUBSCRIBED, journal.UNSUBSCRIBED),
+}
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "sessions": ("hub", "session"),
+    "subscriptions": ("hub", "channel", "session"),
+}
+"""What says that events belong together."""
+
+
+def parts(table: str, events: DataFrame) -> DataFrame:
+    """The events that concern this table, each as one value beside its key."""
+    return events.where(F.col("kind").isin(*KINDS[table])).select(
+        *KEYS[table],
+        F.struct(
+            F.timestamp_micros("at").alias("at"),
+            *(F.col(name) for name in SESSION_EVENT.names[1:]),
+        ).alias("part"),
+    )
+
+
+def parts_of_rows(table: str, rows: DataFrame) -> DataFrame:
+    """What rows were made of."""
+    return rows.select(*KEYS[table], F.explode("events").alias("part"))
+
+
+def paired(table: str, parts: DataFrame) -> DataFrame:
+    """The silver rows that these events make."""
+    rows = _sessions(parts) if table == "sessions" else _subscriptions(parts)
+    return rows.select(*SILVER[table].names)
+
+
+def _sessions(parts: DataFrame) -> DataFrame:
+    opened, closed = _of(journal.SESSION_OPENED), _of(journal.SESSION_CLOSED)
+    rows = (
+        parts.groupBy("hub", "session")
+        .agg(F.array_sort(F.collect_set("part")).alias("events"))
+        .withColumn("opened", F.filter("events", opened))
+        .withColumn("closed", F.filter("events", closed))
+        .withColumn("end", F.try_element_at(F.col("closed"), F.lit(-1)))
+        .withColumn("opened_at", _first_known("opened", "closed"))
+    )
+    over = F.col("end.at") >= F.coalesce(F.array_max("opened.at"), F.col("end.at"))
+    return (
+        rows.withColumn("closed_at", F.when(over, F.col("end.at")))
+        .withColumn("reason", F.when(over, F.col("end.reason")))
+        .withColumn("duration", _between("opened_at", "closed_at"))
+        .withColumn("hour", hour_of(F.col("opened_at")))
+        .withColumns({name: _known(name) for name in ("user", "node", "technology")})
+    )
+
+
+def _of(kind: str) -> Any:
+    return lambda event: event["kind"] == kind
+
+
+def _first_known(opened: str, closed: str) -> Column:
+    """When it began: as said, or else as its end says how long it took."""
+    end = F.try_element_at(F.col(closed), F.lit(1))
+    return F.coalesce(F.try_element_at(F.col(opened), F.lit(1))["at"], _began(end))
+
+
+def _began(end: Column) -> Column:
+    micros = F.unix_micros(end["at"]) - F.coalesce(end["duration"], F.lit(0))
+    return F.timestamp_micros(micros)
+
+
+def _known(name: str) -> Column:
+    """The first that any event says."""
+    said = F.filter(F.col(f"events.{name}"), lambda value: value.isNotNull())
+    return F.try_element_at(said, F.lit(1))
+
+
+def _between(start: str, end: str) -> Column:
+    return F.unix_micros(end) - F.unix_micros(start)
+
+
+def _subscriptions(parts: DataFrame) -> DataFrame:
+    """A start takes the end that follows it. A start after a start ends the one before; an end
+    without a start stands for itself."""
+    key = KEYS["subscriptions"]
+    in_order = Window.partitionBy(*key).orderBy("at", "ending")
+    moments = (
+        parts.groupBy(*key, F.col("part.at").alias("at"), F.col("part.kind").alias("kind"))
+        .agg(F.array_sort(F.collect_set("part")).alias("copies"))
+        .withColumn("ending", F.col("kind") == journal.UNSUBSCRIBED)
+        .withColumn("next_at", F.lead("at").over(in_order))
+        .withColumn("next_ending", F.lead("ending").over(in_order))
+        .withColumn("next_copies", F.lead("copies").over(in_order))
+        .withColumn("before_ending", F.lag("ending", 1, True).over(in_order))
+    )
+    pair = F.col("next_ending") & ~F.col("ending")
+    return (
+        moments.where(~F.col("ending") | F.col("before_ending"))
+        .withColumn(
+            "events", F.when(pair, F.concat("copies", "next_copies")).otherwise(F.col("copies"))
+        )
+        .withColumn(
+            "started_at",
+            F.when(F.col("ending"), _began(F.col("copies")[0])).otherwise(F.col("at")),
+        )
+        .withColumn("ended_at", F.when(F.col("ending"), F.col("at")).otherwise(F.col("next_at")))
+        .withColumn("duration", _between("started_at", "ended_at"))
+        .withColumn("hour", hour_of(F.col("started_at")))
+        .withColumns({name: _known(name) for name in ("user", "node")})
+    )

@@ -1,0 +1,169 @@
+"""From silver to gold: computes again what changed, table by table, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hubbub.pipeline.ingesting import PARALLEL_JOBS, Said
+from hubbub.pipeline.reading import read_table
+from hubbub.pipeline.schemas import SILVER
+from hubbub.pipeline.state import Partition, State
+from hubbub.pipeline.tables import GoldTable, Grain
+from hubbub.pipeline.warehouse import Change, Warehouse
+
+_COLUMNS: Mapping[Grain, str | None] = {"hour": "hour", "day": "day", "all": None}
+
+
+def stale(state: State, tables: Sequence[GoldTable]) -> bool:
+    """Is there anything to compute: changed sources, or a table that is new?"""
+    new = any(table.name not in state.tables for table in tables)
+    return bool(state.pending) or state.rebuilding or new
+
+
+class Refinement:
+    """One round's way to gold. It writes drafts; the caller commits them."""
+
+    def __init__(
+        self, spark: SparkSession, warehouse: Warehouse, tables: Sequence[GoldTable]
+    ) -> None:
+        self._spark = spark
+        self._warehouse = warehouse
+        self._tables = {table.name: table for table in in_order(tables)}
+        self._started: dict[str, Future[Change]] = {}
+
+    def run(self, said: Said) -> list[Change]:
+        with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
+            # In their order, so that whoever waits for a source waits for one that runs.
+            for name, table in self._tables.items():
+                self._started[name] = pool.submit(self._refine, table)
+            changes = []
+            for name, job in self._started.items():
+                said(f"gold: {name}")
+                changes.append(job.result())
+            return changes
+
+    def _refine(self, table: GoldTable) -> Change:
+        changed = {source: self._changed(table, source) for source in table.sources}
+        affected = self._affected(table, changed)
+        replaced = affected | (self._existing(table.name) if self._from_nothing(table) else set())
+        draft = self._warehouse.draft(f"gold-{table.name}")
+        column = _COLUMNS[table.grain]
+        if affected:
+            sources = {name: self._source(table, name, affected) for name in table.sources}
+            rows = table.transform(sources)
+            rows = rows.select(
+                *(F.col(one.name).cast(one.dataType).alias(one.name) for one in table.schema.fields)
+            )
+            if column is None:
+                rows.repartition(1).write.parquet(str(draft))
+            else:
+                rows.repartition(column).write.partitionBy(column).parquet(str(draft))
+        return Change(table.name, draft, column, frozenset(replaced))
+
+    # -- what has to be computed ----------------------------------------------------------------
+
+    def _from_nothing(self, table: GoldTable) -> bool:
+        state = self._warehouse.state
+        return state.rebuilding or table.name not in state.tables
+
+    def _grain(self, source: str) -> Grain:
+        return self._tables[source].grain if source in self._tables else "hour"
+
+    def _existing(self, source: str) -> set[Partition]:
+        """Partitions as they are once this round is committed."""
+        known = self._warehouse.partitions(source)
+        if source in self._started:
+            change = self._started[source].result()
+            known = (known - change.replaced) | _drafted(change)
+        return known
+
+    def _changed(self, table: GoldTable, source: str) -> set[Partition]:
+        if self._from_nothing(table):
+            return self._existing(source)
+        if source in self._started:
+            return set(self._started[source].result().replaced)
+        return set(self._warehouse.state.pending.get(source, ()))
+
+    def _affected(
+        self, table: GoldTable, changed: Mapping[str, Collection[Partition]]
+    ) -> set[Partition]:
+        affected: set[Partition] = set()
+        for source, partitions in changed.items():
+            if table.grain == "all":
+                affected |= {""} if partitions else set()
+            elif self._grain(source) == "all":
+                affected |= self._reach(table) if partitions else set()
+            elif table.grain == "day":
+                affected |= {partition[:10] for partition in partitions}
+            elif self._grain(source) == "day":
+                affected |= {hour for hour in self._reach(table) if hour[:10] in partitions}
+            else:
+                affected |= set(partitions)
+        return affected
+
+    def _reach(self, table: GoldTable) -> set[Partition]:
+        """All partitions that the table can have."""
+        length = 10 if table.grain == "day" else None
+        return {
+            partition[:length]
+            for source in table.sources
+            if self._grain(source) == "hour" or table.grain == self._grain(source)
+            for partition in self._existing(source)
+        }
+
+    # -- reading sources ------------------------------------------------------------------------
+
+    def _source(self, table: GoldTable, name: str, affected: set[Partition]) -> DataFrame:
+        wanted = self._wanted(table, name, affected)
+        if name not in self._started:
+            return read_table(self._spark, self._warehouse, name, SILVER[name], wanted)
+        change = self._started[name].result()
+        schema = self._tables[name].schema
+        rows = read_table(self._spark, self._warehouse, name, schema, wanted - change.replaced)
+        fresh = wanted & _drafted(change)
+        if not fresh:
+            return rows
+        paths = [
+            str(change.draft / f"{change.column}={one}") if one else str(change.draft)
+            for one in sorted(fresh)
+        ]
+        reader = self._spark.read.schema(schema).option("basePath", str(change.draft))
+        return rows.unionByName(reader.parquet(*paths).select(*schema.names))
+
+    def _wanted(self, table: GoldTable, source: str, affected: set[Partition]) -> set[Partition]:
+        known = self._existing(source)
+        if table.grain == "all" or self._grain(source) == "all":
+            return known
+        days = {partition[:10] for partition in affected}
+        if table.grain == "hour" and self._grain(source) == "hour":
+            return known & affected
+        return {partition for partition in known if partition[:10] in days}
+
+
+def in_order(tables: Sequence[GoldTable]) -> list[GoldTable]:
+    """Sources before those who read them. Raises `ValueError` if a source does not exist or two
+    tables read each other."""
+    waiting = {table.name: table for table in tables}
+    done: dict[str, GoldTable] = {}
+    while waiting:
+        ready = [
+            table
+            for table in waiting.values()
+            if all(source in SILVER or source in done for source in table.sources)
+        ]
+        if not ready:
+            raise ValueError(f"gold tables without their sources: {', '.join(waiting)}")
+        for table in ready:
+            done[table.name] = waiting.pop(table.name)
+    return list(done.values())
+
+
+def _drafted(change: Change) -> set[Partition]:
+    if change.column is None:
+        return {""} if change.draft.exists() else set()
+    prefix = f"{change.column}="
+    return {path.name.removeprefix(prefix) for path in change.draft.glob(f"{prefix}*")}

@@ -1,0 +1,151 @@
+"""Hand-made journal segments, and a warehouse that takes them in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hubbub.domain import journal as kinds
+from hubbub.domain.journal import JournalEvent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hubbub.pipeline.rounds import Summary
+    from hubbub.pipeline.tables import GoldTable
+
+HOUR = 3_600_000_000
+NOON = 1_794_744_000_000_000
+"""2026-11-15T12:00 UTC."""
+NOW = NOON + 12 * HOUR
+
+
+def write_segment(journal: Path, name: str, events: Iterable[JournalEvent]) -> Path:
+    """A sealed segment with these events."""
+    from hubbub.journal.parquet import write_events
+
+    path = journal / "sealed" / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_events(path, events)
+    return path
+
+
+def replace_segments(journal: Path, number: int, replaced: list[str], by: list[str]) -> None:
+    """Says in the manifest that segments took the place of others."""
+    folder = journal / "manifest"
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = {
+        "at": NOW,
+        "reason": "compaction",
+        "replaced": [f"{name}.parquet" for name in replaced],
+        "by": [f"{name}.parquet" for name in by],
+    }
+    (folder / f"{number:08d}.json").write_text(json.dumps(entry))
+
+
+def published(number: int, at: int = NOON, **fields: Any) -> JournalEvent:
+    given: dict[str, Any] = {
+        "node": "n1",
+        "channel": "news",
+        "session": "s1",
+        "user": "ann",
+        "technology": "websocket",
+        "message_id": f"m{number}",
+        "epoch": "e",
+        "serial": number,
+        "stored": True,
+        "content_type": "text/plain",
+        "size": 5,
+        "payload": b"hello",
+        "published_at": at,
+    }
+    return JournalEvent(kinds.PUBLISHED, at, "demo", **{**given, **fields})
+
+
+def delivered(serial: int, at: int = NOON, count: int = 3, **fields: Any) -> JournalEvent:
+    given: dict[str, Any] = {
+        "node": "n1",
+        "channel": "news",
+        "technology": "websocket",
+        "epoch": "e",
+        "first_serial": serial,
+        "serial": serial,
+        "messages": 1,
+        "count": count,
+        "size": 5 * count,
+        "latency_min": 100,
+        "latency_max": 300,
+        "latency_sum": 200 * count,
+        "latency_squares": 40_000.0 * count,
+        "latency_buckets": {61: count},
+    }
+    return JournalEvent(kinds.DELIVERED, at, "demo", **{**given, **fields})
+
+
+def session_opened(session: str, at: int = NOON, **fields: Any) -> JournalEvent:
+    given: dict[str, Any] = {"node": "n1", "user": "ann", "technology": "websocket"}
+    return JournalEvent(kinds.SESSION_OPENED, at, "demo", session=session, **{**given, **fields})
+
+
+def session_closed(session: str, at: int, **fields: Any) -> JournalEvent:
+    given: dict[str, Any] = {"node": "n1", "reason": "bye"}
+    return JournalEvent(kinds.SESSION_CLOSED, at, "demo", session=session, **{**given, **fields})
+
+
+def subscribed(session: str, at: int = NOON, channel: str = "news", **fields: Any) -> JournalEvent:
+    return JournalEvent(
+        kinds.SUBSCRIBED, at, "demo", "n1", session=session, channel=channel, user="ann", **fields
+    )
+
+
+def unsubscribed(session: str, at: int, channel: str = "news", **fields: Any) -> JournalEvent:
+    return JournalEvent(
+        kinds.UNSUBSCRIBED, at, "demo", "n1", session=session, channel=channel, **fields
+    )
+
+
+class Pipeline:
+    """A journal and a warehouse in one folder, with rounds at a time that the test decides."""
+
+    def __init__(self, spark: SparkSession, folder: Path, tables: Sequence[GoldTable] = ()) -> None:
+        from hubbub.pipeline.warehouse import Warehouse
+
+        self.spark = spark
+        self.journal = folder / "journal"
+        self.warehouse = Warehouse(folder / "warehouse")
+        self.tables = tables
+        self.now = NOW
+
+    def write(self, name: str, *events: JournalEvent) -> Path:
+        return write_segment(self.journal, name, events)
+
+    def run(self, full: bool = False) -> Summary:
+        from hubbub.pipeline.rounds import run_round
+
+        with self.warehouse.changing():
+            return run_round(
+                self.warehouse,
+                self.journal,
+                self.tables,
+                lambda: self.spark,
+                full=full,
+                now=lambda: self.now,
+            )
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table, in an order that depends on nothing but the rows."""
+        from hubbub.pipeline.reading import read_table
+        from hubbub.pipeline.schemas import QUARANTINE, SILVER
+
+        schemas = {**SILVER, "quarantine": QUARANTINE, **{t.name: t.schema for t in self.tables}}
+        self.warehouse.load()
+        found = read_table(self.spark, self.warehouse, table, schemas[table]).collect()
+        return sorted((row.asDict(recursive=True) for row in found), key=repr)
+
+    def everything(self) -> dict[str, list[dict[str, Any]]]:
+        from hubbub.pipeline.schemas import SILVER
+
+        names = (*SILVER, "quarantine", *(table.name for table in self.tables))
+        return {name: self.rows(name) for name in names}
