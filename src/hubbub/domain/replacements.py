@@ -1,0 +1,47 @@
+"""Which sealed segments count: some have taken the place of others.
+
+Whoever rewrites segments (compaction, erasure) writes the new ones under names that begin with
+`rewritten-`, then one entry of the manifest, and removes the old ones last. A reader that goes by
+`current` sees each event once at every moment: the entry is what makes the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+REWRITTEN: Final = "rewritten"
+"""The place of the node in the names of segments that took the place of others."""
+
+Reason = Literal["erasure", "compaction", "retention"]
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """One entry of the manifest. `by` is empty where nothing is left of what was replaced."""
+
+    at: str
+    reason: str
+    replaced: tuple[str, ...]
+    by: tuple[str, ...] = ()
+
+
+def current(names: Iterable[str], manifest: Iterable[Replacement]) -> list[str]:
+    """The file names that count, sorted. Read the manifest before and after listing the files, and
+    begin anew if it has changed meanwhile."""
+    replaced: set[str] = set()
+    committed: set[str] = set()
+    for entry in manifest:
+        replaced.update(entry.replaced)
+        committed.update(entry.by)
+    return sorted(
+        name
+        for name in names
+        if name not in replaced and (name in committed or not is_rewritten(name))
+    )
+
+
+def is_rewritten(name: str) -> bool:
+    """Such a segment counts only once an entry of the manifest names it."""
+    return name.startswith(f"{REWRITTEN}-")

@@ -1,0 +1,128 @@
+"""What all upkeep of the journal shares: one at a time, which segments count, how they change."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hubbub.domain.errors import Conflict
+from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, current, is_rewritten
+from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
+
+LOCK: Final = ".upkeep.lock"
+_HASH_BYTES = 1024 * 1024
+_decode = msgspec.json.Decoder(Replacement).decode
+
+
+class UpkeepBusy(Conflict):
+    """Another import, compaction, pruning or erasure is at work in the same journal."""
+
+    code = "upkeep_busy"
+    retry = True
+
+
+@contextlib.contextmanager
+def alone(journal: Path) -> Iterator[None]:
+    """Keep other upkeep out of the journal. Raises `UpkeepBusy`."""
+    descriptor = os.open(journal / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UpkeepBusy(
+                f"another import, compaction, pruning or erasure works in {journal}; "
+                "try again when it is done"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_manifest(folder: JournalFolder) -> list[Replacement]:
+    """All entries, oldest first."""
+    return [_decode(path.read_bytes()) for path in sorted(folder.manifest.glob("*.json"))]
+
+
+def current_segments(folder: JournalFolder) -> list[Path]:
+    """The sealed segments that count, as of one moment."""
+    manifest = read_manifest(folder)
+    while True:
+        names = [path.name for path in folder.sealed.glob(f"*{SEALED}") if path.name[0] not in "._"]
+        again = read_manifest(folder)
+        if again == manifest:
+            return [folder.sealed / name for name in current(names, manifest)]
+        manifest = again
+
+
+def draft_name() -> str:
+    """A new name for a segment that takes the place of others."""
+    return f"{new_name(REWRITTEN, time.time())}{SEALED}"
+
+
+def replace(
+    folder: JournalFolder, reason: Reason, replaced: Sequence[str], by: Sequence[str]
+) -> Path:
+    """Write an entry of the manifest: from now on the new segments count, and not the old ones. The
+    new ones must be on disk under their names. Answers the entry's path."""
+    folder.manifest.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(folder.sealed)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    entry = Replacement(now, reason, tuple(replaced), tuple(by))
+    draft = folder.manifest / f".{os.getpid()}"
+    with draft.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    numbers = [int(path.stem) for path in folder.manifest.glob("[0-9]*.json")]
+    number = max(numbers, default=0) + 1
+    while True:
+        target = folder.manifest / f"{number:08d}.json"
+        try:
+            os.link(draft, target)  # unlike a rename, it never takes another's place
+            break
+        except FileExistsError:
+            number += 1
+    draft.unlink()
+    sync_folder(folder.manifest)
+    return target
+
+
+def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
+    """Delete the files of segments that were replaced so long ago, and rewritten ones that no entry
+    names because whoever wrote them was stopped. Only for who is `alone`. Answers the names."""
+    now = time.time()
+    manifest = read_manifest(folder)
+    old = {
+        name
+        for entry in manifest
+        if now - datetime.fromisoformat(entry.at).timestamp() >= grace_seconds
+        for name in entry.replaced
+    }
+    named = {name for entry in manifest for name in entry.by}
+    removed = []
+    for path in sorted(folder.sealed.glob(f"*{SEALED}")):
+        orphan = is_rewritten(path.name) and path.name not in named
+        if path.name in old or orphan:
+            path.unlink(missing_ok=True)
+            removed.append(path.name)
+    if removed:
+        sync_folder(folder.sealed)
+    return removed
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(_HASH_BYTES):
+            found.update(part)
+    return found.hexdigest()
