@@ -62,9 +62,7 @@ class Day:
     bytes: int
 
 
-def write_day(
-    sealed: Path, count: int = EVENTS, seed: int = SEED, late: Path | None = None
-) -> Day:
+def write_day(sealed: Path, count: int = EVENTS, seed: int = SEED, late: Path | None = None) -> Day:
     """Write a day of about `count` events into a folder `sealed`, but the end of it (`LATE_SHARE`)
     into `late` if there is one."""
     world = World.make(

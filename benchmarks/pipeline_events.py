@@ -386,9 +386,7 @@ def _threads(random: Random, channel: Integers, numbers: Integers) -> tuple[pa.A
         return pa.nulls(0, pa.string()), pa.nulls(0, pa.string())
     _, order = _ranks(channel)
     before = np.zeros(count, np.int64)
-    before[order[1:]] = np.where(
-        channel[order[1:]] == channel[order[:-1]], numbers[order[:-1]], 0
-    )
+    before[order[1:]] = np.where(channel[order[1:]] == channel[order[:-1]], numbers[order[:-1]], 0)
     answers = (random.random(count) < 0.3) & (before > 0)
     talks = random.random(count) < 0.2
     conversation = channel * 1000 + random.integers(0, 1000, count)

@@ -6,9 +6,7 @@ import numpy as np
 
 _STARTS = ("ba", "co", "de", "fi", "gu", "ha", "jo", "ki", "lo", "mu", "na", "pe", "ro", "su", "ti")
 _ENDS = ("ler", "mon", "rin", "sta", "ven", "x", "do", "ng", "pel", "rak", "so", "tte", "v", "zi")
-WORDS = tuple(
-    f"{start}{middle}{end}" for start in _STARTS for middle in _STARTS for end in _ENDS
-)
+WORDS = tuple(f"{start}{middle}{end}" for start in _STARTS for middle in _STARTS for end in _ENDS)
 
 
 def texts(random: np.random.Generator, count: int) -> list[str]:

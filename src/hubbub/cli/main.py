@@ -10,6 +10,7 @@ from hubbub.cli.bench import bench
 from hubbub.cli.channels import channels
 from hubbub.cli.completion import completion
 from hubbub.cli.hubs import hubs
+from hubbub.cli.journal import journal
 from hubbub.cli.namespaces import namespaces
 from hubbub.cli.publishing import publish
 from hubbub.cli.reading import history, presence, subscribe
@@ -28,7 +29,7 @@ def main() -> None:
 
 _TALKING = (publish, subscribe, history, presence)
 _ADMINISTERING = (hubs, channels, rules, namespaces, sessions, stats)
-_RUNNING = (serve, config_group, token, backup, restore, bench, completion)
+_RUNNING = (serve, config_group, token, backup, restore, journal, bench, completion)
 
 for command in (*_TALKING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)

@@ -53,7 +53,9 @@ Rows = Iterator[Row | Reject]
 class Columns:
     """Which column has which role, as far as somebody said so; the rest goes by usual names."""
 
-    def __init__(self, given: Mapping[str, str] | None = None, constant: Iterable[str] = ()) -> None:
+    def __init__(
+        self, given: Mapping[str, str] | None = None, constant: Iterable[str] = ()
+    ) -> None:
         """`constant`: roles that need no column. Raises `BadRequest`."""
         self.given = dict(given or {})
         self._constant = frozenset(constant)
@@ -264,7 +266,9 @@ def _beginning(text: str) -> int:
     """Behind the bracket of the list, which may be a value of an object around it."""
     start = text.find("[")
     if start < 0 or not (text[:start].strip() in ("",) or text.lstrip().startswith("{")):
-        raise BadRequest("there is no JSON list in the file; for an object per line, --format jsonl")
+        raise BadRequest(
+            "there is no JSON list in the file; for an object per line, --format jsonl"
+        )
     return start + 1
 
 

@@ -66,7 +66,7 @@ def _find(text: str) -> datetime | None:
     for candidate in (text.replace(",", ", "), text.replace(",", " ")):
         for layout in _LAYOUTS:
             try:
-                return datetime.strptime(candidate.replace("+00:00", " +0000"), layout)  # noqa: DTZ007
+                return datetime.strptime(candidate.replace("+00:00", " +0000"), layout)
             except ValueError:
                 continue
     return None
@@ -79,7 +79,7 @@ def _dashed(found: re.Match[str]) -> str:
 
 def _laid_out(text: str, layout: str) -> datetime:
     try:
-        return datetime.strptime(text, layout)  # noqa: DTZ007
+        return datetime.strptime(text, layout)
     except ValueError:
         raise ValueError(f"the time {text[:60]!r} is not written as {layout!r}") from None
 

@@ -222,7 +222,9 @@ class _Reader:
 
     def _time(self, given: Scalar) -> int:
         try:
-            at = parse_time("" if given is None else given, self._source.zone, self._source.time_layout)
+            at = parse_time(
+                "" if given is None else given, self._source.zone, self._source.time_layout
+            )
         except ValueError as error:
             raise _Unreadable(str(error)) from None
         if at < 0:

@@ -19,6 +19,8 @@ from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, current, 
 from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
 
 LOCK: Final = ".upkeep.lock"
+GRACE_SECONDS: Final = 3600.0
+"""How long the files of replaced segments stay, for readers that are under way."""
 _HASH_BYTES = 1024 * 1024
 _decode = msgspec.json.Decoder(Replacement).decode
 

@@ -1,0 +1,19 @@
+"""`hubbub journal`: look after the record of what happened."""
+
+from __future__ import annotations
+
+import click
+
+from hubbub.cli.journal_erase import erase
+from hubbub.cli.journal_import import import_command
+from hubbub.cli.journal_replay import replay
+from hubbub.cli.journal_upkeep import compact, prune
+
+
+@click.group()
+def journal() -> None:
+    """Import into the journal, replay from it, look after it."""
+
+
+for command in (import_command, replay, compact, prune, erase):
+    journal.add_command(command)

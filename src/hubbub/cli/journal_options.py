@@ -1,0 +1,83 @@
+"""What the commands of `hubbub journal` share: which folder, which times, how they answer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.serving import config_option, load_settings
+from hubbub.journal.foreign_times import parse_time
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+def journal_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the journal's folder as `journal`, and clear failures."""
+
+    @functools.wraps(command)
+    def with_folder(journal: Path | None, config: Path | None, **arguments: Any) -> None:
+        with clear_failures(), needing_arrow():
+            command(journal=journal or _configured(config), **arguments)
+
+    option = click.option(
+        "--journal",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="The journal's folder; without it, the one that the configuration names.",
+    )
+    return option(config_option(with_folder))
+
+
+def _configured(config: Path | None) -> Path:
+    return Path(load_settings(config).storage.path) / "journal"
+
+
+@contextlib.contextmanager
+def needing_arrow() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyarrow", "numpy"):
+            raise
+        fail("this needs Arrow: run `make pipeline`, or pip install 'hubbub[pipeline]'")
+
+
+def duration(_context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Of an option such as `30d`: seconds."""
+    if value is None:
+        return None
+    found = _DURATION.fullmatch(value.strip())
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not a time such as 30d, 12h, 90m or 45s")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def moment(_context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """Of an option such as `2026-11-15T22:00:00Z`: microseconds since 1970."""
+    if value is None:
+        return None
+    try:
+        return parse_time(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a time such as 2026-11-15T22:00:00Z") from None
+
+
+def existing(journal: Path) -> Path:
+    """The folder, if there is a journal in it."""
+    if not (journal / "sealed").is_dir() and not (journal / "open").is_dir():
+        fail(f"{journal} holds no journal; give its folder with --journal", WRONG)
+    return journal
+
+
+def echo_json(value: object) -> None:
+    click.echo(msgspec.json.encode(value).decode())

@@ -1,0 +1,225 @@
+"""Replaying: messages of the journal go out again, at their pace, and each one only once.
+
+A ledger in the journal's folder has the id of every message that a target has acknowledged. It
+makes a replay safe to repeat: only what was under way when one was cut short can come twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from hubbub.client import Client, HubbubError, Item, Receipt, connect
+from hubbub.domain.errors import BadRequest, Limited
+from hubbub.domain.messages import BINARY
+from hubbub.journal.sealed import moment
+from hubbub.journal.slices import Recorded
+
+LEDGERS = "replays"
+BATCH = 20
+"""What goes out at once: a hub cuts off who goes on for long after it said `slow down`."""
+PATIENCE_SECONDS = 60.0
+_NAMED = 20
+_TOGETHER = 0.005
+_encode = msgspec.json.Encoder().encode
+_decode_id = msgspec.json.Decoder(str).decode
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    hub: str
+    channel: str
+    token: str | None
+
+    @property
+    def key(self) -> str:
+        address = self.url.partition("://")[2] or self.url
+        text = "\n".join((address.rstrip("/"), self.hub, self.channel))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Ledger:
+    """The ids that a target has acknowledged: one JSON text for each line."""
+
+    def __init__(self, journal: Path, target: Target) -> None:
+        self._path = journal / LEDGERS / f"{target.key}.jsonl"
+
+    def read(self) -> set[str]:
+        if not self._path.exists():
+            return set()
+        known = set()
+        for line in self._path.read_bytes().splitlines():
+            try:
+                known.add(_decode_id(line))
+            except msgspec.DecodeError:
+                continue  # the half line of a crash
+        return known
+
+    def add(self, ids: Sequence[str]) -> None:
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        with self._path.open("ab") as file:
+            if file.tell():
+                file.write(b"\n")  # behind the half line of a crash
+            file.write(b"\n".join(_encode(each) for each in ids))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was sent, or would be; and what not, by name."""
+
+    messages: int
+    sent: int
+    waiting: int
+    sent_before: int
+    without_payload: list[str]
+    refused: dict[str, str]
+    bytes: int
+    first: str
+    last: str
+    seconds: float | None
+
+
+class Replay:
+    """One slice, one target. `speed`: times as fast as it was; None: as fast as it goes."""
+
+    def __init__(
+        self,
+        journal: Path,
+        messages: list[Recorded],
+        target: Target,
+        *,
+        speed: float | None,
+        store: bool | None,
+        again: bool,
+    ) -> None:
+        self._ledger = Ledger(journal, target)
+        self._target = target
+        self._speed = speed
+        self._store = store
+        known = set() if again else self._ledger.read()
+        self._all = messages
+        self._empty = [each for each in messages if each.payload is None]
+        self._before = [each for each in messages if each.payload is not None and each.id in known]
+        self._plan = [
+            each for each in messages if each.payload is not None and each.id not in known
+        ]
+        self._sent = 0
+        self._refused: dict[str, str] = {}
+        self.stopped: str | None = None
+        """Why it did not come to its end."""
+
+    async def send(self) -> None:
+        if not self._plan:
+            return
+        target = self._target
+        async with connect(target.url, hub=target.hub, token=target.token) as client:
+            began = time.monotonic()
+            for batch in self._batches():
+                if self._speed is not None:
+                    await asyncio.sleep(began + self._due(batch[0]) - time.monotonic())
+                await self._send_batch(client, batch)
+                if self.stopped is not None:
+                    return
+
+    def _due(self, message: Recorded) -> float:
+        assert self._speed is not None
+        return (message.published_at - self._plan[0].published_at) / 1e6 / self._speed
+
+    def _batches(self) -> Iterator[list[Recorded]]:
+        """What goes out together."""
+        batch: list[Recorded] = []
+        for message in self._plan:
+            full = len(batch) >= BATCH
+            if batch and (full or self._apart(batch[0], message)):
+                yield batch
+                batch = []
+            batch.append(message)
+        if batch:
+            yield batch
+
+    def _apart(self, first: Recorded, message: Recorded) -> bool:
+        return self._speed is not None and self._due(message) - self._due(first) > _TOGETHER
+
+    async def _send_batch(self, client: Client, batch: list[Recorded]) -> None:
+        """All of it, in order; what the hub takes later, later."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        wait = 0.5
+        while batch:
+            results = await client.publish_many(self._item(each) for each in batch)
+            pairs = list(zip(batch, results, strict=True))
+            done = [each.id for each, result in pairs if isinstance(result, Receipt)]
+            if done:
+                self._ledger.add(done)
+                self._sent += len(done)
+                deadline = time.monotonic() + PATIENCE_SECONDS
+            batch = []
+            for each, result in pairs:
+                if isinstance(result, Limited) and time.monotonic() < deadline:
+                    batch.append(each)
+                elif isinstance(result, BadRequest):
+                    self._refused[each.id] = result.message
+                elif isinstance(result, HubbubError):
+                    self.stopped = f"stopped at the message {each.id}: {result.message}"
+                    return
+            if batch:
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, 5.0)
+
+    def _item(self, message: Recorded) -> Item:
+        return Item(
+            self._target.channel,
+            message.payload,
+            message.event,
+            message.content_type or BINARY,
+            store=message.stored if self._store is None else self._store,
+        )
+
+    def report(self, dry_run: bool) -> Report:
+        plan = self._plan
+        seconds = None
+        if self._speed is not None and plan:
+            seconds = self._due(plan[-1])
+        return Report(
+            messages=len(self._all),
+            sent=self._sent,
+            waiting=len(plan) - self._sent - len(self._refused),
+            sent_before=len(self._before),
+            without_payload=[each.id for each in self._empty],
+            refused=self._refused,
+            bytes=sum(each.size for each in plan),
+            first=moment(self._all[0].published_at),
+            last=moment(self._all[-1].published_at),
+            seconds=seconds,
+        )
+
+    def describe(self, dry_run: bool) -> str:
+        report = self.report(dry_run)
+        target = self._target
+        count = len(self._plan) if dry_run else report.sent
+        lines = [
+            f"{'would publish' if dry_run else 'published'} {count:,} of {report.messages:,}"
+            f" messages ({report.first} to {report.last}) to {target.channel!r} of {target.hub!r}"
+        ]
+        if dry_run:
+            pace = "as fast as it goes" if report.seconds is None else f"in {report.seconds:.1f} s"
+            lines.append(f"{report.bytes:,} bytes, {pace}")
+        if report.sent_before:
+            lines.append(f"{report.sent_before:,} were sent there before (--again sends them, too)")
+        lines += _named("have no payload in the journal", report.without_payload)
+        for message_id, reason in list(report.refused.items())[:_NAMED]:
+            lines.append(f"refused {message_id}: {reason}")
+        return "\n".join(lines)
+
+
+def _named(what: str, ids: list[str]) -> list[str]:
+    if not ids:
+        return []
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return [f"{len(ids):,} {what}: {', '.join(ids[:_NAMED])}{more}"]

@@ -1,0 +1,85 @@
+"""What erasure does to one event of a user: who it was goes, what can be counted stays.
+
+An event is the user's own if it names the user as its doer, sender or receiver, if it belongs to
+one of the user's sessions or durable subscriptions, or to the user's own channel. Of those the
+payload, the headers, the extra values and the language are removed. Names and ids that lead to the
+user become an alias, the same one everywhere, so that sessions, users, sequences and threads are
+counted as before. The alias is random: nobody can find the user by it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+from hubbub.domain.journal import JournalEvent
+from hubbub.domain.names import user_channel
+
+REMOVED: Final = ("payload", "headers", "extra", "language")
+MAPS: Final = ("headers", "extra")
+NAMES: Final = tuple(
+    name
+    for name in JournalEvent.__struct_fields__
+    if JournalEvent.__annotations__[name].startswith("str") and name not in ("kind", "hub", "node")
+)
+"""Every field that holds a text: whichever of them is just the user's id becomes the alias."""
+
+Row = dict[str, Any]
+
+
+class Subject:
+    """Whom an erasure is about, and what leads to them."""
+
+    def __init__(self, hub: str, user: str) -> None:
+        self.hub = hub
+        self.user = user
+        self.channel = user_channel(user)
+        self.alias = f"erased-{secrets.token_hex(6)}"
+        self.sessions: set[str] = set()
+        self.subscriptions: set[tuple[str | None, str]] = set()
+        """Durable ones, each with its channel: their names may also be others'."""
+        self._aliases: dict[tuple[str, object], str] = {}
+
+    def owns(self, row: Row) -> bool:
+        return (
+            self.user in (row["user"], row["sender"], row["receiver"])
+            or row["channel"] == self.channel
+            or row["session"] in self.sessions
+            or (row["channel"], row["subscription"]) in self.subscriptions
+        )
+
+    def erase(self, row: Row) -> Row:
+        """The row without the user. Only for rows of the subject's hub."""
+        own = self.owns(row)
+        done = dict(row)
+        if own:
+            self._hide(row, done)
+        for name in NAMES:
+            if done[name] == self.user:
+                done[name] = self.alias
+            elif done[name] == self.channel:
+                done[name] = user_channel(self.alias)
+        for name in MAPS:
+            if done[name] is not None:
+                done[name] = [pair for pair in done[name] if self.user not in pair]
+        return done
+
+    def _hide(self, row: Row, done: Row) -> None:
+        for name in REMOVED:
+            done[name] = None
+        if row["session"] in self.sessions:
+            done["session"] = self._aliased("session", row["session"])
+        if row["producer"] is not None and row["user"] == self.user:
+            done["producer"] = self._aliased("producer", row["producer"])
+        subscription = (row["channel"], row["subscription"])
+        if subscription in self.subscriptions:
+            done["subscription"] = self._aliased("subscription", subscription)
+            if row["peer"] is not None:
+                done["peer"] = self._aliased("peer", row["peer"])
+        if row["reason"] is not None and self.user in row["reason"]:
+            done["reason"] = None
+
+    def _aliased(self, what: str, value: object) -> str:
+        """One alias for each value, the same in every segment."""
+        known = self._aliases
+        return known.setdefault((what, value), f"{self.alias}-{what}-{len(known) + 1}")

@@ -1,0 +1,71 @@
+"""Finding what the journal has of one user."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.journal.erasure_rules import MAPS, NAMES, Subject
+from hubbub.journal.records import read_events
+
+Mask = npt.NDArray[np.bool_]
+
+
+def touched(batch: pa.RecordBatch, subject: Subject) -> Mask:
+    """Which rows have something of the user."""
+    mask = np.zeros(batch.num_rows, bool)
+    names = pa.array([subject.user, subject.channel])
+    for name in NAMES:
+        mask |= flags(pc.is_in(batch.column(name), names))
+    for name in MAPS:
+        mask |= _in_map(batch.column(name), subject.user)
+    if subject.sessions:
+        known = pa.array(sorted(subject.sessions))
+        mask |= flags(pc.is_in(batch.column("session"), known))
+    for channel, subscription in subject.subscriptions:
+        same = flags(pc.equal(batch.column("subscription"), subscription))
+        if channel is not None:
+            same &= flags(pc.equal(batch.column("channel"), channel))
+        mask |= same
+    return mask & flags(pc.equal(batch.column("hub"), subject.hub))
+
+
+def flags(found: pa.Array) -> Mask:
+    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), bool)
+
+
+def _in_map(column: pa.MapArray, value: str) -> Mask:
+    """Rows whose map has this as a key or a value."""
+    offsets = column.offsets.to_numpy()
+    hit = flags(pc.equal(column.items, value)) | flags(pc.equal(column.keys, value))
+    before = np.concatenate(([0], np.cumsum(hit)))
+    return np.asarray(before[offsets[1:]] > before[offsets[:-1]], bool)
+
+
+def hours_of(batch: pa.RecordBatch, mask: Mask) -> set[str]:
+    """The hours of the marked rows, as the tables are partitioned by them."""
+    hours = np.unique(batch.column("at").to_numpy(zero_copy_only=False)[mask] // 3_600_000_000)
+    return {
+        datetime.fromtimestamp(int(hour) * 3600, UTC).strftime("%Y-%m-%dT%H")
+        for hour in hours.tolist()
+        if hour == hour  # an event without a time has no hour
+    }
+
+
+def in_raw(path: Path, subject: Subject) -> int:
+    """How many events of a segment that is not sealed have something of the user."""
+    try:
+        events = list(read_events(path))
+    except FileNotFoundError:
+        return 0  # sealed meanwhile
+    rows = (msgspec.structs.asdict(event) for event in events if event.hub == subject.hub)
+    return sum(
+        subject.owns(row) or any(row[name] in (subject.user, subject.channel) for name in NAMES)
+        for row in rows
+    )

@@ -1,0 +1,92 @@
+"""A slice of the journal: the messages of one channel between two times, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow.compute as pc
+
+from hubbub.domain.journal import PUBLISHED
+from hubbub.domain.messages import BINARY
+from hubbub.journal.folder import JournalFolder
+from hubbub.journal.sealed import find
+from hubbub.journal.upkeep import current_segments
+
+_COLUMNS: Final = (
+    "at",
+    "published_at",
+    "serial",
+    "message_id",
+    "event",
+    "content_type",
+    "payload",
+    "size",
+    "stored",
+)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A message as the journal has it. `payload` is None where the rules kept it out."""
+
+    id: str
+    published_at: int
+    event: str
+    content_type: str
+    payload: bytes | None
+    size: int
+    stored: bool
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """What to take; times are microseconds since 1970, the first included, the last not."""
+
+    hub: str
+    channel: str
+    since: int | None = None
+    until: int | None = None
+
+
+def read_slice(journal: Path, wanted: Slice) -> list[Recorded]:
+    """The messages, oldest first, each once. Sealed segments only."""
+    condition = (
+        (pc.field("kind") == PUBLISHED)
+        & (pc.field("hub") == wanted.hub)
+        & (pc.field("channel") == wanted.channel)
+    )
+    if wanted.since is not None:
+        condition &= pc.field("at") >= wanted.since
+    if wanted.until is not None:
+        condition &= pc.field("at") < wanted.until
+    found = find(current_segments(JournalFolder(journal)), _COLUMNS, condition)
+    ordered = found.sort_by([("at", "ascending"), ("serial", "ascending")])
+    return list(_once(ordered.to_pylist()))
+
+
+def channels_of(journal: Path, hub: str) -> list[str]:
+    """The channels of which there are messages."""
+    condition = (pc.field("kind") == PUBLISHED) & (pc.field("hub") == hub)
+    found = find(current_segments(JournalFolder(journal)), ("channel",), condition)
+    return sorted(name for name in found["channel"].unique().to_pylist() if name is not None)
+
+
+def _once(rows: list[dict[str, object]]) -> Iterator[Recorded]:
+    seen = set()
+    for row in rows:
+        if row["message_id"] is None or row["message_id"] in seen:
+            continue
+        seen.add(row["message_id"])
+        yield msgspec.convert(
+            {
+                "id": row["message_id"],
+                "published_at": row["published_at"] if row["published_at"] else row["at"],
+                "event": row["event"] or "",
+                "content_type": row["content_type"] or BINARY,
+                "payload": row["payload"],
+                "size": row["size"] or 0,
+                "stored": row["stored"] is True,
+            },
+            Recorded,
+        )
