@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from harness.raw import RawConnection
-from harness.running_hub import RunningHub, StartHub, hub_settings
-from harness.topics import HttpTopic, texts, topic_hub, until
+from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
+from harness.topics import LIVE, STORED, HttpTopic, texts, topic_hub, until
 from hubbub.domain.permissions import Grant
 from hubbub.server.wiring import Server
 
@@ -229,8 +229,8 @@ async def test_a_channel_that_does_not_store_is_no_topic(hub: RunningHub) -> Non
 
 
 async def test_the_first_put_makes_a_topic_where_the_hub_says_so(start_hub: StartHub) -> None:
-    hub = await start_hub(topic_hub(topic_rules="default"))
-    topic = HttpTopic(hub, "live:one")
+    hub = await start_hub(open_hub(rules=LIVE, namespaces={"log": STORED}, topic_rules="of-log"))
+    topic = HttpTopic(hub, "one")
 
     assert (await topic.put("a")).json["channelSerial"] == "1"
 
@@ -411,7 +411,7 @@ S = f"{T}/subscriptions/default"
         (f"POST {T}/messages?sequence=1", b"x", "malformed", "sequence"),
         (f"POST {T}/messages?fence=1", b"x", "malformed", "fence"),
         (f"POST {T}/messages?producer=p", b"x", "malformed", "sequence"),
-        (f"POST {T}/messages?producer=p&sequence=0", b"x", "malformed", "sequence"),
+        (f"POST {T}/messages?producer=p&sequence=0", b"x", "bad_request", "sequence"),
         (f"POST {T}/messages?producer=p&sequence=-1", b"x", "malformed", "sequence"),
         (f"POST {T}/messages?producer=p&sequence=1.5", b"x", "malformed", "sequence"),
         (f"POST {T}/messages?producer=p&sequence={'9' * 19}", b"x", "malformed", "sequence"),
@@ -432,11 +432,12 @@ S = f"{T}/subscriptions/default"
         (f"PUT {S}", b"[" * 5000, "malformed", "body"),
         (f"PUT {S}", b'{"share":true}', "malformed", "share"),
         (f"PUT {S}", b'{"shared":"yes"}', "malformed", "shared"),
-        (f"PUT {S}", b'{"leaseSeconds":0}', "malformed", "leaseSeconds"),
-        (f"PUT {S}", b'{"leaseSeconds":1e9}', "malformed", "leaseSeconds"),
-        (f"PUT {S}", b'{"maxUnacknowledged":0}', "malformed", "maxUnacknowledged"),
-        (f"PUT {S}", b'{"maxDeliveries":-1}', "malformed", "maxDeliveries"),
-        (f"PUT {S}", b'{"deadLetters":"a*"}', "invalid_name", "channel"),
+        (f"PUT {S}", b'{"leaseSeconds":0}', "bad_request", "leaseSeconds"),
+        (f"PUT {S}", b'{"leaseSeconds":1e9}', "bad_request", "leaseSeconds"),
+        (f"PUT {S}", b'{"maxUnacknowledged":0}', "bad_request", "maxUnacknowledged"),
+        (f"PUT {S}", b'{"maxDeliveries":-1}', "bad_request", "maxDeliveries"),
+        (f"PUT {S}", b'{"maxDeliveries":1,"deadLetters":"a*"}', "invalid_name", "channel"),
+        (f"PUT {S}", b'{"deadLetters":"a"}', "bad_request", "maxDeliveries"),
         (f"PUT {T}/subscriptions/a%2A", b"", "invalid_name", "subscription"),
         (f"PUT {T}/subscriptions/{'n' * 256}", b"", "invalid_name", "subscription"),
         (f"PUT {T}/subscriptions/", b"", "invalid_name", "subscription"),

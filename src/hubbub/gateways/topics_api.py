@@ -19,7 +19,7 @@ from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols import json_topics_http as bodies
 from hubbub.protocols.envelopes import check_event_name, parse_serial
 from hubbub.protocols.payloads import parse_payload
-from hubbub.protocols.topic_checks import check_get, check_producer, parse_start
+from hubbub.protocols.topic_checks import check_get, parse_start
 
 _T = TypeVar("_T")
 _SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
@@ -268,7 +268,7 @@ def _producer(query: dict[str, str]) -> Producer | None:
     if sequence is None:
         raise Malformed("'producer' needs a 'sequence' beside it; the first put is 1")
     fence = _serial(query, "fence") or 0
-    return check_producer(Producer(query["producer"], sequence, fence), "put")
+    return Producer(query["producer"], sequence, fence)
 
 
 def _serial(query: dict[str, str], name: str) -> int | None:

@@ -21,7 +21,6 @@ from hubbub.protocols.envelopes import (
     unknown_event,
 )
 from hubbub.protocols.payloads import one_line, typed_payload
-from hubbub.protocols.topic_checks import check_producer
 
 _heartbeat = msgspec.json.Decoder(shapes.Heartbeat).decode
 _auth = msgspec.json.Decoder(shapes.AuthRequest).decode
@@ -173,7 +172,7 @@ def _read_publish(payload: Raw) -> list[Request]:
         publishes = _publish(payload).publishes
         check_batch("Publish", len(publishes))
         return [requests.Publish(tuple([_item(each) for each in publishes]))]
-    except (msgspec.ValidationError, InvalidName, InvalidPayload, Malformed):
+    except (msgspec.ValidationError, InvalidName, InvalidPayload):
         return _read_items_apart(payload)
 
 
@@ -219,7 +218,7 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
         body, content_type = _content(payload, f"Publish: `$.payload.publishes[{index}].payload`")
     if shape.content_type:
         body, content_type = typed_payload(body, shape.content_type)
-    producer = None if shape.producer is None else _producer(shape.producer, index)
+    producer = None if shape.producer is None else _producer(shape.producer)
     extra = shape.extra
     if extra is None and producer is None:
         return PublishItem(
@@ -240,11 +239,8 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
     )
 
 
-def _producer(shape: shapes.ProducerInfo, index: int) -> Producer:
-    return check_producer(
-        Producer(shape.id, int(shape.sequence), int(shape.fence or 0)),
-        f"Publish: `$.payload.publishes[{index}].producer`",
-    )
+def _producer(shape: shapes.ProducerInfo) -> Producer:
+    return Producer(shape.id, int(shape.sequence), int(shape.fence or 0))
 
 
 def _content(payload: shapes.Payload, where: str) -> tuple[bytes, str]:

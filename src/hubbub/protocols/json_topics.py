@@ -19,7 +19,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.protocols import json_topic_shapes as shapes
 from hubbub.protocols.json_shapes import Shape, write_payload
-from hubbub.protocols.topic_checks import check_ack, check_get, check_options, parse_start
+from hubbub.protocols.topic_checks import check_ack, check_get, parse_start
 
 _subscribe = msgspec.json.Decoder(shapes.TopicSubscribeRequest).decode
 _unsubscribe = msgspec.json.Decoder(shapes.TopicUnsubscribeRequest).decode
@@ -35,14 +35,10 @@ def _read_subscribe(payload: Raw) -> Request:
     return requests.TopicSubscribe(
         shape.topic,
         _name(shape.name),
-        None if shape.options is None else _options(shape.options),
+        None if shape.options is None else read_options(shape.options),
         parse_start(start, "TopicSubscribe: `$.payload.start`"),
         shape.req_id or 0,
     )
-
-
-def _options(shape: shapes.TopicOptions) -> SubscriptionOptions:
-    return check_options(read_options(shape), "TopicSubscribe: `$.payload.options`")
 
 
 def read_options(shape: shapes.TopicOptions) -> SubscriptionOptions:

@@ -13,7 +13,7 @@ from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, Subsc
 from hubbub.protocols import json_topics
 from hubbub.protocols.json_shapes import Serial
 from hubbub.protocols.payloads import is_utf8
-from hubbub.protocols.topic_checks import check_ack, check_options
+from hubbub.protocols.topic_checks import check_ack
 
 _T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
@@ -34,7 +34,7 @@ def read_options(body: bytes) -> SubscriptionOptions | None:
     """None: nothing was said about them. Raises `Malformed`."""
     if not body:
         return None
-    return check_options(_read(_options, body, "the options of a subscription"), "the options")
+    return _read(_options, body, "the options of a subscription")
 
 
 def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:

@@ -22,7 +22,6 @@ from hubbub.protocols.envelopes import (
     unknown_event,
 )
 from hubbub.protocols.payloads import typed_payload
-from hubbub.protocols.topic_checks import check_producer
 
 _PUBLISH = pb.EventType.Publish
 _NAMES: dict[int, str] = {number: name for name, number in pb.EventType.items()}
@@ -202,4 +201,4 @@ def _producer(proto: pb.ProducerInfo) -> Producer:
     where = "Publish: `producer`"
     sequence = parse_serial(proto.sequence, f"{where}: `sequence`")
     fence = parse_serial(proto.fence, f"{where}: `fence`") if proto.HasField("fence") else 0
-    return check_producer(Producer(proto.id, sequence, fence), where)
+    return Producer(proto.id, sequence, fence)

@@ -15,17 +15,14 @@ from hubbub.domain.topics import (
 )
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.envelopes import check_batch, parse_serial
-from hubbub.protocols.topic_checks import check_ack, check_get, check_options, parse_start
+from hubbub.protocols.topic_checks import check_ack, check_get, parse_start
 
 
 def _read_subscribe(proto: pb.TopicSubscribeRequest) -> Request:
-    options = None
-    if proto.HasField("options"):
-        options = check_options(read_options(proto.options), "TopicSubscribe: `options`")
     return requests.TopicSubscribe(
         proto.topic,
         proto.name or DEFAULT_SUBSCRIPTION,
-        options,
+        read_options(proto.options) if proto.HasField("options") else None,
         parse_start(proto.start or "new", "TopicSubscribe: `start`"),
         proto.req_id,
     )

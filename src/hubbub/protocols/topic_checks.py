@@ -1,16 +1,15 @@
-"""What requests about topics must look like, whichever way they came in."""
+"""What requests about topics must look like, whichever way they came in. Whether what they ask for
+can be done is checked where it is done."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from hubbub.domain.errors import Malformed
-from hubbub.domain.names import check_name
-from hubbub.domain.requests import Producer, TopicAck, TopicGet
-from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS, SubscriptionOptions
+from hubbub.domain.requests import TopicAck, TopicGet
+from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 from hubbub.protocols.envelopes import check_batch, parse_serial
 
-MAX_LEASE_SECONDS = 86_400.0
 _STARTS: dict[str, Literal["new", "first"]] = {"new": "new", "first": "first"}
 
 
@@ -21,32 +20,6 @@ def parse_start(text: str, where: str) -> Literal["new", "first"] | int:
     if text.isascii() and text.isdigit():
         return parse_serial(text, where)
     raise Malformed(f"{where} is {text[:20]!r}; expected 'new', 'first' or a serial, like '42'")
-
-
-def check_options(options: SubscriptionOptions, where: str) -> SubscriptionOptions:
-    if not 0 < options.lease_seconds <= MAX_LEASE_SECONDS:
-        raise Malformed(
-            f"{where}: `leaseSeconds` is {options.lease_seconds:g}; "
-            f"give more than 0 and at most {MAX_LEASE_SECONDS:g}"
-        )
-    if options.max_unacknowledged < 1:
-        raise Malformed(
-            f"{where}: `maxUnacknowledged` is {options.max_unacknowledged}; give at least 1"
-        )
-    if options.max_deliveries < 0:
-        raise Malformed(
-            f"{where}: `maxDeliveries` is {options.max_deliveries}; give 0 (no end) or more"
-        )
-    if options.dead_letters is not None:
-        check_name(options.dead_letters, "channel")
-    return options
-
-
-def check_producer(producer: Producer, where: str) -> Producer:
-    check_name(producer.id, "producer")
-    if producer.sequence < 1:
-        raise Malformed(f"{where}: `sequence` is 0; the first put of a producer is 1")
-    return producer
 
 
 def check_get(request: TopicGet, where: str = "TopicGet") -> TopicGet:
