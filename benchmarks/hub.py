@@ -79,7 +79,7 @@ def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterat
     Its store is under ./data, so that "synced to disk" means a disk, not a file system in memory.
     """
     port = free_port()
-    tree = _settings(port)
+    tree = configuration(port)
     for category, values in (settings or {}).items():
         tree[category] = {**tree.get(category, {}), **values}
     home = Path("data")
@@ -92,7 +92,7 @@ def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterat
             yield Hubbub(process, port, config)
 
 
-def _settings(port: int) -> dict[str, dict[str, object]]:
+def configuration(port: int) -> dict[str, dict[str, object]]:
     hub = {
         "settings": {"allowAnonymous": True, "defaultRules": "open"},
         "rules": {"open": _OPEN, "stored": {**_OPEN, "store": True}},

@@ -86,7 +86,7 @@ def nats() -> Iterator[Nats]:
     """
     with workplace() as directory:
         (directory / "nats.conf").write_text(config)
-        with running([_nats_program(), "-c", "nats.conf"], port, directory) as process:
+        with running([nats_program(), "-c", "nats.conf"], port, directory) as process:
             yield Nats(process, port)
 
 
@@ -159,7 +159,7 @@ def installed() -> dict[str, Callable[[], AbstractContextManager[Server]]]:
     return found
 
 
-def _nats_program() -> str:
+def nats_program() -> str:
     """From PATH, else the one that the PyPI package put beside this Python."""
     beside = Path(sys.executable).with_name("nats-server")
     return shutil.which("nats-server") or str(beside)
