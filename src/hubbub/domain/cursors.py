@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from hubbub.domain.errors import BadRequest, Conflict
-from hubbub.domain.topics import SubscriptionOptions
+from hubbub.domain.topics import MAX_AHEAD, SubscriptionOptions
 
 RESERVE_AHEAD = 10_000
 
@@ -176,21 +176,22 @@ class Cursor:
 
     # -- handing out ----------------------------------------------------------------------------
 
-    def pick(self, head: int, limit: int, consumer: str, now: float) -> list[Pick]:
-        """The next messages for this consumer, at most `limit`; they count as handed out."""
+    def pick(self, head: int, limit: int, consumer: str, now: float, after: int = 0) -> list[Pick]:
+        """The next messages for this consumer, at most `limit`; they count as handed out. `after`,
+        where it is not shared: the caller holds those up to there already."""
         serials = self._choose_shared(head, limit) if self.options.shared else ()
         if self.options.shared:
             until = now + self.options.lease_seconds
             for serial in serials:
                 self.leases[serial] = Lease(consumer, until)
         else:
-            serials = self._choose_first(head, limit)
+            serials = self._choose_first(min(head, self.floor + MAX_AHEAD), limit, after)
         return [self._count(serial) for serial in serials]
 
-    def _choose_first(self, head: int, limit: int) -> list[int]:
+    def _choose_first(self, last: int, limit: int, after: int) -> list[int]:
         serials: list[int] = []
-        serial = self.done.next_outside(self.floor + 1)
-        while serial <= head and len(serials) < limit:
+        serial = self.done.next_outside(max(self.floor, after) + 1)
+        while serial <= last and len(serials) < limit:
             if serial != self.dying:
                 serials.append(serial)
             serial = self.done.next_outside(serial + 1)

@@ -16,6 +16,8 @@ from hubbub.domain.permissions import Identity, Level
 
 DEFAULT_SUBSCRIPTION = "default"
 MAX_BATCH = 1000
+MAX_AHEAD = 10_000
+"""How far behind the first unacknowledged message one can fetch."""
 MAX_WAIT_SECONDS = 60.0
 DEFAULT_LEASE_SECONDS = 30.0
 
@@ -86,6 +88,9 @@ class GetMessages(msgspec.Struct, frozen=True, tag="get_messages"):
     consumer: str = ""
     """Tells those that share a subscription apart."""
     ack_up_to: int | None = None
+    after: int = 0
+    """Not shared: only what is behind this serial, since the caller holds the rest already. So it
+    can fetch the next messages before it has acknowledged the last ones."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):

@@ -47,6 +47,8 @@ MAX_SUBSCRIPTIONS = 10_000
 """Of one channel."""
 _TAIL_MESSAGES = 1000
 _TAIL_BYTES = 512 * 1024
+_READ_AHEAD = 500
+"""Messages that are read from the store at once, for the next who ask."""
 
 Publish = Callable[[Message, PublishReply], None]
 
@@ -79,13 +81,15 @@ class Place:
 class Cursors:
     """The durable subscriptions of one channel, and its newest messages."""
 
-    __slots__ = ("_tail_bytes", "lock", "places", "ready", "tail")
+    __slots__ = ("_tail_bytes", "lock", "page", "places", "ready", "tail")
 
     def __init__(self) -> None:
         self.places: dict[tuple[str, str], Place] = {}
         self.ready = asyncio.Event()
         self.lock = asyncio.Lock()
         self.tail: deque[Message] = deque()
+        self.page: Sequence[Message] = ()
+        """What was read from the store last, without gaps."""
         self._tail_bytes = 0
 
     @property
@@ -225,7 +229,7 @@ class DurableSubscriptions:
     ) -> tuple[Article, ...]:
         cursor = place.cursor
         now = self._clock.monotonic()
-        picks = cursor.pick(channel.head, request.limit, request.consumer, now)
+        picks = cursor.pick(channel.head, request.limit, request.consumer, now, request.after)
         worn = cursor.worn_out(picks)
         if worn:
             cursor.put_back(worn)
@@ -265,18 +269,19 @@ class DurableSubscriptions:
     async def _read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
         """Some of them, in any case the first ones, unless they are gone."""
         cursors = channel.cursors
-        tail = cursors.tail if cursors is not None else ()
-        if tail and tail[0].serial <= serials[0]:
-            first = tail[0].serial
-            return {s: tail[s - first] for s in serials if s - first < len(tail)}
+        for known in (cursors.tail, cursors.page) if cursors is not None else ():
+            if known and known[0].serial <= serials[0] <= known[-1].serial:
+                first = known[0].serial
+                return {s: known[s - first] for s in serials if s - first < len(known)}
         found: dict[int, Message] = {}
         for start, end in _runs(serials):
-            page = await self._store.read_after(
-                channel.hub, channel.name, start - 1, end - start + 1
-            )
+            size = max(end - start + 1, _READ_AHEAD)
+            page = await self._store.read_after(channel.hub, channel.name, start - 1, size)
             found.update((m.serial, m) for m in page.messages if m.serial <= end)
             if page.head is not None and page.head.first > start:
                 self.lost_before(channel, page.head.first)
+            if cursors is not None:
+                cursors.page = page.messages
             if len(page.messages) < end - start + 1:
                 break
         return found

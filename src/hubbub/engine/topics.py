@@ -161,9 +161,10 @@ class Topics:
         wait_seconds: float = 0.0,
         consumer: str = "",
         ack_up_to: int | None = None,
+        after: int = 0,
     ) -> list[Article]:
-        """Empty: there is nothing for the caller (yet). Raises `NotSubscribed`,
-        `TopicNotFound`."""
+        """Empty: there is nothing for the caller (yet). `after`: only what is behind that serial.
+        Raises `NotSubscribed`, `TopicNotFound`."""
         key = self._key(hub, identity, topic, name)
         if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
             raise BadRequest(
@@ -173,7 +174,7 @@ class Topics:
         while True:
             seconds = max(0.0, deadline - self._clock.monotonic())
             wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
-            request = GetMessages(key, limit, wait, consumer, ack_up_to)
+            request = GetMessages(key, limit, wait, consumer, ack_up_to, after)
             articles = _expect(tuple, await self._bus.topic(request))
             if articles or seconds <= wait or self.draining:
                 return list(articles)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hubbub.domain.cursors import RESERVE_AHEAD, Cursor, CursorRecord, Ranges
 from hubbub.domain.errors import BadRequest, Conflict
-from hubbub.domain.topics import SubscriptionOptions
+from hubbub.domain.topics import MAX_AHEAD, SubscriptionOptions
 
 pytestmark = pytest.mark.spec("ONCE-03")
 
@@ -65,6 +65,17 @@ def test_without_sharing_the_same_first_messages_come_until_they_are_acknowledge
     assert place.acknowledge([8], 9) == 1
     assert (place.floor, list(place.done), place.lag(9)) == (9, [], 0)
     assert place.redeliveries == 3
+
+
+def test_the_next_messages_can_be_fetched_before_the_last_are_acknowledged() -> None:
+    place = cursor(floor=2)
+    assert serials(place, 9, 2) == [3, 4]
+    picks = place.pick(9, 2, "", 0, after=4)
+    assert [(p.serial, p.redelivered) for p in picks] == [(5, False), (6, False)]
+    assert [p.serial for p in place.pick(9, 2, "", 0, after=1)] == [3, 4]
+    assert place.acknowledge_up_to(4, 9, "") == 2
+    assert [p.serial for p in place.pick(9, 9, "", 0, after=6)] == [7, 8, 9]
+    assert place.pick(10**6, 9, "", 0, after=4 + MAX_AHEAD) == []
 
 
 def test_what_is_acknowledged_twice_counts_once() -> None:

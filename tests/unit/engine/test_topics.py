@@ -349,6 +349,17 @@ async def test_what_is_acknowledged_stays_so_when_the_owner_forgets(stage: Stage
     assert await stage.get() == [2, 4], "subscribing again changes nothing"
 
 
+@pytest.mark.spec("ONCE-03")
+async def test_a_backlog_is_read_to_its_end_from_the_store(stage: Stage) -> None:
+    await stage.subscribe()
+    await asyncio.gather(*(stage.put(n, b"%d" % n) for n in range(1, 1301)))
+    stage.forget()
+    got: list[int] = []
+    while found := await stage.get(70, ack=got[-1] if got else None):
+        got.extend(found)
+    assert got == list(range(1, 1301))
+
+
 @pytest.mark.spec("ONCE-04")
 async def test_a_get_that_waits_is_woken_by_a_put(stage: Stage) -> None:
     await stage.subscribe()
