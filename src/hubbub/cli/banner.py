@@ -12,12 +12,16 @@ from hubbub.server.settings import Settings
 DEFAULT_PORT = 8000
 
 
-def banner(settings: Settings, port: int) -> str:
+def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
+    """`zeromq` is where the ZeroMQ door is, if there is one."""
     listener = settings.listener
     scheme = "https" if listener.tls.certificate else "http"
     host = f"[{listener.host}]" if ":" in listener.host else listener.host
     address = f"{scheme}://{host}:{port}"
-    ready = f"hubbub {__version__} is ready at {address}  (data in {settings.storage.path}/)"
+    topics = f" and {zeromq}" if zeromq is not None else ""
+    ready = (
+        f"hubbub {__version__} is ready at {address}{topics}  (data in {settings.storage.path}/)"
+    )
     if not settings.developer:
         return ready
     option = "" if port == DEFAULT_PORT else f" --url ws://{host}:{port}"
@@ -33,6 +37,8 @@ def banner(settings: Settings, port: int) -> str:
                         curl -N '{address}/v1/hubs/demo/events?channel=news'
   Kept on disk          {command} publish log:orders '{{"id": 1}}' --json --store{option}
                         {command} history log:orders{option}
+
+  Topics over ZeroMQ    {zeromq}   (a REQ socket; docs/zeromq.md)
 
   Ctrl-C stops it.
 """

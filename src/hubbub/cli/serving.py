@@ -47,7 +47,7 @@ def serve(dev: bool, config: Path | None, host: str | None, port: int | None) ->
     from hubbub.server.wiring import Server
 
     def started(server: Server) -> None:
-        click.echo(banner(settings, server.port))
+        click.echo(banner(settings, server.port, server.zeromq))
         for caution in cautions(settings):
             click.echo(f"caution: {caution}", err=True)
 

@@ -190,14 +190,30 @@ class Tokens:
                 if identity is not None:
                     self.check(identity, hub)
                     return identity
-            known = self._verify_signature(token)
-            if len(self._verified) >= _REMEMBERED_TOKENS:
-                self._verified.clear()
-            self._verified[digest] = known
+            known = self._remember(digest, token)
         self.check(known.identity, hub)
         if known.hub not in (hub, ANY_HUB):
             raise InvalidToken(f"the token was made for another hub than {hub!r}")
         return known.identity
+
+    def identify(self, token: str) -> tuple[str, Identity]:
+        """The hub that a token was made for (`ANY_HUB`: for all) and who it speaks for. For the
+        tokens of this server only: those of others name no hub. Raises `InvalidToken`."""
+        digest = _digest(token)
+        known = self._verified.get(digest)
+        if known is None:
+            known = self._remember(digest, token)
+        self.check(known.identity, known.hub)
+        return known.hub, known.identity
+
+    def _remember(self, digest: bytes, token: str) -> _Verified:
+        if len(token) > _MAX_TOKEN_CHARS:
+            raise InvalidToken(f"the token is longer than {_MAX_TOKEN_CHARS} characters")
+        known = self._verify_signature(token)
+        if len(self._verified) >= _REMEMBERED_TOKENS:
+            self._verified.clear()
+        self._verified[digest] = known
+        return known
 
     async def verify_fetching(self, token: str, hub: str) -> Identity:
         """The same, with time to get the keys of a foreign issuer."""

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(settings: Settings, started: Callable[[Server], None]) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends at once."""
+    """Serve until SIGTERM, SIGINT or an administrator's word; a second signal ends at once."""
     raise_file_limit()
     uvloop.run(_serve(settings, started))
 
@@ -27,7 +27,7 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = Server(settings)
+    server = Server(settings, stop_requested=stop)
     await server.start()
     started(server)
     await stop.wait()

@@ -14,7 +14,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
-from hubbub.server.settings_checks import check_settings, is_loopback, is_on_this_machine
+from hubbub.server.settings_checks import (
+    check_settings,
+    endpoint_host,
+    is_loopback,
+    is_on_this_machine,
+)
 from hubbub.server.settings_hubs import read_hubs
 from hubbub.server.settings_keys import CATEGORIES, Secret, Settings, SettingsError
 from hubbub.server.settings_reader import (
@@ -103,15 +108,31 @@ def developer_settings(base: Settings) -> Settings:
                 "opens a hub to everyone and works only on 127.0.0.1, ::1 or localhost"
             ]
         )
+    endpoint = base.zeromq.endpoint
+    host = endpoint_host(endpoint) if endpoint is not None else None
+    if host is not None and not is_loopback(host):
+        raise SettingsError(
+            [
+                f"zeromq.endpoint is {endpoint!r}, which others can reach; developer mode works "
+                "only on this machine"
+            ]
+        )
     origins = dict.fromkeys((*base.listener.allowed_origins, *LOOPBACK_ORIGINS, "null"))
     replace = msgspec.structs.replace
     return replace(
         base,
         listener=replace(base.listener, allowed_origins=tuple(origins)),
         engine=replace(base.engine, allow_dynamic_hubs=True),
+        zeromq=replace(base.zeromq, endpoint=base.zeromq.endpoint or _endpoint_beside(base)),
         hubs={"demo": _demo_hub(), **base.hubs},
         developer=True,
     )
+
+
+def _endpoint_beside(base: Settings) -> str:
+    """The next port; any, where the system chooses or there is no next one."""
+    port = base.listener.port
+    return f"tcp://127.0.0.1:{port + 1 if 0 < port < 65_535 else '*'}"
 
 
 def _demo_hub() -> HubConfiguration:
@@ -140,6 +161,14 @@ def cautions(settings: Settings) -> list[str]:
             f"listener.host {listener.host} is reachable by others without TLS; set "
             "listener.tls, or listener.trustedProxies if a proxy in front has it"
         )
+    zeromq = settings.zeromq
+    if zeromq.endpoint is not None and zeromq.curve.secret_key_file is None:
+        host = endpoint_host(zeromq.endpoint)
+        if host is not None and not is_loopback(host):
+            found.append(
+                f"zeromq.endpoint {zeromq.endpoint} is reachable by others without encryption; "
+                "set zeromq.curve"
+            )
     if "*" in listener.allowed_origins:
         found.append("listener.allowedOrigins has *: every web page may use the hubs")
     postgres = settings.storage.postgres

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 
 from hubbub.domain.setting_checks import is_origin, url_problem
 from hubbub.server.settings_keys import Secret, Settings
 from hubbub.server.settings_reader import Reader
 from hubbub.server.settings_storage import Postgres, Sql
+from hubbub.server.settings_zeromq import ZeroMq
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
+# `*` is every interface, or any port.
+_TCP_ENDPOINT = re.compile(r"tcp://(?P<host>\[[\da-fA-F:.]+\]|[^\s:/]+):(?:\d{1,5}|\*)")
+_Z85_KEY = re.compile(r"[\w.:+=^!/*?&<>()\[\]{}@%$#-]{40}", re.ASCII)
 
 
 def is_loopback(host: str) -> bool:
@@ -34,6 +39,7 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     _check_buffers(reader, settings)
     _check_secrets(reader, settings)
     _check_postgres(reader, settings)
+    _check_zeromq(reader, settings.zeromq)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
         reader.note(f"admin.url {problem} (value hidden)")
@@ -104,6 +110,37 @@ def _check_readable(reader: Reader, key: str, path: Path) -> None:
         reader.note(f"{key} is {str(path)!r}, where there is no file; expected a PEM file")
     elif not os.access(path, os.R_OK):
         reader.note(f"{key} is {str(path)!r}, which this user may not read; check its permissions")
+
+
+def endpoint_host(endpoint: str) -> str | None:
+    """The host of a TCP endpoint of ZeroMQ; None for one on this machine's disk."""
+    found = _TCP_ENDPOINT.fullmatch(endpoint)
+    return found["host"].strip("[]") if found else None
+
+
+def _check_zeromq(reader: Reader, zeromq: ZeroMq) -> None:
+    endpoint, curve = zeromq.endpoint, zeromq.curve
+    if endpoint is None:
+        if zeromq != ZeroMq():
+            reader.note("zeromq has no effect without zeromq.endpoint; set that, or leave it out")
+        return
+    if not _TCP_ENDPOINT.fullmatch(endpoint) and not re.fullmatch(r"ipc://.+", endpoint):
+        reader.note(
+            f"zeromq.endpoint is {endpoint!r}; expected an address such as tcp://127.0.0.1:8001 "
+            "or a file such as ipc:///run/hubbub/topics"
+        )
+    if curve.secret_key_file is None and (curve.clients or curve.allow_unknown):
+        reader.note("zeromq.curve.secretKeyFile is missing; the other keys of zeromq.curve need it")
+    for client in curve.clients:
+        if not _Z85_KEY.fullmatch(client.public_key):
+            reader.note(
+                f"zeromq.curve.clients has the publicKey {client.public_key[:50]!r}; expected 40 "
+                "characters of Z85"
+            )
+        if client.user is None and client.level == "client" and not client.channels:
+            reader.note("zeromq.curve.clients has a client without `user` and `channels`")
+    if len({client.public_key for client in curve.clients}) < len(curve.clients):
+        reader.note("zeromq.curve.clients has the same publicKey twice")
 
 
 def _check_buffers(reader: Reader, settings: Settings) -> None:

@@ -17,6 +17,7 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.server.settings_network import Connection, Listener
 from hubbub.server.settings_secret import Secret as Secret
 from hubbub.server.settings_storage import Sql, Storage
+from hubbub.server.settings_zeromq import ZeroMq
 
 DAY = 86_400.0
 
@@ -208,6 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     listener: Listener = Listener()
     connection: Connection = Connection()
+    zeromq: ZeroMq = ZeroMq()
     session: Session = Session()
     hub: Hub = Hub()
     engine: Engine = Engine()
@@ -228,6 +230,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 CATEGORIES = (
     "listener",
     "connection",
+    "zeromq",
     "session",
     "hub",
     "engine",

@@ -35,6 +35,7 @@ from hubbub.server.restore import complete_restore
 from hubbub.server.settings import Settings
 from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
+from hubbub.server.zeromq import make_door
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +47,18 @@ Work = Callable[[], Awaitable[None]]
 class Server:
     """A whole hub in one process: build it, `start` it, `stop` it."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        stop_requested: asyncio.Event | None = None,
+    ) -> None:
+        """`stop_requested` is set when an administrator asks for the end: then call `stop`."""
         self.settings = settings
         self.port = 0
+        self.zeromq: str | None = None
+        """Where the ZeroMQ door is, if there is one."""
+        self.stop_requested = stop_requested or asyncio.Event()
         clock = clock or SystemClock()
         limits = engine_limits(settings)
         data = Path(settings.storage.path)
@@ -107,6 +117,7 @@ class Server:
             },
             self._bridge,
         )
+        self._door = make_door(settings, self.node, self.stop_requested.set)
         self._clock = clock
         self._upkeep: list[asyncio.Task[None]] = []
         self._started = False
@@ -118,6 +129,8 @@ class Server:
             await self.directory.declare(list(self.settings.hubs.values()))
             terms = await self._store.acquire_partitions(range(PARTITIONS), NODE)
             self._owner.start(terms)
+            if self._door is not None:
+                self.zeromq = await self._door.start()
             listener = self.settings.listener
             tls = None
             if listener.tls.certificate is not None and listener.tls.key is not None:
@@ -126,6 +139,8 @@ class Server:
                 listener.host, listener.port, listener.backlog, tls
             )
         except BaseException:
+            if self._door is not None:
+                await self._door.stop()
             await self._store.close()
             raise
         self._upkeep = [
@@ -142,6 +157,8 @@ class Server:
         for task in self._upkeep:
             task.cancel()
         await self._listener.stop()
+        if self._door is not None:
+            await self._door.stop()
         await self._bridge.settle()
         await self.node.drain()
         await self._owner.stop()

@@ -1,0 +1,225 @@
+"""The ZeroMQ door: a ROUTER socket on the hub's event loop.
+
+The socket is read when its descriptor says so, and written without waiting: a client that does not
+read gets no more than its queue holds, and never holds up another. (pyzmq's own asyncio sockets
+queue what cannot be sent at once, in one row for all clients.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+import zmq
+
+from hubbub.domain.errors import GoingAway, HubbubError, Internal, Malformed, Overloaded, TooLarge
+from hubbub.domain.requests import TopicGet
+from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
+from hubbub.gateways.zeromq_service import Answer, KnownKey, TopicService, topic_of
+from hubbub.protocols.zeromq import Request, read_request, split_envelope
+from hubbub.protocols.zeromq_answers import refused
+from hubbub.protocols.zeromq_commands import Shutdown
+
+logger = logging.getLogger(__name__)
+
+MESSAGES_PER_TURN = 64
+"""Read at a time; then it is others' turn on the loop."""
+DRAIN_SECONDS = 3.0
+FLUSH_MILLISECONDS = 1000
+_FRAME_SLACK = 64 * 1024
+
+
+class ZeroMqSettings(msgspec.Struct, frozen=True):
+    endpoint: str
+    max_message_bytes: int
+    max_in_flight: int
+    max_in_flight_per_peer: int
+    curve: CurveSettings | None = None
+
+
+class ZeroMqDoor:
+    """`start` it, `stop` it. `request_stop` is called after the answer to a `shutdown`."""
+
+    def __init__(
+        self, service: TopicService, settings: ZeroMqSettings, request_stop: Callable[[], None]
+    ) -> None:
+        self._service = service
+        self._settings = settings
+        self._request_stop = request_stop
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        """What is under way, and whether it only waits."""
+        self._of_peer: Counter[bytes] = Counter()
+        self._waiting = 0
+        self._draining = False
+        self._read_later = False
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._gatekeeper: Gatekeeper | None = None
+        self.undelivered = 0
+        """Answers whose client was gone, or did not read."""
+
+    async def start(self) -> str:
+        """Listen; answers where. Raises `OSError`."""
+        self._loop = asyncio.get_running_loop()
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
+        try:
+            self._configure()
+            self._socket.bind(self._settings.endpoint)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            self._context = None
+            raise OSError(error.errno, str(error), self._settings.endpoint) from None
+        self._loop.add_reader(self._socket.fileno(), self._read)
+        self._loop.call_soon(self._read)
+        endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(endpoint, bytes)
+        return endpoint.rstrip(b"\0").decode()
+
+    def _configure(self) -> None:
+        socket, settings = self._socket, self._settings
+        socket.linger = 0
+        queue = 2 * settings.max_in_flight_per_peer
+        socket.setsockopt(zmq.SNDHWM, queue)
+        socket.setsockopt(zmq.RCVHWM, queue)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 60)
+        socket.setsockopt(zmq.IPV6, "[" in settings.endpoint)
+        # A frame over this ends the connection; below it there is time for an answer.
+        socket.setsockopt(zmq.MAXMSGSIZE, 2 * settings.max_message_bytes + _FRAME_SLACK)
+        if settings.curve is not None:
+            assert self._context is not None
+            self._gatekeeper = Gatekeeper(self._context, settings.curve)
+            self._gatekeeper.guard(socket)
+
+    async def stop(self) -> None:
+        """Take no more, let what is under way end, and send the answers."""
+        if self._context is None:
+            return
+        self._draining = True
+        for task, waits in self._tasks.items():
+            if waits:
+                task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_SECONDS)
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close(linger=FLUSH_MILLISECONDS)
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
+        context, self._context = self._context, None
+        await asyncio.to_thread(context.term)
+
+    # -- in -------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """The descriptor tells that something happened, and not again before all was read."""
+        self._read_later = False
+        if self._context is None:
+            return
+        for _ in range(MESSAGES_PER_TURN):
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            key = self._gatekeeper.who(frames[0]) if self._gatekeeper is not None else None
+            peer, *rest = (frame.bytes for frame in frames)
+            self._receive(peer, rest, key)
+        self._read_soon()
+
+    def _read_soon(self) -> None:
+        if not self._read_later:
+            self._read_later = True
+            self._loop.call_soon(self._read)
+
+    def _receive(self, peer: bytes, frames: Sequence[bytes], key: KnownKey | None) -> None:
+        envelope = [b""]
+        try:
+            envelope, body = split_envelope(frames)
+            self._check_message(peer, frames)
+            request = read_request(body)
+            waits = isinstance(request.command, TopicGet) and request.command.wait_seconds > 0
+            self._admit(peer, waits)
+        except HubbubError as error:
+            self._send([peer, *envelope, *refused(error)])
+            return
+        self._of_peer[peer] += 1
+        self._waiting += waits
+        task = self._loop.create_task(self._serve(peer, envelope, request, key))
+        self._tasks[task] = waits
+        task.add_done_callback(lambda done: self._ended(done, peer))
+
+    def _check_message(self, peer: bytes, frames: Sequence[bytes]) -> None:
+        if peer[:1] != b"\0":
+            # Else somebody else could come under the same id, and get the answers.
+            raise Malformed("the socket has an identity (routing id) of its own; do not set one")
+        size = sum(map(len, frames))
+        if size > self._settings.max_message_bytes:
+            raise TooLarge(
+                f"the message has {size} bytes; at most {self._settings.max_message_bytes} are "
+                "allowed"
+            )
+
+    def _admit(self, peer: bytes, waits: bool) -> None:
+        settings = self._settings
+        if self._draining:
+            raise GoingAway("the server is shutting down; connect again")
+        if self._of_peer[peer] >= settings.max_in_flight_per_peer:
+            raise Overloaded(
+                f"{settings.max_in_flight_per_peer} requests of this connection are under way "
+                "already; wait for their answers"
+            )
+        # Whoever waits must leave room for those that would end the waiting.
+        full = waits and self._waiting >= settings.max_in_flight // 2
+        if full or len(self._tasks) >= settings.max_in_flight:
+            raise Overloaded("too many requests are under way; try again later")
+
+    # -- out ------------------------------------------------------------------------------------
+
+    async def _serve(
+        self, peer: bytes, envelope: list[bytes], request: Request, key: KnownKey | None
+    ) -> None:
+        answer = await self._answer(request, key)
+        if not self._send([peer, *envelope, *answer.frames]) and answer.articles:
+            with suppress(HubbubError):
+                await self._service.give_back(request, answer)
+        if isinstance(request.command, Shutdown) and answer.frames[0] == b"Shutdown":
+            logger.warning("an administrator asked over ZeroMQ for the server to stop")
+            self._request_stop()
+
+    async def _answer(self, request: Request, key: KnownKey | None) -> Answer:
+        try:
+            return await self._service.answer(request, key)
+        except HubbubError as error:
+            return Answer(refused(error, topic_of(request)))
+        except asyncio.CancelledError:
+            return Answer(refused(GoingAway("the server is shutting down; connect again")))
+        except Exception:
+            logger.exception("a ZeroMQ request failed")
+            return Answer(refused(Internal("the hub made a mistake; its log says which")))
+
+    def _send(self, frames: list[bytes]) -> bool:
+        if self._context is None:
+            return False
+        try:
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            self.undelivered += 1
+            logger.debug("a ZeroMQ client did not take its answer: %s", error)
+            return False
+        finally:
+            # Sending may have noticed what the descriptor would have told.
+            if has_mail(self._socket):
+                self._read_soon()
+        return True
+
+    def _ended(self, task: asyncio.Task[None], peer: bytes) -> None:
+        self._waiting -= self._tasks.pop(task)
+        self._of_peer[peer] -= 1
+        if not self._of_peer[peer]:
+            del self._of_peer[peer]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a ZeroMQ request failed", exc_info=task.exception())

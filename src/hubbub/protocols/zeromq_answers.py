@@ -1,0 +1,106 @@
+"""ZeroMQ answers: their names are those of the reliable publish-subscribe service; what follows a
+name is in `docs/zeromq.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
+from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo
+from hubbub.ports.bus import PublishOutcome
+from hubbub.protocols.json_topics import state_shape
+
+Frames = list[bytes]
+
+SHUTDOWN: Frames = [b"Shutdown"]
+_ARTICLE = b"TopicArticle"
+_EMPTY = b"EmptyTopic"
+
+
+class _Info(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What is known of a message beside its topic, serial and payload."""
+
+    message_id: str = msgspec.field(name="msgID")
+    timestamp: int = msgspec.field(name="ts")
+    content_type: str
+    deliveries: int
+    redelivered: bool
+    event: str = ""
+    publisher: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def put_reply(topic: str, message_id: str, outcome: PublishOutcome) -> Frames:
+    """Without a serial: it was put before, and has been reclaimed since."""
+    info = {"msgID": outcome.message_id or message_id, "duplicate": outcome.duplicate}
+    if outcome.duplicate and outcome.message_id is None:
+        del info["msgID"]
+    serial = b"%d" % outcome.serial if outcome.serial else b""
+    return [b"PutReply", topic.encode(), serial, _encode(info)]
+
+
+def articles(topic: str, found: Sequence[Article]) -> Frames:
+    if not found:
+        return [_EMPTY, topic.encode()]
+    return [_ARTICLE, *(frame for article in found for frame in _article(article))]
+
+
+def one_of_each(topics: Mapping[str, Sequence[Article]]) -> Frames:
+    """Five frames for each topic, of which the first is its answer."""
+    if not topics:
+        return [b"NotSubscribed", b"", b"there is no subscription of this name to any topic"]
+    frames: Frames = []
+    for topic, found in topics.items():
+        if found:
+            frames += (_ARTICLE, *_article(found[0]))
+        else:
+            frames += (_EMPTY, topic.encode(), b"", b"", b"")
+    return frames
+
+
+def acknowledged(topic: str, floor: int) -> Frames:
+    return [b"Ack", topic.encode(), b"%d" % floor]
+
+
+def subscribed(info: SubscriptionInfo) -> Frames:
+    state = _encode(state_shape(info))
+    return [b"SUBSCRIBED", info.key.channel.encode(), info.key.name.encode(), state]
+
+
+def unsubscribed(topic: str, subscription: str) -> Frames:
+    return [b"UNSUBSCRIBED", topic.encode(), subscription.encode()]
+
+
+def opened(topic: str, state: ProducerState) -> Frames:
+    return [b"ProducerOpened", topic.encode(), b"%d" % state.fence, b"%d" % state.sequence]
+
+
+def pong(hub: str = "") -> Frames:
+    return [b"Pong", hub.encode()]
+
+
+def refused(error: HubbubError, topic: str = "") -> Frames:
+    message = error.message.encode("utf-8", "backslashreplace")
+    if isinstance(error, NotSubscribed):
+        return [b"NotSubscribed", topic.encode(), message]
+    if isinstance(error, TopicNotFound):
+        return [b"NonExistentTopic", topic.encode(), message]
+    return [b"ERROR", error.code.encode(), message]
+
+
+def _article(article: Article) -> Iterable[bytes]:
+    message = article.message
+    info = _Info(
+        message_id=message.id,
+        timestamp=message.published_at,
+        content_type=message.content_type,
+        deliveries=article.deliveries,
+        redelivered=article.redelivered,
+        event=message.event,
+        publisher=message.publisher,
+    )
+    return message.channel.encode(), b"%d" % message.serial, message.payload, _encode(info)

@@ -1,0 +1,68 @@
+"""The ZeroMQ door as configured. pyzmq is loaded only where there is one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hubbub.domain.permissions import Identity, Level
+from hubbub.server.settings import Settings
+from hubbub.server.settings_zeromq import Curve, CurveClient
+
+if TYPE_CHECKING:
+    from hubbub.engine.node import Node
+    from hubbub.gateways.zeromq import ZeroMqDoor
+    from hubbub.gateways.zeromq_curve import CurveSettings
+    from hubbub.gateways.zeromq_service import KnownKey
+
+logger = logging.getLogger(__name__)
+
+
+def make_door(
+    settings: Settings, node: Node, request_stop: Callable[[], None]
+) -> ZeroMqDoor | None:
+    """None where no endpoint is configured. Raises `SettingsError`."""
+    zeromq = settings.zeromq
+    if zeromq.endpoint is None:
+        return None
+    from hubbub.gateways.zeromq import ZeroMqDoor, ZeroMqSettings
+    from hubbub.gateways.zeromq_service import TopicService
+
+    return ZeroMqDoor(
+        TopicService(node),
+        ZeroMqSettings(
+            endpoint=zeromq.endpoint,
+            max_message_bytes=zeromq.max_message_bytes,
+            max_in_flight=zeromq.max_in_flight,
+            max_in_flight_per_peer=zeromq.max_in_flight_per_peer,
+            curve=_curve_settings(zeromq.curve),
+        ),
+        request_stop,
+    )
+
+
+def _curve_settings(curve: Curve) -> CurveSettings | None:
+    if curve.secret_key_file is None:
+        return None
+    import zmq
+    from zmq.utils import z85
+
+    from hubbub.gateways.zeromq_curve import CurveSettings
+    from hubbub.server.curve_key import load_or_create
+
+    secret = load_or_create(curve.secret_key_file)
+    public = zmq.curve_public(secret).decode()
+    logger.info("the public key of the ZeroMQ door is %s", public)
+    return CurveSettings(
+        secret_key=secret,
+        clients={z85.decode(each.public_key): _known(each) for each in curve.clients},
+        allow_unknown=curve.allow_unknown,
+    )
+
+
+def _known(client: CurveClient) -> KnownKey:
+    from hubbub.gateways.zeromq_service import KnownKey
+
+    identity = Identity(user_id=client.user, level=Level(client.level), grants=client.channels)
+    return KnownKey(client.hub, identity)
