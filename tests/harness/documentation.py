@@ -7,6 +7,8 @@ Fenced blocks of these languages are run (`harness.example_runner`), in the orde
     socket        a WebSocket: `connect PATH`, `> sent`, `& in the same frame`, `< received`,
                   `< close CODE REASON`; without `connect` it is one of the hub `demo`, greeted
     sse           what an event stream says next
+    zeromq        a ZeroMQ REQ socket: `> frame`, `< frame`; `zeromq dealer` a DEALER one
+    zmtp          what ZeroMQ says on a TCP connection, in hexadecimal; `..` is any byte
     sh            commands; a `json` or `text` block right after it shows the last one's output
     python NAME   a file that a later command starts; without a name, a script with its output
 
@@ -25,7 +27,7 @@ from typing import Any
 import msgspec
 
 ROOT = Path(__file__).parents[2]
-RUN_LANGUAGES = frozenset(("http", "socket", "sse", "sh", "python"))
+RUN_LANGUAGES = frozenset(("http", "socket", "sse", "sh", "python", "zeromq", "zmtp"))
 
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"<([a-z][\w-]*)>")

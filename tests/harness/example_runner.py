@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 from websockets.asyncio.client import ClientConnection, connect
@@ -32,6 +33,7 @@ from harness.documentation import (
     text_agrees,
 )
 from harness.running_hub import RunningHub, Socket
+from harness.zeromq_examples import run_bytes, run_frames
 from hubbub.server.settings import Settings, developer_settings, load
 from hubbub.server.settings_keys import CATEGORIES
 from hubbub.server.wiring import Server
@@ -59,6 +61,7 @@ async def running_examples(page: Path, folder: Path) -> AsyncIterator[Examples]:
     await server.start()
     hub = RunningHub(server)
     ports["8000"] = ports["8443"] = server.port
+    ports["8001"] = urlsplit(server.zeromq).port or 0
     try:
         async with AsyncExitStack() as opened:
             yield Examples(blocks, hub, folder, ports, opened)
@@ -74,6 +77,7 @@ def _settings(blocks: list[Block], folder: Path, ports: dict[str, int]) -> Setti
         "listener.port": 0,
         "listener.host": "127.0.0.1",
         "storage.path": str(folder / "data"),
+        "zeromq.endpoint": "tcp://127.0.0.1:*",
     }
     if "cert.pem" in configuration:
         overrides["listener.tls.certificate"] = str(folder / "cert.pem")
@@ -168,6 +172,8 @@ class Examples:
             await self._talk(block)
         elif block.language == "sse":
             await self._listen(self._streams[block.name], block.text, block.where)
+        elif block.language in ("zeromq", "zmtp"):
+            await self._speak_zeromq(block)
         elif block.language == "sh":
             await self._run_commands(block)
         elif block.language == "python" and block.name:
@@ -296,6 +302,17 @@ class Examples:
             while envelope["event"] == "Occupancy" and not agrees(text, envelope, self._values):
                 envelope = await known.next()
             expect_json(text, envelope, self._values, where)
+
+    # -- ZeroMQ ---------------------------------------------------------------------------------
+
+    async def _speak_zeromq(self, block: Block) -> None:
+        endpoint = self._hub.server.zeromq
+        assert endpoint is not None
+        if block.language == "zmtp":
+            await run_bytes(endpoint, block.text, block.where)
+        else:
+            dealer = block.name == "dealer"
+            await run_frames(endpoint, block.text, dealer, self._values, block.where)
 
     # -- commands -------------------------------------------------------------------------------
 

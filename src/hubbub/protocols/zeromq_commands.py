@@ -28,7 +28,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.protocols.envelopes import MAX_SERIAL, check_event_name, parse_serial
 from hubbub.protocols.payloads import parse_payload
-from hubbub.protocols.topic_checks import check_options, check_producer, parse_start
+from hubbub.protocols.topic_checks import parse_start
 
 MAX_OPTIONS_BYTES = 16 * 1024
 
@@ -95,11 +95,10 @@ def _put(parts: Sequence[bytes]) -> PublishItem:
         if options.sequence is None:
             raise Malformed("put: `producer` needs `sequence` beside it, which counts from 1")
         producer = Producer(
-            options.producer,
-            _number(options.sequence, "put: `sequence`"),
+            check_name(options.producer, "producer"),
+            _number(options.sequence, "put: `sequence`", least=1),
             _number(options.fence, "put: `fence`"),
         )
-        check_producer(producer, "put")
     elif options.sequence is not None or options.fence != 0:
         raise Malformed("put: `sequence` and `fence` need `producer` beside them")
     event = check_event_name(options.event)
@@ -154,7 +153,7 @@ def _subscribe(parts: Sequence[bytes]) -> TopicSubscribe:
     place = _converted("subscribe", given, _Place, others)
     options = None
     if kept:
-        options = check_options(_converted("subscribe", kept, SubscriptionOptions), "subscribe")
+        options = _converted("subscribe", kept, SubscriptionOptions)
     return TopicSubscribe(
         topic,
         check_name(place.subscription, "subscription"),
