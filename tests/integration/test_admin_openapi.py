@@ -13,10 +13,10 @@ import pytest
 from harness.admin import Caller, admin_of
 from harness.running_hub import RunningHub
 from hubbub.domain import rules as domain
-from hubbub.gateways.admin import public_shapes, shapes
+from hubbub.gateways.admin import public_shapes, shapes, topic_routes
 from hubbub.gateways.admin.routes import Access
 from hubbub.gateways.admin.table import ROUTES
-from hubbub.protocols import json_shapes
+from hubbub.protocols import json_shapes, json_topic_shapes
 
 # It would revoke the very token that the test uses; a stream has no end.
 EXCLUDED = ("revokeEverywhere", "followEvents")
@@ -94,6 +94,10 @@ def test_the_settings_of_the_api_are_all_that_there_are(
         (public_shapes.PublishRequest, json_shapes.PubRequestInfo, {"reqID"}),
         (public_shapes.PublishedMessage, json_shapes.ChannelPublish, set()),
         (public_shapes.HistoryPage, json_shapes.HistoryResponse, {"reqID", "error"}),
+        (topic_routes.TopicState, json_topic_shapes.TopicState, {"reqID", "answer"}),
+        (topic_routes.TopicSubscribed, json_topic_shapes.TopicState, {"reqID"}),
+        (topic_routes.TopicOptions, json_topic_shapes.TopicOptions, set()),
+        (topic_routes.TopicArticles, json_topic_shapes.TopicArticles, set()),
         (public_shapes.PresenceMember, json_shapes.PresenceMember, set()),
         (public_shapes.PresenceList, json_shapes.PresenceNotice, {"reqID", "error"}),
     ],

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from hubbub.domain.errors import Malformed
+from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.requests import TopicAck, TopicGet
 from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 from hubbub.protocols.envelopes import check_batch, parse_serial
@@ -29,6 +30,7 @@ def check_get(request: TopicGet, where: str = "TopicGet") -> TopicGet:
         raise Malformed(
             f"{where}: `wait` is {request.wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds"
         )
+    _check_consumer(request.consumer, where)
     if request.topic is None and request != TopicGet(name=request.name, req_id=request.req_id):
         raise Malformed(
             f"{where}: `limit`, `wait`, `consumer` and `ackUpTo` need a `topic`; "
@@ -41,4 +43,14 @@ def check_ack(request: TopicAck, where: str = "TopicAck") -> TopicAck:
     if bool(request.serials) == (request.up_to is not None):
         raise Malformed(f"{where}: give either `serials`, not empty, or `upTo`")
     check_batch(where, len(request.serials))
+    _check_consumer(request.consumer, where)
     return request
+
+
+def _check_consumer(consumer: str, where: str) -> None:
+    """It is kept for every message that the consumer holds."""
+    if len(consumer) > MAX_NAME_CHARS:
+        raise Malformed(
+            f"{where}: `consumer` has {len(consumer)} characters; "
+            f"at most {MAX_NAME_CHARS} are allowed"
+        )

@@ -35,6 +35,9 @@ _NAME = {
 _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "hub": ("The hub's id.", _NAME),
     "channel": ("The channel's name, percent-encoded.", _NAME),
+    "topic": ("The topic's name, which is a channel's; percent-encoded.", _NAME),
+    "subscription": ("The subscription's name, percent-encoded.", _NAME),
+    "producer": ("The producer's id, percent-encoded.", _NAME),
     "rules": ("The id of the rules.", _NAME),
     "namespace": (
         "The namespace, without ':'.",
@@ -46,7 +49,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "platform": ("For example fcm.", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),
 }
-_DESCRIPTION = """Publish, history and presence of channels, and the administration of hubs.
+_DESCRIPTION = """Publish, history and presence of channels, topics, and the administration of hubs.
 
 A token goes into the header `Authorization: Bearer …`. Its level decides what it can do: `client`
 handles its own affairs, `service` everything of its own hub except quotas, deleting the hub and

@@ -14,6 +14,7 @@ from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.gateways.admin.settings_routes import SETTINGS_ROUTES
+from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
 
 
 @cache
@@ -31,6 +32,7 @@ ROUTES: list[AnyRoute] = [
     *LIVE_ROUTES,
     *ACCESS_ROUTES,
     *PUBLIC_ROUTES,
+    *TOPIC_ROUTES,
     Route(
         method="GET",
         path="/openapi.json",

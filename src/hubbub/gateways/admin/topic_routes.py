@@ -1,0 +1,248 @@
+"""Routes of topics, for the description; `gateways.topics_api` serves them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.errors import (
+    InvalidPayload,
+    NotPermitted,
+    NotSubscribed,
+    ProducerFenced,
+    QuotaExceeded,
+    SequenceGap,
+    SequenceReused,
+    TopicNotFound,
+    Unavailable,
+    WrongChannelKind,
+)
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH
+from hubbub.gateways.admin.public_shapes import Open, PublishedMessage, Serial
+from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
+from hubbub.gateways.admin.shapes import Name, Shape
+
+_HUB = "/v1/hubs/{hub}"
+_TOPIC = f"{_HUB}/topics/{{topic}}"
+_SUBSCRIPTION = f"{_TOPIC}/subscriptions/{{subscription}}"
+_READING = (TopicNotFound, NotSubscribed, NotPermitted, Unavailable)
+_PUTTING = (
+    TopicNotFound, NotPermitted, InvalidPayload, WrongChannelKind, SequenceGap, SequenceReused,
+    ProducerFenced, QuotaExceeded, Unavailable,
+)  # fmt: skip
+
+Digits = Annotated[str, Meta(pattern="^[0-9]{1,18}$")]
+Consumer = Annotated[
+    str, Meta(max_length=255, description="Tells those that share a subscription apart.")
+]
+
+
+class PutQuery(msgspec.Struct, frozen=True):
+    event: Annotated[
+        str,
+        Meta(
+            max_length=255,
+            description="What happened, in a word.",
+            extra_json_schema={"pattern": "^[A-Za-z0-9._-]*$"},
+        ),
+    ] = ""
+    producer: Annotated[Name, Meta(description="Who puts it.")] | None = None
+    sequence: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[1-9][0-9]{0,17}$",
+                description="As which of the producer's puts to this topic; the first is 1.",
+            ),
+        ]
+        | None
+    ) = None
+    fence: Annotated[Digits, Meta(description="What opening the producer answered.")] | None = None
+
+
+class StartQuery(msgspec.Struct, frozen=True):
+    start: Annotated[
+        str,
+        Meta(
+            pattern="^(new|first|[0-9]{1,18})$",
+            description="`new` (what is put from now on), `first` (everything that is still "
+            "there), or the serial behind which to begin. An existing one keeps its place.",
+        ),
+    ] = "new"
+
+
+class GetQuery(msgspec.Struct, frozen=True, rename="camel"):
+    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH, description="Messages at most.")] = 1
+    wait: Annotated[
+        str,
+        Meta(
+            pattern=r"^([0-5]?[0-9](\.[0-9]{1,6})?|60)$",
+            description="Seconds to wait for a message, up to 60.",
+        ),
+    ] = "0"
+    consumer: Consumer = ""
+    ack_up_to: (
+        Annotated[Digits, Meta(description="Acknowledged first, in the same step.")] | None
+    ) = None
+
+
+class NameQuery(msgspec.Struct, frozen=True):
+    name: Annotated[Name, Meta(description="The subscriptions' name.")] = DEFAULT_SUBSCRIPTION
+
+
+class TopicOptions(Shape, frozen=True):
+    """How a subscription hands its messages out."""
+
+    shared: Annotated[bool, Meta(description="Each message goes to one of the consumers.")] = False
+    lease_seconds: Annotated[
+        float, Meta(ge=1, le=3600, description="Time to acknowledge, where it is shared.")
+    ] = 30.0
+    max_unacknowledged: Annotated[
+        int, Meta(ge=1, le=10_000, description="Handed out at a time, where it is shared.")
+    ] = 1000
+    max_deliveries: Annotated[
+        int, Meta(ge=0, le=1000, description="After so many it is a dead letter; 0: never.")
+    ] = 0
+    dead_letters: (
+        Annotated[Name, Meta(description="Their channel; without it `<topic>.dead`.")] | None
+    ) = None
+
+
+class Acknowledgement(Shape, frozen=True):
+    """With either `serials` or `upTo`."""
+
+    serials: Annotated[list[Digits], Meta(max_length=1000)] | None = None
+    up_to: Digits | None = None
+    consumer: Consumer = ""
+    give_back: Annotated[bool, Meta(description="Not done: hand them out again at once.")] = False
+
+
+class PutReply(Open, frozen=True):
+    """`duplicate`: it was there already. Id and serial are missing once it is reclaimed."""
+
+    answer: Literal["PutReply"]
+    duplicate: bool
+    msg_id: str | msgspec.UnsetType = msgspec.UNSET
+    channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+
+
+class ProducerState(Open, frozen=True):
+    """`sequence` is that of the last put that is on disk, "0" before the first."""
+
+    fence: Serial
+    sequence: Serial
+
+
+class TopicState(Open, frozen=True):
+    """`lag` counts what is not acknowledged, `handedOut` what of it a consumer holds, `missed` what
+    a limit deleted before. `createdAt` is in ms since 1970."""
+
+    topic: str
+    name: str
+    options: TopicOptions
+    epoch: str
+    floor: Serial
+    head: Serial
+    lag: int
+    handed_out: int
+    created_at: int
+    redeliveries: int
+    dead_letters: int
+    missed: int
+    new: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class TopicSubscribed(TopicState, frozen=True, kw_only=True):
+    """Where the subscription stands; `new`: it came into being by this request."""
+
+    answer: Literal["SUBSCRIBED"]
+
+
+class TopicUnsubscribed(Open, frozen=True):
+    answer: Literal["UNSUBSCRIBED"]
+
+
+class TopicArticle(PublishedMessage, frozen=True, kw_only=True):
+    """`deliveries`: how often it was handed out, as far as is known. `redelivered`: it may have
+    been handed out before."""
+
+    deliveries: int
+    redelivered: bool
+
+
+class TopicArticles(Open, frozen=True):
+    answer: Literal["TopicArticle", "EmptyTopic"]
+    messages: list[TopicArticle]
+
+
+class TopicAcked(Open, frozen=True):
+    """Everything up to `floor` is done, and that is on disk."""
+
+    answer: Literal["Ack"]
+    floor: Serial
+
+
+class EachTopic(Open, frozen=True):
+    topics: dict[str, TopicArticles]
+
+
+class TopicStates(Open, frozen=True):
+    subscriptions: list[TopicState]
+
+
+def _route(method: str, path: str, operation_id: str, summary: str, **more: Any) -> AnyRoute:
+    more = {"query": NoQuery, "errors": _READING, **more}
+    return Route(
+        method=method, path=path, operation_id=operation_id, tag="Topics", summary=summary,
+        access=Access.HUB, **more,
+    )  # fmt: skip
+
+
+TOPIC_ROUTES: list[AnyRoute] = [
+    _route(
+        "POST", f"{_TOPIC}/messages", "putMessage",
+        "Put a message, which makes the topic if need be; the body is the payload. Answered when "
+        "it is on disk", query=PutQuery, body=Any, content_type="*/*", answers={200: PutReply},
+        errors=_PUTTING,
+    ),
+    _route(
+        "POST", f"{_TOPIC}/producers/{{producer}}", "openProducer",
+        "Take a producer over: puts under an older fence are refused from now on",
+        answers={200: ProducerState}, errors=(TopicNotFound, NotPermitted, Unavailable),
+    ),
+    _route(
+        "GET", _SUBSCRIPTION, "readSubscription", "See where one's own subscription stands",
+        answers={200: TopicState},
+    ),
+    _route(
+        "PUT", _SUBSCRIPTION, "subscribeTopic",
+        "Subscribe for good, or change the options; the body may be empty", query=StartQuery,
+        body=TopicOptions, answers={200: TopicSubscribed},
+        errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
+    ),
+    _route(
+        "DELETE", _SUBSCRIPTION, "unsubscribeTopic", "Give one's own subscription up",
+        answers={200: TopicUnsubscribed},
+    ),
+    _route(
+        "POST", f"{_SUBSCRIPTION}/get", "getMessages",
+        "Get the next messages that are not acknowledged; it may wait for one", query=GetQuery,
+        answers={200: TopicArticles},
+    ),
+    _route(
+        "POST", f"{_SUBSCRIPTION}/ack", "acknowledgeMessages",
+        "Say what is done; answered when that is on disk", body=Acknowledgement,
+        answers={200: TopicAcked},
+    ),
+    _route(
+        "GET", f"{_HUB}/subscriptions", "listSubscriptions", "List one's own subscriptions",
+        answers={200: TopicStates}, errors=(Unavailable,),
+    ),
+    _route(
+        "POST", f"{_HUB}/subscriptions/get", "getFromEach",
+        "Get a message of each topic with a subscription of this name", query=NameQuery,
+        answers={200: EachTopic}, errors=(Unavailable,),
+    ),
+]  # fmt: skip
