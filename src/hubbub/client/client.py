@@ -93,7 +93,7 @@ class Client:
     @property
     def queued(self) -> int:
         """How many publishes wait to be sent."""
-        return len(self._state.outbox)
+        return len(self._state.send_queue)
 
     def on(self, kind: type[E], callback: Callable[[E], None]) -> Callable[[], None]:
         """Call back for each event of a kind (see `hubbub.client.events`). Answers a function that
@@ -152,7 +152,7 @@ class Client:
         """Queue a message that nobody answers for. Raises `QueueFull`."""
         self._supervisor.check_open()
         item = Item(channel, data, event, content_type, store, retain, push, transient)
-        self._state.outbox.put(publish_item(item, None), None)
+        self._state.send_queue.put(publish_item(item, None), None)
 
     async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
         """Publish all of them, in order; answers a receipt or an error for each."""
@@ -166,7 +166,7 @@ class Client:
     def _queue(self, item: Item) -> asyncio.Future[Receipt]:
         self._supervisor.check_open()
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._state.outbox.put(publish_item(item, self._state.next_id()), receipt)
+        self._state.send_queue.put(publish_item(item, self._state.next_id()), receipt)
         return receipt
 
     # -- subscribing ----------------------------------------------------------------------------

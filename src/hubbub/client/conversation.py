@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,11 +17,12 @@ from hubbub.client.subscription import Subscription
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError, RequestTimeout, TooLarge
 from hubbub.domain.notices import Notice
-from hubbub.domain.requests import Pong, Request
+from hubbub.domain.requests import Pong, Publish, PublishItem, Request
 
 logger = logging.getLogger("hubbub.client")
 
 N = TypeVar("N", bound=Notice)
+Answered = Callable[[notices.PublishResult], None]
 
 _TOLD = (notices.Joined, notices.Left, notices.Occupancy)
 _ANSWERS = (
@@ -43,6 +44,7 @@ class Conversation:
         self.requested: set[str] = set()
         self._state = state
         self._waiting: dict[int, asyncio.Future[Notice]] = {}
+        self._putting: dict[int, Answered] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._info: notices.SessionInfo | None = None
         self.greeting: asyncio.Future[notices.SessionInfo] = _future()
@@ -75,8 +77,17 @@ class Conversation:
                 if not future.done():
                     future.set_exception(lost)
                     future.exception()
-            self._state.outbox.fail_sent(lost)
+            self._state.send_queue.fail_sent(lost)
         return error
+
+    def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Answers a function that takes the callback away again."""
+
+        def ended(_: object) -> None:
+            callback()
+
+        self._reader.add_done_callback(ended)
+        return lambda: self._reader.remove_done_callback(ended) and None
 
     async def stop(self) -> None:
         """End the connection if it has not ended yet, and all that runs for it."""
@@ -125,6 +136,16 @@ class Conversation:
             raise HubbubError(f"the hub answered {type(notice).__name__} to {request!r}")
         return notice
 
+    async def put(self, items: Iterable[tuple[PublishItem, Answered]]) -> None:
+        """Send puts in one frame. Each one's function is called with what came of it, unless the
+        connection ends first. Raises `ConnectionLost`."""
+        numbered: list[PublishItem] = []
+        for item, answered in items:
+            req_id = self._state.next_id()
+            numbered.append(msgspec.structs.replace(item, req_id=req_id))
+            self._putting[req_id] = answered
+        await self.link.send(Publish(tuple(numbered)))
+
     # -- what the hub says ----------------------------------------------------------------------
 
     def _handle(self, received: list[Notice]) -> Awaitable[None] | None:
@@ -147,7 +168,7 @@ class Conversation:
             self._answer(notice.req_id, notice)
         elif isinstance(notice, notices.Published):
             for result in notice.results:
-                self._state.outbox.acknowledge(result)
+                self._conclude(result)
         elif isinstance(notice, (notices.Presence, *_TOLD)):
             registry.tell(notice)
         elif isinstance(notice, notices.Unsubscribed):
@@ -176,9 +197,16 @@ class Conversation:
         if future is not None and not future.done():
             future.set_exception(notice.error)
         elif notice.req_id:
-            self._state.outbox.acknowledge(notices.PublishResult(notice.req_id, error=notice.error))
+            self._conclude(notices.PublishResult(notice.req_id, error=notice.error))
         else:
             logger.warning("the hub refused a request: %s", notice.error.message)
+
+    def _conclude(self, result: notices.PublishResult) -> None:
+        answered = self._putting.pop(result.req_id, None)
+        if answered is not None:
+            answered(result)
+        else:
+            self._state.send_queue.acknowledge(result)
 
     # -- who this is ----------------------------------------------------------------------------
 

@@ -3,11 +3,17 @@
 HubbubError
 ├── Unavailable
 │   ├── Unreachable       nobody answers at the address
-│   └── ConnectionLost    the connection broke while something was under way: it may have happened
+│   ├── ConnectionLost    the connection broke while something was under way: it may have happened
+│   └── FileUnusable      the file of an outbox or inbox takes nothing: full, locked, damaged
 ├── Limited
-│   └── QueueFull         too much waits to be sent; try again when the hub is back
+│   ├── QueueFull         too much waits to be sent; try again when the hub is back
+│   └── OutboxFull        the outbox holds as much as it may; try again when the hub took some
 ├── Conflict
-│   └── ClientClosed      the client was closed, by the application or for good by the hub
+│   ├── ClientClosed      the client was closed, by the application or for good by the hub
+│   ├── FileInUse         another process, or another part of this one, has the outbox open
+│   ├── OutboxMismatch    the outbox belongs to another hub or user, or is an old copy of itself
+│   ├── TopicReplaced     the topic was deleted and made anew: the inbox's position means nothing
+│   └── AlreadyProcessed  another process with the same inbox has done this message
 └── NotFound
     └── MessagesLost      messages are missing from a stream and cannot be fetched any more
 """
@@ -26,12 +32,36 @@ class ConnectionLost(Unavailable):
     code = "connection_lost"
 
 
+class FileUnusable(Unavailable):
+    code = "file_unusable"
+
+
 class QueueFull(Limited):
     code = "queue_full"
 
 
+class OutboxFull(Limited):
+    code = "outbox_full"
+
+
 class ClientClosed(Conflict):
     code = "client_closed"
+
+
+class FileInUse(Conflict):
+    code = "file_in_use"
+
+
+class OutboxMismatch(Conflict):
+    code = "outbox_mismatch"
+
+
+class TopicReplaced(Conflict):
+    code = "topic_replaced"
+
+
+class AlreadyProcessed(Conflict):
+    code = "already_processed"
 
 
 class MessagesLost(NotFound):

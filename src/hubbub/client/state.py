@@ -7,7 +7,7 @@ from itertools import count
 
 from hubbub.client.events import Event
 from hubbub.client.options import Options
-from hubbub.client.outbox import Outbox
+from hubbub.client.send_queue import SendQueue
 from hubbub.client.proof import Proof
 from hubbub.client.registry import Registry
 from hubbub.domain.notices import SessionInfo
@@ -18,7 +18,7 @@ class ClientState:
         self.options = options
         self.emit = emit
         self.proof = proof
-        self.outbox = Outbox(options.max_queued)
+        self.send_queue = SendQueue(options.max_queued)
         self.registry = Registry(emit)
         self.info: SessionInfo | None = None
         self.restore_key: str | None = None

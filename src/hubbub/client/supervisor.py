@@ -144,12 +144,12 @@ class Supervisor:
         self._state.emit(Connected(info.session_id, info.user_id, restored))
 
     async def _send_publishes(self, conversation: Conversation) -> None:
-        outbox = self._state.outbox
+        queue = self._state.send_queue
         while True:
-            await outbox.filled()
+            await queue.filled()
             if not conversation.link.is_open:
                 return
-            publish = outbox.take()
+            publish = queue.take()
             if publish is not None:
                 await conversation.link.send(publish)
 
@@ -164,7 +164,7 @@ class Supervisor:
         conversation = self._conversation
         if self._closed is None and conversation is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._state.outbox.emptied(), CLOSE_SECONDS)
+                await asyncio.wait_for(self._state.send_queue.emptied(), CLOSE_SECONDS)
         if self._closed is None:
             self._closed = ClientClosed("the client is closed")
             if conversation is not None:
@@ -177,10 +177,10 @@ class Supervisor:
             await asyncio.gather(self._runner, return_exceptions=True)
 
     def _finish(self, closed: ClientClosed, error: HubbubError | None) -> None:
-        if len(self._state.outbox):
-            logger.warning("%d messages were never sent", len(self._state.outbox))
+        if len(self._state.send_queue):
+            logger.warning("%d messages were never sent", len(self._state.send_queue))
         self._state.registry.finish(error)
-        self._state.outbox.fail_all(closed)
+        self._state.send_queue.fail_all(closed)
         self._settled.set()
 
     # -- for the client -------------------------------------------------------------------------

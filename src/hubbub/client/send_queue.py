@@ -24,7 +24,7 @@ class Outgoing(msgspec.Struct, eq=False):
     receipt: asyncio.Future[Receipt] | None
 
 
-class Outbox:
+class SendQueue:
     """What was never sent stays for the next connection. What was sent and not acknowledged when
     a connection ends may or may not have arrived: who waits for it is told so."""
 

@@ -1,0 +1,333 @@
+"""What an outbox keeps in its file, and how it changes. All of it runs inside a transaction.
+
+The hub takes the puts to a topic only in the order of their sequence, without a gap, and does not
+count one that it refuses: its sequence goes to the one behind it. So a message has a `number` that
+never changes, and its topic says how many numbers were `given_back`: the sequence is the
+difference. Handing a sequence on is then one small write, however many wait.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+
+import msgspec
+
+from hubbub.client.errors import OutboxFull, OutboxMismatch
+from hubbub.client.messages import encode_data
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import check_name
+from hubbub.protocols.envelopes import check_event_name
+from hubbub.protocols.payloads import typed_payload
+
+FORMAT = 1
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS hubbub_outbox (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        format INTEGER NOT NULL,
+        producer TEXT NOT NULL,
+        hub TEXT,
+        user TEXT,
+        messages INTEGER NOT NULL DEFAULT 0,
+        bytes INTEGER NOT NULL DEFAULT 0,
+        max_messages INTEGER NOT NULL,
+        max_bytes INTEGER NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS hubbub_outbox_topics (
+        topic TEXT PRIMARY KEY,
+        next INTEGER NOT NULL,
+        given_back INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS hubbub_outbox_messages (
+        place INTEGER PRIMARY KEY AUTOINCREMENT,
+        topic TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        payload BLOB NOT NULL
+    )""",
+    """CREATE INDEX IF NOT EXISTS hubbub_outbox_order
+        ON hubbub_outbox_messages (topic, number)""",
+    """CREATE TABLE IF NOT EXISTS hubbub_outbox_refused (
+        place INTEGER PRIMARY KEY,
+        topic TEXT NOT NULL,
+        event TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        payload BLOB NOT NULL,
+        code TEXT NOT NULL,
+        message TEXT NOT NULL,
+        refused_at INTEGER NOT NULL
+    )""",
+)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What an outbox may hold, refused messages that nobody has looked at included."""
+
+    messages: int = 100_000
+    payload_bytes: int = 1024**3
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A message that is about to be put, checked as far as a client can."""
+
+    topic: str
+    event: str
+    content_type: str
+    payload: bytes
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A message that the hub has not confirmed. `place` is its own in the whole file."""
+
+    place: int
+    sequence: int
+    draft: Draft
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A message that the hub refused for good, and why."""
+
+    place: int
+    topic: str
+    event: str
+    content_type: str
+    payload: bytes
+    code: str
+    message: str
+    refused_at: int
+    """Milliseconds since 1970."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    producer: str
+    hub: str | None
+    user: str | None
+
+
+def draft(topic: str, data: object, event: str = "", content_type: str | None = None) -> Draft:
+    """Raises `InvalidName` or `InvalidPayload`: what no hub would take is never written down."""
+    check_name(topic, "topic")
+    check_event_name(event)
+    payload, plain_type = typed_payload(*encode_data(data, content_type))
+    return Draft(topic, event, plain_type, payload)
+
+
+def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> None:
+    """Make the tables and the producer's id, unless they are there."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    usual = limits or Limits()
+    connection.execute(
+        "INSERT OR IGNORE INTO hubbub_outbox (one, format, producer, max_messages, max_bytes)"
+        " VALUES (1, ?, ?, ?, ?)",
+        (FORMAT, secrets.token_hex(16), usual.messages, usual.payload_bytes),
+    )
+    if limits is not None:
+        connection.execute(
+            "UPDATE hubbub_outbox SET max_messages = ?, max_bytes = ?"
+            " WHERE max_messages <> ? OR max_bytes <> ?",
+            (limits.messages, limits.payload_bytes) * 2,
+        )
+    (found,) = connection.execute("SELECT format FROM hubbub_outbox").fetchone()
+    if found != FORMAT:
+        raise OutboxMismatch(
+            f"the outbox has format {found}, this version knows {FORMAT}; use a newer version"
+        )
+
+
+def owner(connection: sqlite3.Connection) -> Owner:
+    return Owner(*connection.execute("SELECT producer, hub, user FROM hubbub_outbox").fetchone())
+
+
+def belongs_to(connection: sqlite3.Connection, hub: str) -> Owner:
+    """Note which hub the messages are for, the first time. Raises `OutboxMismatch`."""
+    connection.execute("UPDATE hubbub_outbox SET hub = ? WHERE hub IS NULL", (hub,))
+    found = owner(connection)
+    if found.hub != hub:
+        raise OutboxMismatch(
+            f"the outbox holds messages for hub {found.hub!r}, not {hub!r}; use a file for each hub"
+        )
+    return found
+
+
+def sent_by(connection: sqlite3.Connection, user: str) -> None:
+    """Note who sends, the first time: another user's puts are counted on their own, and what this
+    one has sent already would come twice. Raises `OutboxMismatch`."""
+    connection.execute("UPDATE hubbub_outbox SET user = ? WHERE user IS NULL", (user,))
+    found = owner(connection)
+    if found.user != user:
+        raise OutboxMismatch(
+            f"the outbox was used by {found.user or 'an anonymous client'!r}, not by "
+            f"{user or 'an anonymous client'!r}; use a file for each user"
+        )
+
+
+def add(connection: sqlite3.Connection, message: Draft) -> int:
+    """Write a message down behind those of its topic; answers its place. Raises `OutboxFull`."""
+    size = len(message.payload)
+    held, held_bytes, most, most_bytes = connection.execute(
+        "SELECT messages, bytes, max_messages, max_bytes FROM hubbub_outbox"
+    ).fetchone()
+    if held >= most or held_bytes + size > most_bytes:
+        raise OutboxFull(
+            f"the outbox holds {held} messages with {held_bytes} bytes, at most {most} with "
+            f"{most_bytes} are allowed; put to {message.topic!r} again when the hub took some"
+        )
+    ((number,),) = connection.execute(
+        "INSERT INTO hubbub_outbox_topics (topic, next) VALUES (?, 2)"
+        " ON CONFLICT (topic) DO UPDATE SET next = next + 1 RETURNING next - 1",
+        (message.topic,),
+    ).fetchall()
+    added = connection.execute(
+        "INSERT INTO hubbub_outbox_messages (topic, number, event, content_type, payload)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (message.topic, number, message.event, message.content_type, message.payload),
+    )
+    _count(connection, 1, size)
+    assert added.lastrowid is not None
+    return added.lastrowid
+
+
+def topics_with_messages(connection: sqlite3.Connection) -> list[str]:
+    found = connection.execute(
+        "SELECT topic FROM hubbub_outbox_topics AS each WHERE EXISTS"
+        " (SELECT 1 FROM hubbub_outbox_messages AS waiting WHERE waiting.topic = each.topic)"
+    )
+    return [topic for (topic,) in found]
+
+
+def waiting(connection: sqlite3.Connection, topic: str, after: int, limit: int) -> list[Waiting]:
+    """The next messages of a topic behind a sequence, in order."""
+    _, given_back = _numbers(connection, topic)
+    found = connection.execute(
+        "SELECT place, number, event, content_type, payload FROM hubbub_outbox_messages"
+        " WHERE topic = ? AND number > ? ORDER BY number LIMIT ?",
+        (topic, after + given_back, limit),
+    )
+    return [
+        Waiting(place, number - given_back, Draft(topic, event, content_type, payload))
+        for place, number, event, content_type, payload in found
+    ]
+
+
+def count_waiting(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute(
+        "SELECT messages - (SELECT count(*) FROM hubbub_outbox_refused) FROM hubbub_outbox"
+    ).fetchone()
+    return int(found)
+
+
+def confirm(connection: sqlite3.Connection, places: list[int]) -> None:
+    """The hub has them on disk."""
+    _delete(connection, "hubbub_outbox_messages", places)
+
+
+def refuse(connection: sqlite3.Connection, place: int, error: HubbubError) -> Refusal | None:
+    """The hub has not stored the first message that waits in a topic, and never will. Its sequence
+    goes to the one behind it in the same transaction: whenever the process ends, the file says
+    either both or none of this."""
+    found = connection.execute(
+        "SELECT topic, number, event, content_type, payload FROM hubbub_outbox_messages"
+        " WHERE place = ?",
+        (place,),
+    ).fetchone()
+    if found is None:
+        return None
+    topic, number, event, content_type, payload = found
+    if number != _first(connection, topic):
+        return None  # it was not its turn yet: it will be refused again, or not
+    now = int(time.time() * 1000)
+    refusal = Refusal(place, topic, event, content_type, payload, error.code, error.message, now)
+    connection.execute(
+        "INSERT INTO hubbub_outbox_refused VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        msgspec.structs.astuple(refusal),
+    )
+    connection.execute("DELETE FROM hubbub_outbox_messages WHERE place = ?", (place,))
+    _give_back(connection, topic, 1)
+    return refusal
+
+
+def reconcile(connection: sqlite3.Connection, topic: str, last: int) -> None:
+    """Go on behind the last sequence that the hub knows.
+
+    It is one of those that wait, or the one before them. If it is lower, the hub has lost what it
+    had confirmed (the topic was deleted and made anew, or the hub went back to a backup): what
+    waits gets the sequences from there on. If it is higher, this file is an old copy. Raises
+    `OutboxMismatch`.
+    """
+    following, given_back = _numbers(connection, topic)
+    if last >= following - given_back:
+        raise OutboxMismatch(
+            f"the hub has {last} puts of this outbox to {topic!r}, the file knows of "
+            f"{following - given_back - 1}: it is an old copy. Start with a new file; what waits "
+            "in this one may have been sent already"
+        )
+    first = _first(connection, topic) or following
+    missing = first - given_back - 1 - last
+    if missing > 0:
+        _give_back(connection, topic, missing)
+
+
+def refused(connection: sqlite3.Connection) -> list[Refusal]:
+    found = connection.execute("SELECT * FROM hubbub_outbox_refused ORDER BY place")
+    return [Refusal(*row) for row in found]
+
+
+def forget(connection: sqlite3.Connection, place: int) -> None:
+    _delete(connection, "hubbub_outbox_refused", [place])
+
+
+def put_again(connection: sqlite3.Connection, place: int) -> str | None:
+    """A refused message becomes the newest of its topic; answers the topic."""
+    found = connection.execute(
+        "DELETE FROM hubbub_outbox_refused WHERE place = ?"
+        " RETURNING topic, event, content_type, payload",
+        (place,),
+    ).fetchall()
+    for topic, event, content_type, payload in found:
+        _count(connection, -1, -len(payload))
+        add(connection, Draft(topic, event, content_type, payload))
+        return str(topic)
+    return None
+
+
+def _numbers(connection: sqlite3.Connection, topic: str) -> tuple[int, int]:
+    """The next number to give out, and how many were given back."""
+    found = connection.execute(
+        "SELECT next, given_back FROM hubbub_outbox_topics WHERE topic = ?", (topic,)
+    ).fetchone()
+    return found or (1, 0)
+
+
+def _first(connection: sqlite3.Connection, topic: str) -> int | None:
+    (found,) = connection.execute(
+        "SELECT min(number) FROM hubbub_outbox_messages WHERE topic = ?", (topic,)
+    ).fetchone()
+    return None if found is None else int(found)
+
+
+def _give_back(connection: sqlite3.Connection, topic: str, numbers: int) -> None:
+    connection.execute(
+        "UPDATE hubbub_outbox_topics SET given_back = given_back + ? WHERE topic = ?",
+        (numbers, topic),
+    )
+
+
+def _delete(connection: sqlite3.Connection, table: str, places: list[int]) -> None:
+    sizes = [
+        size
+        for place in places
+        for (size,) in connection.execute(
+            f"DELETE FROM {table} WHERE place = ? RETURNING length(payload)",  # noqa: S608
+            (place,),
+        ).fetchall()
+    ]
+    _count(connection, -len(sizes), -sum(sizes))
+
+
+def _count(connection: sqlite3.Connection, messages: int, size: int) -> None:
+    connection.execute(
+        "UPDATE hubbub_outbox SET messages = messages + ?, bytes = bytes + ?", (messages, size)
+    )
