@@ -46,9 +46,12 @@ class Visitor:
         except ConnectionClosed:
             pass
 
+    async def next(self) -> Request:
+        return await asyncio.wait_for(self._requests.get(), PATIENCE_SECONDS)
+
     async def expect(self, kind: type[R]) -> R:
         """The next request, which must be of this kind."""
-        request = await asyncio.wait_for(self._requests.get(), PATIENCE_SECONDS)
+        request = await self.next()
         assert isinstance(request, kind), request
         return request
 

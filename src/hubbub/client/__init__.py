@@ -5,10 +5,16 @@ Needs nothing of the server. `hubbub.client.sync` has the same for programs with
 
 from hubbub.client.client import Client, connect
 from hubbub.client.errors import (
+    AlreadyProcessed,
     ClientClosed,
     ConnectionLost,
+    FileInUse,
+    FileUnusable,
     MessagesLost,
+    OutboxFull,
+    OutboxMismatch,
     QueueFull,
+    TopicReplaced,
     Unreachable,
 )
 from hubbub.client.events import (
@@ -22,35 +28,59 @@ from hubbub.client.events import (
     Occupancy,
     Presence,
 )
-from hubbub.client.messages import HistoryPage, Item, Message, Receipt
+from hubbub.client.inbox import Inbox
+from hubbub.client.messages import HistoryPage, Item, Message, Receipt, TopicMessage
 from hubbub.client.options import Options
+from hubbub.client.outbox import Outbox, put_in
+from hubbub.client.outbox_tables import Limits, Refusal
+from hubbub.client.shared import SharedReader
 from hubbub.client.subscription import Subscription
+from hubbub.client.topic_reader import TopicReader
+from hubbub.client.topics import Topics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import SessionInfo
+from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 
 __all__ = [
     "AccessLost",
+    "AlreadyProcessed",
     "Client",
     "ClientClosed",
     "Connected",
     "ConnectionLost",
     "Disconnected",
+    "FileInUse",
+    "FileUnusable",
     "Gap",
     "HistoryPage",
     "HubbubError",
+    "Inbox",
     "Item",
     "Joined",
     "Left",
+    "Limits",
     "Member",
     "Message",
     "MessagesLost",
     "Occupancy",
     "Options",
+    "Outbox",
+    "OutboxFull",
+    "OutboxMismatch",
     "Presence",
     "QueueFull",
     "Receipt",
+    "Refusal",
     "SessionInfo",
+    "SharedReader",
     "Subscription",
+    "SubscriptionInfo",
+    "SubscriptionOptions",
+    "TopicMessage",
+    "TopicReader",
+    "TopicReplaced",
+    "Topics",
     "Unreachable",
     "connect",
+    "put_in",
 ]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hubbub.client.conversation import Conversation
 from hubbub.client.establishing import authenticate
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.link import Codec, socket_url
@@ -29,6 +30,7 @@ from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.state import ClientState
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.supervisor import Supervisor
+from hubbub.client.topics import Topics
 from hubbub.client.tracker import Tracker
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
@@ -51,9 +53,11 @@ class Client:
     `async with`, or await it and call `close` in the end."""
 
     def __init__(self, url: str, hub: str, proof: Proof, options: Options) -> None:
+        self.hub = hub
         self._listeners = Listeners()
         self._state = ClientState(proof, options, self._listeners.emit)
         self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
+        self.topics = Topics(self._supervisor, options.request_timeout)
         self._handlers: set[asyncio.Task[None]] = set()
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -84,6 +88,14 @@ class Client:
     @property
     def connected(self) -> bool:
         return self._supervisor.connected
+
+    @property
+    def options(self) -> Options:
+        return self._state.options
+
+    async def conversation(self) -> Conversation:
+        """The connection that there is, or the next one: for outboxes. Raises `ClientClosed`."""
+        return await self._supervisor.conversation()
 
     @property
     def session(self) -> SessionInfo | None:

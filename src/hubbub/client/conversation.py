@@ -33,6 +33,13 @@ _ANSWERS = (
     notices.Unsubscribed,
     notices.HistoryPage,
     notices.Presence,
+    notices.TopicSubscribed,
+    notices.TopicUnsubscribed,
+    notices.TopicMessages,
+    notices.EachTopicMessages,
+    notices.TopicAcked,
+    notices.ProducerOpened,
+    notices.TopicSubscriptions,
 )
 
 
@@ -87,7 +94,11 @@ class Conversation:
             callback()
 
         self._reader.add_done_callback(ended)
-        return lambda: self._reader.remove_done_callback(ended) and None
+
+        def forget() -> None:
+            self._reader.remove_done_callback(ended)
+
+        return forget
 
     async def stop(self) -> None:
         """End the connection if it has not ended yet, and all that runs for it."""
@@ -113,12 +124,14 @@ class Conversation:
 
     # -- questions ------------------------------------------------------------------------------
 
-    async def ask(self, make: Callable[[int], Request], kind: type[N]) -> N:
-        """Send a request and wait for its answer. Raises the hub's error, `ConnectionLost`, or
-        `RequestTimeout`."""
+    async def ask(
+        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
+    ) -> N:
+        """Send a request and wait for its answer, which may take so much longer than usual. Raises
+        the hub's error, `ConnectionLost`, or `RequestTimeout`."""
         req_id = self._state.next_id()
         request = make(req_id)
-        seconds = self._state.options.request_timeout
+        seconds = self._state.options.request_timeout + more_seconds
         answer = self._waiting[req_id] = _future()
         try:
             await self.link.send(request)

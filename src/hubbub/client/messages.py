@@ -14,6 +14,7 @@ from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, is_json, is_text
 from hubbub.domain.notices import Delivery
 from hubbub.domain.requests import PublishItem
+from hubbub.domain.topics import Article
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
@@ -50,11 +51,24 @@ class Message(msgspec.Struct, gc=False):
         return datetime.fromtimestamp(self.published_at / 1000, UTC)
 
 
+class TopicMessage(Message, gc=False):
+    """A message that a durable subscription handed out. `redelivered`: it may have been handed out
+    before; `deliveries`: how often, as far as is known."""
+
+    deliveries: int = 1
+    redelivered: bool = False
+    subscription: str = ""
+    epoch: str = ""
+    """Serials of another epoch mean nothing; empty where it is not known."""
+
+
 class Receipt(msgspec.Struct, frozen=True):
-    """What the hub made of a publish."""
+    """What the hub made of a publish. `duplicate`: a put that it had already; without id and serial
+    where the message has been reclaimed since."""
 
     id: str
     serial: int
+    duplicate: bool = False
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -88,6 +102,24 @@ def from_delivery(delivery: Delivery) -> Message:
 
 def from_history(found: Iterable[messages.Message]) -> tuple[Message, ...]:
     return tuple(_convert(each, False) for each in found)
+
+
+def from_article(article: Article, subscription: str, epoch: str = "") -> TopicMessage:
+    source = article.message
+    return TopicMessage(
+        source.id,
+        source.channel,
+        source.event,
+        source.payload,
+        source.content_type,
+        source.published_at,
+        source.serial,
+        source.publisher,
+        deliveries=article.deliveries,
+        redelivered=article.redelivered,
+        subscription=subscription,
+        epoch=epoch,
+    )
 
 
 def _convert(source: messages.Message, retained: bool) -> Message:

@@ -7,9 +7,9 @@ from itertools import count
 
 from hubbub.client.events import Event
 from hubbub.client.options import Options
-from hubbub.client.send_queue import SendQueue
 from hubbub.client.proof import Proof
 from hubbub.client.registry import Registry
+from hubbub.client.send_queue import SendQueue
 from hubbub.domain.notices import SessionInfo
 
 

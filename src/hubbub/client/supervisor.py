@@ -195,15 +195,18 @@ class Supervisor:
                 return conversation
             await asyncio.sleep(0)  # it ended, and the runner is about to notice
 
-    async def call(self, make: Callable[[int], Request], kind: type[N]) -> N:
-        """Ask when there is a connection, and again if it breaks before the answer."""
-        seconds = self._state.options.request_timeout
+    async def call(
+        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
+    ) -> N:
+        """Ask when there is a connection, and again if it breaks before the answer. It may take so
+        much longer than usual."""
+        seconds = self._state.options.request_timeout + more_seconds
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     conversation = await self.conversation()
                     try:
-                        return await conversation.ask(make, kind)
+                        return await conversation.ask(make, kind, more_seconds)
                     except ConnectionLost:
                         await conversation.ended()
         except TimeoutError:
