@@ -94,6 +94,8 @@ class Link:
                 waiting = handle(notices)
                 if waiting is not None:
                     await waiting
+                if self._farewell is not None:  # nothing follows the last words
+                    return self._farewell
         except ConnectionClosed:
             return self._lost()
         except HubbubError as error:

@@ -26,7 +26,7 @@ from hubbub.client.conversation import Conversation
 from hubbub.client.errors import ClientClosed
 from hubbub.client.local_file import FileLock, FileThread, join_transaction
 from hubbub.client.messages import Receipt
-from hubbub.client.outbox_lane import Lane
+from hubbub.client.outbox_lane import FRAME_BYTES, Lane
 from hubbub.client.outbox_tables import Limits, Refusal
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import PublishResult
@@ -70,6 +70,7 @@ class Outbox:
         self.producer = ""
         self.careful = False
         self.turn = asyncio.Lock()
+        self.frame_bytes = FRAME_BYTES
         self.answer_seconds = client.options.request_timeout
 
     # -- life -----------------------------------------------------------------------------------

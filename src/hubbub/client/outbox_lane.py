@@ -28,15 +28,19 @@ from hubbub.domain.requests import Producer, ProducerOpen, PublishItem
 logger = logging.getLogger("hubbub.client")
 
 FRAME_BYTES = 64 * 1024
+SMALLEST_FRAME_BYTES = 512
 FRAME_ITEMS = 250
 WIDEST = 2000
 """So many messages of a lane may be under way."""
 PATIENCE = 3
-"""So often a message is tried with which the hub fails, or the connection ends."""
+"""So often a message is tried with which the hub fails."""
+CALM_AFTER = 100
+"""So many messages went well one at a time: then they may go together again."""
+CUT_PATIENCE = 2
+"""So often one that is alone under way when the connection ends as if for its size."""
 
 _FATAL = (
     errors.ProducerFenced,
-    errors.SequenceReused,
     errors.UnknownEvent,  # a hub without topics
     OutboxMismatch,
 )
@@ -45,6 +49,7 @@ _NOT_OF_THE_MESSAGE = (
     errors.InvalidToken,
     errors.HubNotFound,
     errors.SequenceGap,
+    errors.SequenceReused,
 )
 _REFUSED = (errors.BadRequest, errors.Denied, errors.NotFound, errors.Conflict)
 
@@ -59,6 +64,8 @@ class Office(Protocol):
     turn: asyncio.Lock
     """Whose it is then."""
     answer_seconds: float
+    frame_bytes: int
+    """Payload in one frame, unless one message has more."""
 
     async def conversation(self) -> Conversation: ...
     def confirmed(self, place: int, result: PublishResult) -> None: ...
@@ -86,6 +93,8 @@ class Lane:
         self._failures: Counter[int] = Counter()
         """By place: how often something other than the message itself was to blame."""
         self._suspect: _Suspect | None = None
+        self._last_at_opening = 0
+        self._alone = 0
         self._begin()
 
     def stir(self) -> None:
@@ -170,7 +179,7 @@ class Lane:
             self._width = 1
             await self._drop_suspect(None)
             return 0
-        last = opened.sequence
+        last = self._last_at_opening = opened.sequence
         await office.file.write(lambda file: tables.reconcile(file, self._topic, last))
         await self._drop_suspect(last)
         return opened.fence
@@ -183,7 +192,7 @@ class Lane:
             return
         place, error = suspect.message.place, suspect.error
         refusal = await self._office.file.write(lambda file: tables.refuse(file, place, error))
-        self._office.careful = False
+        self._office.careful = False  # this was the reason
         if refusal is not None:
             self._failures.pop(place, None)
             self._office.refused_by_hub(refusal, error)
@@ -211,7 +220,7 @@ class Lane:
         size = 0
         for message in following:
             size += len(message.draft.payload)
-            if frame and size > FRAME_BYTES:
+            if frame and size > self._office.frame_bytes:
                 break
             frame.append(message)
         self._sent = frame[-1].sequence
@@ -248,36 +257,51 @@ class Lane:
         if self._holds_turn and not self._under_way:
             self._office.turn.release()
             self._holds_turn = False
+            self._alone += 1
+            if self._alone >= CALM_AFTER:  # whatever it was, it is over
+                self._office.careful = False
 
     def _judge(self) -> None:
         """The first that failed made those behind it fail. Raises what is to be done about it."""
         message, error = self._troubles[min(self._troubles)]
+        if isinstance(error, errors.SequenceReused):
+            raise self._explain_reuse(message, error)
         if isinstance(error, errors.Limited):
             self._width = max(1, self._width // 2)
         if _refuses(error):
             raise _Suspect(message, error)
-        if not error.retry and not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE)):
-            self._blame(message, error)
+        of_the_message = not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE))
+        if not error.retry and of_the_message and self._fails_again(message) >= PATIENCE:
+            raise _Suspect(message, error)
         raise error
+
+    def _explain_reuse(self, message: Waiting, error: HubbubError) -> HubbubError:
+        """Somebody else put under this producer: since it was opened here, or before."""
+        if message.sequence > self._last_at_opening:
+            return errors.ProducerFenced(f"another process uses this outbox: {error.message}")
+        return OutboxMismatch(
+            f"the outbox is a copy, or another one of it was used: {error.message}"
+        )
 
     def _lost(self, why: HubbubError) -> None:
         """The connection ended. If that is for a message that is too large, find out which."""
         if not isinstance(why, errors.TooLarge) or not self._under_way:
             return
+        office = self._office
         if not self._holds_turn:
-            self._office.careful = True
+            if not office.careful:  # a frame of many may be too large, too
+                office.frame_bytes = max(office.frame_bytes // 2, SMALLEST_FRAME_BYTES)
+            office.careful = True
+            self._alone = 0
             return
-        try:
-            self._blame(next(iter(self._under_way.values())), why)
-        except _Suspect as suspect:
-            self._suspect = suspect
+        (message,) = self._under_way.values()
+        if self._fails_again(message) >= CUT_PATIENCE:
+            self._suspect = _Suspect(message, why)
 
-    def _blame(self, message: Waiting, error: HubbubError) -> None:
-        """It may be the message's fault, or not: raises `_Suspect` when that happens again and
-        again."""
+    def _fails_again(self, message: Waiting) -> int:
+        """It may be the message's fault, or not. Answers how often it happened."""
         self._failures[message.place] += 1
-        if self._failures[message.place] >= PATIENCE:
-            raise _Suspect(message, error)
+        return self._failures[message.place]
 
 
 def _refuses(error: HubbubError) -> bool:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from hubbub.client import client as asynchronous
+from hubbub.client.client import Client as AsyncClient
 from hubbub.client.client import Since
 from hubbub.client.events import Event, Member
 from hubbub.client.messages import HistoryPage, Item, Message, Receipt
@@ -26,8 +27,11 @@ from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Token
 from hubbub.client.subscription import OnGap
 from hubbub.client.subscription import Subscription as AsyncSubscription
+from hubbub.client.sync_topics import Inbox, Outbox, SharedReader, Topics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import Authenticated, SessionInfo
+
+__all__ = ["Client", "Inbox", "Outbox", "SharedReader", "Subscription", "Topics", "connect"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -45,7 +49,7 @@ class Client:
         )
         self._thread.start()
         try:
-            self._run(client.__aenter__())
+            self.run(client.__aenter__())
         except BaseException:
             self._stop()
             raise
@@ -65,7 +69,7 @@ class Client:
         """Send what is queued, discard the session and end all subscriptions. Idempotent."""
         if not self._loop.is_closed():
             try:
-                self._run(self._client.close())
+                self.run(self._client.close())
             finally:
                 self._stop()
 
@@ -74,13 +78,23 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for something on the client's own thread."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:  # an error of the work, or Ctrl-C while waiting for it
             future.cancel()
             raise
+
+    @property
+    def asynchronous(self) -> AsyncClient:
+        """The client that does the work."""
+        return self._client
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.run, self._client.topics)
 
     @property
     def connected(self) -> bool:
@@ -96,7 +110,7 @@ class Client:
     def authenticate(
         self, *, token: Token | None = None, credentials: Credentials | None = None
     ) -> Authenticated:
-        return self._run(self._client.authenticate(token=token, credentials=credentials))
+        return self.run(self._client.authenticate(token=token, credentials=credentials))
 
     def publish(
         self,
@@ -111,7 +125,7 @@ class Client:
         content_type: str | None = None,
     ) -> Receipt:
         """Publish and wait for the receipt."""
-        return self._run(
+        return self.run(
             self._client.publish(
                 channel,
                 data,
@@ -125,7 +139,7 @@ class Client:
         )
 
     def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
-        return self._run(self._client.publish_many(items))
+        return self.run(self._client.publish_many(items))
 
     def subscribe(
         self, *channels: str, since: Since | None = None, on_gap: OnGap = "mark"
@@ -135,7 +149,7 @@ class Client:
         async def begin() -> AsyncSubscription:
             return await self._client.subscribe(*channels, since=since, on_gap=on_gap)
 
-        return Subscription(self._run, self._run(begin()))
+        return Subscription(self.run, self.run(begin()))
 
     def history(
         self,
@@ -146,12 +160,12 @@ class Client:
         epoch: str | None = None,
         limit: int = 0,
     ) -> HistoryPage:
-        return self._run(
+        return self.run(
             self._client.history(channel, after=after, before=before, epoch=epoch, limit=limit)
         )
 
     def presence(self, channel: str) -> tuple[Member, ...]:
-        return self._run(self._client.presence(channel))
+        return self.run(self._client.presence(channel))
 
 
 class Subscription:

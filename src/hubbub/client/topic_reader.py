@@ -18,7 +18,7 @@ from hubbub.client.errors import ConnectionLost, TopicReplaced
 from hubbub.client.messages import TopicMessage, from_article
 from hubbub.client.supervisor import Supervisor
 from hubbub.domain import notices
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.requests import TopicAck, TopicGet, TopicSubscribe, TopicUnsubscribe
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 
@@ -156,27 +156,35 @@ class TopicReader:
 
     async def _subscribe(self, conversation: Conversation) -> None:
         """On every connection: the topic may be another by now."""
-        known = self.epoch is not None
-        info = await self._ask(conversation, self.position if known else self._start)
-        if known and (info.epoch != self.epoch or self.position > info.head):
-            if info.new:  # at a place of the old epoch
-                await conversation.ask(
-                    lambda req_id: TopicUnsubscribe(self.topic, self.name, req_id),
-                    notices.TopicUnsubscribed,
-                )
-            if self._on_replaced == "raise":
-                raise TopicReplaced(
-                    f"{self.topic!r} was deleted and made anew: position {self.position} means "
-                    "nothing there. Reset the position, or read with on_replaced='reset'"
-                )
-            logger.warning("%r was deleted and made anew; reading from its start", self.topic)
-            if info.new:
-                info = await self._ask(conversation, "first")
-            known = False
-        if not known:
+        if self.epoch is None:
+            info = await self._ask(conversation, self._start)
             self._place(info)
+        else:
+            info = await self._check(conversation)
         self._acknowledged = info.floor
         self._known = conversation
+
+    async def _check(self, conversation: Conversation) -> SubscriptionInfo:
+        """Go on behind the position, where it still means something."""
+        info: SubscriptionInfo | None = None
+        with contextlib.suppress(BadRequest):  # the topic is not that long
+            info = await self._ask(conversation, self.position)
+        if info is not None and info.epoch == self.epoch and self.position <= info.head:
+            return info
+        if info is not None and info.new:  # at a place that means nothing
+            await conversation.ask(
+                lambda req_id: TopicUnsubscribe(self.topic, self.name, req_id),
+                notices.TopicUnsubscribed,
+            )
+        if self._on_replaced == "raise":
+            raise TopicReplaced(
+                f"{self.topic!r} was deleted and made anew: position {self.position} means "
+                "nothing there. Reset the position, or read with on_replaced='reset'"
+            )
+        logger.warning("%r was deleted and made anew; reading from its start", self.topic)
+        info = await self._ask(conversation, "first")
+        self._place(info)
+        return info
 
     async def _ask(self, conversation: Conversation, start: Start) -> SubscriptionInfo:
         answer = await conversation.ask(
