@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from harness.admin import HUB, admin_of
+from harness.example_runner import free_port
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from hubbub.client import (
@@ -106,11 +107,7 @@ async def test_an_outbox_sends_what_an_earlier_one_left(hub: RunningHub, tmp_pat
 
 
 async def test_an_outbox_goes_on_over_restarts_of_the_hub(tmp_path: Path) -> None:
-    settings = {"session__messagesPerSecond": 0, "listener__port": 0}
-    async with RestartingHub(tmp_path, open_hub(rules=STORED), **settings) as life:
-        hub = await life.restart()
-        port = hub.server.port
-    settings["listener__port"] = port
+    settings: dict[str, Any] = {"session__messagesPerSecond": 0, "listener__port": free_port()}
     async with RestartingHub(tmp_path, open_hub(rules=STORED), **settings) as life:
         hub = await life.restart()
         async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:
@@ -401,7 +398,8 @@ async def test_an_unsubscribed_inbox_goes_on_behind_its_position(
         await do_all(inbox, "orders", 1)
         await client.topics.unsubscribe("orders")
         await client.topics.put("orders", "c")
-        await do_all(inbox, "orders", 2)
+        async with asyncio.timeout(5):
+            await do_all(inbox, "orders", 2)
         assert done(tmp_path / "app.db") == ["a", "b", "c"]
 
 
