@@ -61,6 +61,12 @@ bench: $(BENCH_READY) $(PIPELINE_READY) ## measure, side by side with other hubs
 soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick: a minute)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
+faults: $(DEV_READY) ## kill processes 500 times, on each store, and check what is left (long)
+	@$(BIN)/pytest tests/faults --long -k "five_hundred" $(ARGS)
+
+bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quick: less data)
+	@$(BIN)/python -m benchmarks.once $(ARGS)
+
 docs: $(DOCS_READY) ## build the documentation site in ./site; a link that leads nowhere fails
 	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html is ready"
 

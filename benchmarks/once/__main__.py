@@ -59,7 +59,7 @@ def _place_of(server: LocalPostgres) -> dict[str, object]:
         "port": server.port,
         "user": USER,
         "password": PASSWORD,
-        "database": "postgres",
+        "dbName": "postgres",
         "sslMode": "disable",
     }
 
