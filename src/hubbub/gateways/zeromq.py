@@ -53,7 +53,8 @@ class ZeroMqDoor:
         self._tasks: dict[asyncio.Task[None], bool] = {}
         """What is under way, and whether it only waits."""
         self._of_peer: Counter[bytes] = Counter()
-        self._waiting = 0
+        self.waiting = 0
+        """Gets that wait for a message."""
         self._draining = False
         self._read_later = False
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -147,7 +148,7 @@ class ZeroMqDoor:
             self._send([peer, *envelope, *refused(error)])
             return
         self._of_peer[peer] += 1
-        self._waiting += waits
+        self.waiting += waits
         task = self._loop.create_task(self._serve(peer, envelope, request, key))
         self._tasks[task] = waits
         task.add_done_callback(lambda done: self._ended(done, peer))
@@ -173,7 +174,7 @@ class ZeroMqDoor:
                 "already; wait for their answers"
             )
         # Whoever waits must leave room for those that would end the waiting.
-        full = waits and self._waiting >= settings.max_in_flight // 2
+        full = waits and self.waiting >= settings.max_in_flight // 2
         if full or len(self._tasks) >= settings.max_in_flight:
             raise Overloaded("too many requests are under way; try again later")
 
@@ -217,7 +218,7 @@ class ZeroMqDoor:
         return True
 
     def _ended(self, task: asyncio.Task[None], peer: bytes) -> None:
-        self._waiting -= self._tasks.pop(task)
+        self.waiting -= self._tasks.pop(task)
         self._of_peer[peer] -= 1
         if not self._of_peer[peer]:
             del self._of_peer[peer]

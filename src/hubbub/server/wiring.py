@@ -117,7 +117,7 @@ class Server:
             },
             self._bridge,
         )
-        self._door = make_door(settings, self.node, self.stop_requested.set)
+        self.door = make_door(settings, self.node, self.stop_requested.set)
         self._clock = clock
         self._upkeep: list[asyncio.Task[None]] = []
         self._started = False
@@ -129,8 +129,8 @@ class Server:
             await self.directory.declare(list(self.settings.hubs.values()))
             terms = await self._store.acquire_partitions(range(PARTITIONS), NODE)
             self._owner.start(terms)
-            if self._door is not None:
-                self.zeromq = await self._door.start()
+            if self.door is not None:
+                self.zeromq = await self.door.start()
             listener = self.settings.listener
             tls = None
             if listener.tls.certificate is not None and listener.tls.key is not None:
@@ -139,8 +139,8 @@ class Server:
                 listener.host, listener.port, listener.backlog, tls
             )
         except BaseException:
-            if self._door is not None:
-                await self._door.stop()
+            if self.door is not None:
+                await self.door.stop()
             await self._store.close()
             raise
         self._upkeep = [
@@ -157,8 +157,8 @@ class Server:
         for task in self._upkeep:
             task.cancel()
         await self._listener.stop()
-        if self._door is not None:
-            await self._door.stop()
+        if self.door is not None:
+            await self.door.stop()
         await self._bridge.settle()
         await self.node.drain()
         await self._owner.stop()
