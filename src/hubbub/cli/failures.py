@@ -18,6 +18,7 @@ from hubbub.domain.errors import (
     InvalidToken,
     NotAuthenticated,
     NotPermitted,
+    NotSubscribed,
 )
 from hubbub.server.settings_keys import SettingsError
 
@@ -41,6 +42,8 @@ def advice(error: HubbubError) -> str:
         return "; make a token with `hubbub token` and give it with --token or HUBBUB_TOKEN"
     if isinstance(error, NotPermitted):
         return "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`)"
+    if isinstance(error, NotSubscribed):
+        return ": hubbub subscribe --durable TOPIC"
     if isinstance(error, HubNotFound):
         return "; give another with --hub or HUBBUB_HUB, or declare it in the server's settings"
     if isinstance(error, MessagesLost):

@@ -9,16 +9,20 @@ from hubbub.cli.backup import backup, restore
 from hubbub.cli.bench import bench
 from hubbub.cli.channels import channels
 from hubbub.cli.completion import completion
+from hubbub.cli.getting import get
 from hubbub.cli.hubs import hubs
 from hubbub.cli.journal import journal
 from hubbub.cli.namespaces import namespaces
 from hubbub.cli.publishing import publish
+from hubbub.cli.putting import put
 from hubbub.cli.reading import history, presence, subscribe
 from hubbub.cli.rules import rules
 from hubbub.cli.serving import config_group, serve
 from hubbub.cli.sessions import sessions
+from hubbub.cli.shell import shell
 from hubbub.cli.stats import stats
 from hubbub.cli.tokens import token
+from hubbub.cli.topics import ack, topics, unsubscribe
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,10 +32,11 @@ def main() -> None:
 
 
 _TALKING = (publish, subscribe, history, presence)
+_FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (hubs, channels, rules, namespaces, sessions, stats)
 _RUNNING = (serve, config_group, token, backup, restore, journal, bench, completion)
 
-for command in (*_TALKING, *_ADMINISTERING, *_RUNNING):
+for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
 
 

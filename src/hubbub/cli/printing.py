@@ -8,7 +8,7 @@ import re
 import click
 import msgspec
 
-from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence
+from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence, TopicMessage
 from hubbub.domain.messages import is_json, is_text
 
 # What a terminal could take for a command, but for tabs.
@@ -31,9 +31,16 @@ def message_line(message: Message, as_json: bool) -> str:
         message.publisher or "",
         message.event,
         "(retained)" if message.retained else "",
+        _delivery(message),
         _readable(message),
     ]
     return escape_control("  ".join(part for part in parts if part))
+
+
+def _delivery(message: Message) -> str:
+    if isinstance(message, TopicMessage) and message.redelivered:
+        return f"(delivery {message.deliveries})" if message.deliveries > 1 else "(redelivered)"
+    return ""
 
 
 def _readable(message: Message) -> str:
@@ -65,6 +72,9 @@ def _message_json(message: Message) -> str:
         shown["publisher"] = message.publisher
     if message.retained:
         shown["retained"] = True
+    if isinstance(message, TopicMessage):
+        shown["deliveries"] = message.deliveries
+        shown["redelivered"] = message.redelivered
     return to_json(shown)
 
 

@@ -51,7 +51,7 @@ def publish(
 
     Prints the message's id and its serial in the channel.
     """
-    payload, content_type = _read_payload(data, file, content_type or kind)
+    payload, content_type = read_payload(data, file, content_type or kind)
 
     async def work() -> None:
         async with make_client() as client:
@@ -71,7 +71,8 @@ def publish(
     run(work())
 
 
-def _read_payload(data: str | None, file: Path | None, kind: str | None) -> tuple[bytes, str]:
+def read_payload(data: str | None, file: Path | None, kind: str | None) -> tuple[bytes, str]:
+    """What to send, from an argument, a file or standard input (`-`), and its content type."""
     if data is not None and file is not None:
         fail("give either DATA or --file, not both", WRONG)
     if data is not None:

@@ -12,6 +12,7 @@ import msgspec
 from hubbub.cli.connecting import hub_options
 from hubbub.cli.failures import run
 from hubbub.cli.printing import describe_event, message_line, print_line, to_json
+from hubbub.cli.topics import Start, name_option, subscribe_durably
 from hubbub.client import Client, Disconnected, Gap, Message
 
 
@@ -23,6 +24,11 @@ from hubbub.client import Client, Disconnected, Gap, Message
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
 @click.option("--presence", is_flag=True, help="Also show who comes and goes.")
 @click.option("--strict", is_flag=True, help="Stop with exit code 1 where messages are missing.")
+@click.option(
+    "--durable", is_flag=True, help="Make a subscription that lasts, for `hubbub get`, and end."
+)
+@name_option
+@click.option("--shared", is_flag=True, help="With --durable: several consumers share it.")
 @hub_options
 def subscribe(
     make_client: Callable[[], Client],
@@ -33,8 +39,19 @@ def subscribe(
     as_json: bool,
     presence: bool,
     strict: bool,
+    durable: bool,
+    name: str,
+    shared: bool,
 ) -> None:
-    """Print the messages of CHANNELS as they come, until Ctrl-C."""
+    """Print the messages of CHANNELS as they come, until Ctrl-C.
+
+    With --durable, subscribe to them as topics: the hub keeps what you have not acknowledged, and
+    `hubbub get` fetches it.
+    """
+    if durable:
+        start: Start = "first" if from_start else "new" if since is None else since
+        run(subscribe_durably(make_client, channels, name, start, shared, as_json))
+        return
 
     async def work() -> None:
         left = count

@@ -163,19 +163,30 @@ class Outbox:
 
         Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
         """
+        if confirm:
+            return await (await self.submit(topic, data, event, content_type=content_type))
+        await self._write(topic, data, event, content_type)
+        return None
+
+    async def submit(
+        self, topic: str, data: object, event: str = "", *, content_type: str | None = None
+    ) -> asyncio.Future[Receipt]:
+        """Returns when the message is in the file. Await what it answers for the receipt, or for
+        what the hub has against the message."""
+        place = await self._write(topic, data, event, content_type)
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._receipts[place] = receipt
+        receipt.add_done_callback(lambda _: self._receipts.pop(place, None))
+        if self._error is not None:
+            receipt.set_exception(self._error)
+        return receipt
+
+    async def _write(self, topic: str, data: object, event: str, content_type: str | None) -> int:
         self._check()
         message = tables.draft(topic, data, event, content_type)
         place = await self.file.write(lambda file: tables.add(file, message))
         self._stir(topic)
-        if not confirm:
-            return None
-        self._check()
-        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._receipts[place] = receipt
-        try:
-            return await receipt
-        finally:
-            self._receipts.pop(place, None)
+        return place
 
     def put_in(
         self,
@@ -275,7 +286,7 @@ class Outbox:
             raise self._error
 
     def _stop(self, error: HubbubError) -> None:
-        for receipt in self._receipts.values():
+        for receipt in list(self._receipts.values()):
             if not receipt.done():
                 receipt.set_exception(error)
         self._progress.set()
