@@ -95,7 +95,9 @@ def _late(runs: DataFrame) -> DataFrame:
     new = runs.where(F.col("what").isin(PUBLISHED, RECEIVED) & ~F.col("again"))
     in_order = Window.partitionBy(*_WHOM).orderBy("began", "place", "first")
     reached = F.max("last").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    late = F.greatest(F.least(F.col("last"), reached - 1) - F.col("first") + 1, F.lit(0))
+    late = F.when(
+        F.col("first") < reached, F.least(F.col("last"), reached - 1) - F.col("first") + 1
+    )
     return new.withColumn("late", late).groupBy(*_WHOM).agg(total("late").alias("late"))
 
 

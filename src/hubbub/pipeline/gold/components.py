@@ -54,9 +54,7 @@ def _large_step(edges: DataFrame) -> DataFrame:
 
 def _small_step(edges: DataFrame) -> DataFrame:
     """The node and its smaller neighbours go to the smallest of them."""
-    down = edges.select(
-        F.greatest("a", "b").alias("a"), F.least("a", "b").alias("b")
-    ).distinct()
+    down = edges.select(F.greatest("a", "b").alias("a"), F.least("a", "b").alias("b")).distinct()
     rooted = down.withColumn("root", F.min("b").over(Window.partitionBy("a")))
     neighbours = rooted.select(F.col("b").alias("a"), F.col("root").alias("b"))
     themselves = rooted.select("a", F.col("root").alias("b"))

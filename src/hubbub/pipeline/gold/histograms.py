@@ -55,7 +55,9 @@ def of_each(frame: DataFrame, duration: str, prefix: str) -> DataFrame:
             f"{prefix}_max": value,
             f"{prefix}_sum": value,
             f"{prefix}_squares": value.cast("double") * value,
-            f"{prefix}_buckets": F.when(known, F.create_map(bucket_of(value), F.lit(1).cast("long"))),
+            f"{prefix}_buckets": F.when(
+                known, F.create_map(bucket_of(value), F.lit(1).cast("long"))
+            ),
         }
     )
 
@@ -108,7 +110,7 @@ def described(frame: DataFrame, prefix: str) -> DataFrame:
     variance = F.col(f"{prefix}_squares") / F.nullif(count, F.lit(0)) - mean * mean
     shown = {
         f"{prefix}_mean": mean,
-        f"{prefix}_stddev": F.sqrt(F.greatest(variance, F.lit(0.0))),
+        f"{prefix}_stddev": F.sqrt(F.when(variance < 0, 0.0).otherwise(variance)),
     }
     for name, fraction in FRACTIONS.items():
         shown[f"{prefix}_{name}"] = percentile(prefix, fraction)
@@ -120,15 +122,14 @@ def percentile(prefix: str, fraction: float) -> Column:
     entries = F.array_sort(F.map_entries(f"{prefix}_buckets"))
     total = F.aggregate(entries, F.lit(0).cast("long"), lambda sum_, each: sum_ + each["value"])
     wanted = F.ceil(total * fraction)
-    start = F.struct(
-        F.lit(0).cast("long").alias("seen"), F.lit(None).cast("int").alias("bucket")
-    )
+    start = F.struct(F.lit(0).cast("long").alias("seen"), F.lit(None).cast("int").alias("bucket"))
 
     def step(found: Column, each: Column) -> Column:
         seen = found["seen"] + each["value"]
         reached = found["bucket"].isNull() & (seen >= wanted)
         return F.struct(
-            seen.alias("seen"), F.when(reached, each["key"]).otherwise(found["bucket"]).alias("bucket")
+            seen.alias("seen"),
+            F.when(reached, each["key"]).otherwise(found["bucket"]).alias("bucket"),
         )
 
     bucket = F.aggregate(entries, start, step, lambda found: found["bucket"])

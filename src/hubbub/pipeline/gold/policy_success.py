@@ -29,9 +29,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
         F.bool_or(F.col("outcome") == "ok").alias("ok"),
         F.min(F.struct("at", "segment", "offset")).alias("began"),
     )  # fmt: skip
-    by_message = by_adapter.groupBy(
-        "hub", "policy", "rule", "day", "message_id", "target"
-    ).agg(
+    by_message = by_adapter.groupBy("hub", "policy", "rule", "day", "message_id", "target").agg(
         F.bool_and("ok").alias("all"),
         F.bool_or("ok").alias("any"),
         F.min_by("ok", "began").alias("first"),

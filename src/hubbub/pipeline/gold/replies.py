@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, who
@@ -48,7 +48,9 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
     )
     edges = _referring(answers, sources["messages"]).unionByName(_following(links))
     micros = F.unix_micros("answered_at") - F.unix_micros("asked_at")
-    return shaped(edges.withColumn("response_time", F.greatest(micros, F.lit(0))), SCHEMA)
+    return shaped(
+        edges.withColumn("response_time", F.when(micros < 0, 0).otherwise(micros)), SCHEMA
+    )
 
 
 def _referring(answers: DataFrame, messages: DataFrame) -> DataFrame:
@@ -70,7 +72,9 @@ def _referring(answers: DataFrame, messages: DataFrame) -> DataFrame:
 def _following(links: DataFrame) -> DataFrame:
     """What follows somebody else's message in a conversation. Of messages of one moment the order
     is that of their serials, then of their ids, so that it is the same in every run."""
-    conversation = Window.partitionBy("hub", "conversation_id").orderBy("at", "serial", "message_id")
+    conversation = Window.partitionBy("hub", "conversation_id").orderBy(
+        "at", "serial", "message_id"
+    )
 
     def before(name: str) -> Column:
         return F.lag(name).over(conversation)

@@ -35,8 +35,8 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
         & ~F.col("term").isin(*STOP_WORDS)
         & F.col("term").rlike(r"\p{L}")
     )
-    counted = words.where(told).groupBy("hub", "term", "hour").agg(
-        F.count(F.lit(1)).alias("messages")
+    counted = (
+        words.where(told).groupBy("hub", "term", "hour").agg(F.count(F.lit(1)).alias("messages"))
     )
     return shaped(counted.where(F.col("messages") >= MIN_MESSAGES), SCHEMA)
 

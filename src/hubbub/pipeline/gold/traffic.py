@@ -61,9 +61,8 @@ def _sent(deliveries: DataFrame) -> DataFrame:
 
 
 def _received(messages: DataFrame) -> DataFrame:
-    return (
-        messages.groupBy("hub", "hour", slot_of(F.col("at")).alias("slot"))
-        .agg(F.count(F.lit(1)).alias("messages_in"), total("size").alias("bytes_in"))
+    return messages.groupBy("hub", "hour", slot_of(F.col("at")).alias("slot")).agg(
+        F.count(F.lit(1)).alias("messages_in"), total("size").alias("bytes_in")
     )
 
 
