@@ -229,5 +229,5 @@ async def test_any_bytes_are_answered(clients: ZeroMqClients) -> None:
 async def test_an_error_about_options_shows_what_there_is(clients: ZeroMqClients) -> None:
     _, message = await clients.make().refused("get", "acme", "t", json.dumps({"Wait": 1}))
     assert message == (
-        "get has no option 'Wait'; it has ackUpTo, consumer, limit, subscription, wait"
+        "get has no option 'Wait'; it has ackUpTo, after, consumer, limit, subscription, wait"
     )

@@ -138,6 +138,8 @@ class TopicGet(msgspec.Struct, frozen=True):
     consumer: str = ""
     ack_up_to: int | None = None
     req_id: int = 0
+    after: int = 0
+    """Only what is behind this serial; see `domain.topics.GetMessages`."""
 
 
 class TopicAck(msgspec.Struct, frozen=True):

@@ -130,5 +130,6 @@ class TopicDesk:
             request.wait_seconds,
             request.consumer,
             request.ack_up_to,
+            request.after,
         )
         return notices.TopicMessages(request.topic, request.name, tuple(articles), request.req_id)

@@ -135,7 +135,7 @@ class TopicsApi:
     # -- messages -------------------------------------------------------------------------------
 
     async def _get(self, call: _Call, topic: str, name: str) -> bytes:
-        query = call.query("limit", "wait", "consumer", "ackUpTo")
+        query = call.query("limit", "wait", "consumer", "ackUpTo", "after")
         check_name(name, "subscription")
         wanted = check_get(
             TopicGet(
@@ -145,6 +145,7 @@ class TopicsApi:
                 _seconds(query, "wait"),
                 query.get("consumer", ""),
                 _serial(query, "ackUpTo"),
+                after=_serial(query, "after") or 0,
             ),
             "get",
         )
@@ -159,6 +160,7 @@ class TopicsApi:
                     wanted.wait_seconds,
                     wanted.consumer,
                     wanted.ack_up_to,
+                    wanted.after,
                 )
             )
         )

@@ -162,6 +162,7 @@ class TopicService:
             get.wait_seconds,
             get.consumer,
             get.ack_up_to,
+            get.after,
         )
         return Answer(answers.articles(get.topic, found), hub, identity, found)
 

@@ -1348,6 +1348,7 @@ class TopicGetRequest(_message.Message):
     WAIT_FIELD_NUMBER: _builtins.int
     CONSUMER_FIELD_NUMBER: _builtins.int
     ACK_UP_TO_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     req_id: _builtins.int
     topic: _builtins.str
     name: _builtins.str
@@ -1359,6 +1360,8 @@ class TopicGetRequest(_message.Message):
     """tells those that share a subscription apart"""
     ack_up_to: _builtins.str
     """acknowledged first, in the same step"""
+    after: _builtins.str
+    """only what is behind this serial"""
     def __init__(
         self,
         *,
@@ -1369,17 +1372,22 @@ class TopicGetRequest(_message.Message):
         wait: _builtins.float = ...,
         consumer: _builtins.str = ...,
         ack_up_to: _builtins.str | None = ...,
+        after: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "limit", b"limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_after", b"_after", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "after", b"after", "limit", b"limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "consumer", b"consumer", "limit", b"limit", "name", b"name", "req_id", b"req_id", "topic", b"topic", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to", "_after", b"_after", "_limit", b"_limit", "ack_up_to", b"ack_up_to", "after", b"after", "consumer", b"consumer", "limit", b"limit", "name", b"name", "req_id", b"req_id", "topic", b"topic", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ack_up_to: _TypeAlias = _typing.Literal["ack_up_to"]  # noqa: Y015
     _WhichOneofArgType__ack_up_to: _TypeAlias = _typing.Literal["_ack_up_to", b"_ack_up_to"]  # noqa: Y015
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ack_up_to) -> _WhichOneofReturnType__ack_up_to | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
 

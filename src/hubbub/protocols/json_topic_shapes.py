@@ -37,6 +37,7 @@ class TopicGetRequest(Shape):
     consumer: str | None = None
     ack_up_to: Serial | None = None
     req_id: Int64 | None = None
+    after: Serial | None = None
 
 
 class TopicAckRequest(Shape):

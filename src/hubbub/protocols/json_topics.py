@@ -64,6 +64,7 @@ def _read_get(payload: Raw) -> Request:
             shape.consumer or "",
             None if shape.ack_up_to is None else int(shape.ack_up_to),
             shape.req_id or 0,
+            int(shape.after or 0),
         )
     )
 

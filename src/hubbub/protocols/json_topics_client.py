@@ -35,6 +35,7 @@ def _get(request: requests.TopicGet) -> Shape:
         request.consumer or None,
         None if request.ack_up_to is None else str(request.ack_up_to),
         request.req_id or None,
+        str(request.after) if request.after else None,
     )
 
 

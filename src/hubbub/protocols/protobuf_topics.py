@@ -49,6 +49,7 @@ def _read_get(proto: pb.TopicGetRequest) -> Request:
             proto.consumer,
             ack_up_to,
             proto.req_id,
+            parse_serial(proto.after, "TopicGet: `after`") if proto.HasField("after") else 0,
         )
     )
 

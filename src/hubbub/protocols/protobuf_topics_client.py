@@ -39,6 +39,7 @@ def _get(request: requests.TopicGet) -> Proto:
         wait=request.wait_seconds,
         consumer=request.consumer,
         ack_up_to=None if request.ack_up_to is None else str(request.ack_up_to),
+        after=str(request.after) if request.after else None,
     )
 
 

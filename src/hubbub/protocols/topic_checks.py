@@ -33,7 +33,7 @@ def check_get(request: TopicGet, where: str = "TopicGet") -> TopicGet:
     _check_consumer(request.consumer, where)
     if request.topic is None and request != TopicGet(name=request.name, req_id=request.req_id):
         raise Malformed(
-            f"{where}: `limit`, `wait`, `consumer` and `ackUpTo` need a `topic`; "
+            f"{where}: `limit`, `wait`, `consumer`, `ackUpTo` and `after` need a `topic`; "
             "without one, each topic answers one message"
         )
     return request

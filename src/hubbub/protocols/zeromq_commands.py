@@ -67,6 +67,7 @@ class _GetOptions(msgspec.Struct, frozen=True, rename="camel"):
     wait: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
     consumer: str = ""
     ack_up_to: Number | None = None
+    after: Number | None = None
 
 
 class _AckOptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -122,6 +123,7 @@ def _get(parts: Sequence[bytes]) -> TopicGet:
         options.wait,
         _consumer(options.consumer),
         None if up_to is None else _number(up_to, "get: `ackUpTo`"),
+        after=0 if options.after is None else _number(options.after, "get: `after`"),
     )
 
 

@@ -139,6 +139,7 @@ a_topic_request: st.SearchStrategy[Request] = st.one_of(
         text,
         st.none() | serial,
         int64,
+        serial,
     ),
     st.builds(lambda name, req_id: requests.TopicGet(name=name, req_id=req_id), name, int64),
     acknowledgements(st.lists(serial, min_size=1, max_size=3).map(tuple), st.none()),

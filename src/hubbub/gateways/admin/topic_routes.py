@@ -86,6 +86,7 @@ class GetQuery(msgspec.Struct, frozen=True, rename="camel"):
     ack_up_to: (
         Annotated[Digits, Meta(description="Acknowledged first, in the same step.")] | None
     ) = None
+    after: Annotated[Digits, Meta(description="Only what is behind this serial.")] | None = None
 
 
 class NameQuery(msgspec.Struct, frozen=True):
