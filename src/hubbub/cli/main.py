@@ -13,6 +13,7 @@ from hubbub.cli.getting import get
 from hubbub.cli.hubs import hubs
 from hubbub.cli.journal import journal
 from hubbub.cli.namespaces import namespaces
+from hubbub.cli.pipeline import pipeline
 from hubbub.cli.publishing import publish
 from hubbub.cli.putting import put
 from hubbub.cli.reading import history, presence, subscribe
@@ -34,7 +35,7 @@ def main() -> None:
 _TALKING = (publish, subscribe, history, presence)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (hubs, channels, rules, namespaces, sessions, stats)
-_RUNNING = (serve, config_group, token, backup, restore, journal, bench, completion)
+_RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)

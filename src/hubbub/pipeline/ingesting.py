@@ -7,23 +7,20 @@ where it must be: a message may be there twice, or a segment that gave rows to i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline import pairing, quarantine, silver
 from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name, read_events, verdict
+from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.planning import DUPLICATE, Plan
 from hubbub.pipeline.reading import no_rows, read_silver, read_table
 from hubbub.pipeline.schemas import QUARANTINE, SILVER
 from hubbub.pipeline.state import SegmentState, State
 from hubbub.pipeline.survey import SegmentSurvey, duplicates, hours_of, survey
 from hubbub.pipeline.warehouse import QUARANTINE_TABLE, Change, Warehouse
-
-PARALLEL_JOBS: Final = 3
-"""Small jobs leave cores idle while they are planned and committed; large ones share them."""
 
 Said = Callable[[str], None]
 
@@ -61,7 +58,7 @@ class Ingestion:
             QUARANTINE_TABLE: self._quarantine,
         }
         changes: list[Change] = []
-        with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
+        with parallel_jobs(self._spark) as pool:
             started = {table: pool.submit(job, table) for table, job in jobs.items()}
             for table, job in started.items():
                 said(f"silver: {table}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.ingesting import PARALLEL_JOBS, Said
+from hubbub.pipeline.ingesting import Said
+from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.reading import read_table
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition, State
@@ -36,7 +37,7 @@ class Refinement:
         self._started: dict[str, Future[Change]] = {}
 
     def run(self, said: Said) -> list[Change]:
-        with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
+        with parallel_jobs(self._spark) as pool:
             # In their order, so that whoever waits for a source waits for one that runs.
             for name, table in self._tables.items():
                 self._started[name] = pool.submit(self._refine, table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,8 @@ HEAP_MEGABYTES: Final = 3072
 what Java keeps outside of its heap."""
 _SMALLEST_HEAP: Final = 1024
 _END_SECONDS: Final = 10
+_SPILL: Final = "spill-"
+_LARGEST_LOG: Final = 10_000_000
 _WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
 
 
@@ -43,7 +46,8 @@ def spark_session(
 
     Raises `SparkMissing` if it is not installed, `PipelineError` if it does not start."""
     require_spark()
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_spills_of_the_dead(scratch)
     with as_file(files("hubbub.pipeline") / "log4j2.properties") as logging:
         conf = _configuration(scratch, master, heap_megabytes or _fitting_heap())
         _log_quietly(conf, logging, scratch / "spark.log", java_options)
@@ -62,6 +66,28 @@ def spark_session(
             with contextlib.suppress(Exception):  # a JVM that was killed cannot be asked to stop
                 session.stop()
             _forget_jvm()
+    shutil.rmtree(scratch / f"{_SPILL}{os.getpid()}", ignore_errors=True)
+
+
+def _remove_spills_of_the_dead(scratch: Path) -> None:
+    """A JVM that was killed leaves its temporary files; a log that grew too long starts anew."""
+    for spill in scratch.glob(f"{_SPILL}*"):
+        owner = spill.name.removeprefix(_SPILL)
+        if not owner.isdigit() or int(owner) == os.getpid() or not _lives(int(owner)):
+            shutil.rmtree(spill, ignore_errors=True)
+    log = scratch / "spark.log"
+    if log.exists() and log.stat().st_size > _LARGEST_LOG:
+        log.unlink()
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _log_quietly(conf: SparkConf, logging: Path, log: Path, java_options: str) -> None:
@@ -77,7 +103,7 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.master", master),
             ("spark.app.name", "hubbub pipeline"),
             ("spark.driver.memory", f"{heap}m"),
-            ("spark.local.dir", str(scratch / "spill")),
+            ("spark.local.dir", str(scratch / f"{_SPILL}{os.getpid()}")),
             ("spark.sql.warehouse.dir", str(scratch / "unused")),
             ("spark.pyspark.python", sys.executable),
             ("spark.ui.enabled", "false"),

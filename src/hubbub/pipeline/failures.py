@@ -1,0 +1,44 @@
+"""Turns what Spark and its JVM throw into one sentence; the rest is in Spark's log."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from hubbub.pipeline.errors import PipelineError
+
+_KEPT = "what was committed before is as it was"
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+
+
+@contextlib.contextmanager
+def clear_spark_failures(log: Path) -> Iterator[None]:
+    """Raises `PipelineError`."""
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise PipelineError(
+            f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens"
+            f" again, {log} may say why"
+        ) from error
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(_sentence(str(error), log)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise PipelineError(_sentence(str(error), log)) from error
+
+
+def _sentence(text: str, log: Path) -> str:
+    if _FULL.search(text):
+        return f"the disk is full; {_KEPT}. Make room and run again"
+    if "OutOfMemoryError" in text:
+        return f"Spark's memory was not enough; {_KEPT}. Give it more with --memory"
+    line = next((line for line in text.splitlines() if line.strip()), "no reason given")
+    return f"Spark failed: {line.strip()[:300]}; {_KEPT}. {log} says more"
