@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -12,16 +11,11 @@ from pyspark.sql import SparkSession
 
 from hubbub.journal.sealing import seal_all
 from hubbub.pipeline.failures import clear_spark_failures
+from hubbub.pipeline.gold import TABLES
 from hubbub.pipeline.ingesting import Said
 from hubbub.pipeline.rounds import Summary, run_round
 from hubbub.pipeline.session import spark_session
-from hubbub.pipeline.tables import GoldTable
 from hubbub.pipeline.warehouse import Warehouse
-
-try:
-    TABLES: Sequence[GoldTable] = importlib.import_module("hubbub.pipeline.gold").TABLES
-except ModuleNotFoundError:
-    TABLES = ()
 
 
 class Rounds:
