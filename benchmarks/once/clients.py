@@ -15,6 +15,7 @@ PAYLOAD = b'"' + b"x" * 198 + b'"'
 TOPIC = "log:bench"
 STREAM = "bench"
 _FIN_TEXT, _MASKED = 0x81, 0x80
+_ACKED = b'{"event":"TopicAcked"'
 _SEQUENCE = re.compile(rb'"channelSerial":"(\d+)"')
 
 
@@ -28,7 +29,11 @@ class Client(Protocol):
         """From now on `get` finds what is put."""
 
     async def get(self, limit: int, wait: float) -> int:
-        """Fetch up to so many, and acknowledge what the last call fetched. Answers how many."""
+        """Fetch up to so many, and acknowledge what the last call fetched; the next may be fetched
+        before that is confirmed. Answers how many."""
+
+    async def settle(self) -> None:
+        """Every acknowledgement is confirmed."""
 
     async def close(self) -> None: ...
 
@@ -42,6 +47,7 @@ class HubbubClient:
         self._topic = topic
         self._sequence = 0
         self._last = 0
+        self._unconfirmed = 0
 
     async def open(self) -> HubbubClient:
         self._reader, self._writer = await asyncio.open_connection(
@@ -72,22 +78,35 @@ class HubbubClient:
         await self._ask("TopicSubscribe", {"name": self._name, "start": "first"})
 
     async def get(self, limit: int, wait: float) -> int:
-        question = {"name": self._name, "limit": limit, "wait": wait}
         if self._last:
-            question["ackUpTo"] = str(self._last)
-        answer = await self._ask("TopicGet", question)
+            self._request("TopicAck", {"name": self._name, "upTo": str(self._last)})
+            self._unconfirmed += 1
+        after = str(self._last)
+        self._request(
+            "TopicGet", {"name": self._name, "limit": limit, "wait": wait, "after": after}
+        )
+        while (answer := await self._until("Topic")).startswith(_ACKED):
+            self._unconfirmed -= 1
         serials = _SEQUENCE.findall(answer)
         if serials:
             self._last = int(serials[-1])
         return len(serials)
 
+    async def settle(self) -> None:
+        while self._unconfirmed:
+            await self._until("TopicAcked")
+            self._unconfirmed -= 1
+
     async def close(self) -> None:
         self._writer.close()
 
     async def _ask(self, event: str, payload: dict[str, Any]) -> bytes:
+        self._request(event, payload)
+        return await self._until("Topic")
+
+    def _request(self, event: str, payload: dict[str, Any]) -> None:
         body = {"event": event, "payload": {"topic": self._topic, "reqID": 1, **payload}}
         self._send(json.dumps(body).encode())
-        return await self._until("Topic")
 
     def _send(self, text: bytes) -> None:
         """A mask of zeros leaves the text as it is."""
@@ -123,6 +142,7 @@ class JetStreamClient:
         self._port = port
         self._name = name
         self._acknowledge = b""
+        self._unconfirmed = 0
 
     async def open(self) -> JetStreamClient:
         self._reader, self._writer = await asyncio.open_connection(
@@ -174,7 +194,7 @@ class JetStreamClient:
         """Acknowledges with an answer, since Hubbub's acknowledgements have one."""
         if self._acknowledge:
             self._publish(self._acknowledge, b"+ACK")
-            await self._message()
+            self._unconfirmed += 1
             self._acknowledge = b""
         question = {"batch": limit, "expires": int(max(wait, 0.001) * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{self._name}"
@@ -182,13 +202,19 @@ class JetStreamClient:
         count = 0
         while count < limit:
             reply, body = await self._message()
-            if not reply:
+            if reply:
+                self._acknowledge = reply
+                count += 1
+            elif body:
                 break  # the wait is over
-            self._acknowledge = reply
-            count += 1
-            if body and count >= limit:
-                break
+            else:
+                self._unconfirmed -= 1
         return count
+
+    async def settle(self) -> None:
+        while self._unconfirmed:
+            await self._message()
+            self._unconfirmed -= 1
 
     async def close(self) -> None:
         self._writer.close()

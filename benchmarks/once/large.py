@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -150,10 +151,19 @@ async def _measure(port: int, subscriptions: int, rounds: int) -> Backlog:
         client._name = f"s{number}"
         await client.subscribe()
     client = clients[-1]
-    await client.get(1, 0)
-    get = await round_trips(lambda: client.get(1, 0), rounds)
-    client._last = 0
-    look = await round_trips(lambda: client.get(1, 0), rounds)
+
+    async def look() -> None:
+        client._last = 0
+        await client.get(1, 0)
+
+    async def acknowledge() -> None:
+        client._request("TopicAck", {"name": client._name, "upTo": str(next(serials))})
+        await client._until("TopicAcked")
+
+    serials = itertools.count(1)
+    await look()
+    get = await round_trips(look, rounds)
+    ack = await round_trips(acknowledge, rounds)
     for each in clients:
         await each.close()
-    return Backlog(look, get)
+    return Backlog(get, ack)

@@ -77,6 +77,7 @@ async def gets_per_second(subject: Subject, count: int) -> float:
         if not found:
             raise RuntimeError(f"only {fetched} of {count} came")
         fetched += found
+    await consumer.settle()
     took = time.perf_counter() - began
     await consumer.close()
     return fetched / took
