@@ -19,6 +19,7 @@ PATHS = {
     "user": "ann",
     "platform": "fcm",
     "token": "t",
+    "table": "traffic",
 }
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hubbub.cluster.local import NODE, LocalBus
+from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.auth_http import HttpAuthenticator
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError, StoreUnavailable
@@ -40,6 +41,8 @@ from hubbub.server.zeromq import make_door
 logger = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_SECONDS = 60.0
+WAREHOUSE = "warehouse"
+"""Where the data pipeline keeps its tables, in the data folder."""
 
 Work = Callable[[], Awaitable[None]]
 
@@ -104,6 +107,7 @@ class Server:
             authenticator=self._authenticator,
             login=login_settings(settings),
             node_name=NODE,
+            analytics=AnalyticsProcess(data / WAREHOUSE),
         )
         self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)
         self._listener = Listener(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from hubbub.engine.administration.access import AccessAdministration, LoginSettings
 from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
@@ -15,6 +16,7 @@ from hubbub.engine.administration.settings import SettingsEditor
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
 from hubbub.engine.revocations import Revocations
+from hubbub.ports.analytics import Analytics
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.store import Store
 
@@ -40,6 +42,7 @@ class Administration:
         authenticator: Authenticator,
         login: LoginSettings,
         node_name: str,
+        analytics: Analytics,
     ) -> None:
         self.node = node
         self.audit = AuditLog(store, node.clock)
@@ -53,4 +56,5 @@ class Administration:
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )
+        self.analytics = AnalyticsAdministration(node, analytics)
         self.push_tokens = PushTokens(node, store, self.audit)

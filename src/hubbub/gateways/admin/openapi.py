@@ -47,6 +47,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "session": ("The session's id.", {"type": "string", "minLength": 1}),
     "user": ("The user's id.", {**_NAME, "pattern": r"^[!-~]+$"}),
     "platform": ("For example fcm.", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
+    "table": ("A table of the pipeline.", {"type": "string", "pattern": "^[a-z_]{1,64}$"}),
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),
 }
 _DESCRIPTION = """Publish, history and presence of channels, topics, and the administration of hubs.

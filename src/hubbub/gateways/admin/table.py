@@ -8,6 +8,7 @@ from typing import Any
 
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin.access_routes import ACCESS_ROUTES
+from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.live_routes import LIVE_ROUTES
 from hubbub.gateways.admin.openapi import describe
@@ -31,6 +32,7 @@ ROUTES: list[AnyRoute] = [
     *SETTINGS_ROUTES,
     *LIVE_ROUTES,
     *ACCESS_ROUTES,
+    *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
     Route(

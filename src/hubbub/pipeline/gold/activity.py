@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import (
     ALL_HUBS,
     SLOT_SECONDS,
@@ -94,7 +95,7 @@ def _active(slots: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="activity",
-    question="How many sessions, channels and hubs were active at what time?",
+    question=question_of("activity"),
     schema=SCHEMA,
     sources=("changes",),
     grain="all",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema, shaped, with_fields
@@ -85,7 +86,7 @@ def _deliveries(attempts: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="adapter_success",
-    question="How often does each adapter get a message through, and what usually goes wrong?",
+    question=question_of("adapter_success"),
     schema=SCHEMA,
     sources=("attempts",),
     grain="day",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, total
 from hubbub.pipeline.tables import GoldTable
@@ -133,7 +134,7 @@ def _figures() -> Iterable[Column]:
 
 TABLE = GoldTable(
     name="audit",
-    question="Was every message put and received exactly once and in order? If not, by whom?",
+    question=question_of("audit"),
     schema=SCHEMA,
     sources=("runs",),
     grain="all",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import (
     SLOT_SECONDS,
     TEXT,
@@ -79,7 +80,7 @@ def _active_channels(channels: DataFrame, latency: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="changes",
-    question="How many sessions and subscriptions began and ended, in slots of five minutes?",
+    question=question_of("changes"),
     schema=SCHEMA,
     sources=("sessions", "subscriptions", "channels", "latency"),
     grain="hour",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, slot_bit, total
 from hubbub.pipeline.tables import GoldTable
 
@@ -30,7 +31,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="channels",
-    question="What was published to which channel, and of which type, in each hour?",
+    question=question_of("channels"),
     schema=SCHEMA,
     sources=("messages",),
     grain="hour",

@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import (
     ALL_HUBS,
     FLAG,
@@ -69,9 +70,10 @@ def transform(sources: Mapping[str, DataFrame], capacity: Capacity = MEASURED) -
         "hub", *MEASURES, F.floor(F.unix_seconds("time") / 3600).alias("hour_number"), "time"
     )
     newest = _newest(traffic)
-    load = _load(traffic, newest).localCheckpoint()
+    whole_hours = traffic.where(F.col("hour_number") < newest)
+    load = _load(whole_hours, newest).localCheckpoint()
     rows = _beside_yesterday(predicted(load, newest), load)
-    return shaped(_with_nodes(_side_by_side(rows), traffic, capacity), SCHEMA)
+    return shaped(_with_nodes(_side_by_side(rows), whole_hours, capacity), SCHEMA)
 
 
 def _newest(traffic: DataFrame) -> int:
@@ -81,10 +83,8 @@ def _newest(traffic: DataFrame) -> int:
 
 def _load(traffic: DataFrame, newest: int) -> DataFrame:
     """Every hour of the busiest hubs and of their sum, also those in which nothing happened."""
-    by_hub = (
-        traffic.where(F.col("hour_number") < newest)
-        .groupBy("hub", "hour_number")
-        .agg(*(F.sum(name).alias(name) for name in MEASURES))
+    by_hub = traffic.groupBy("hub", "hour_number").agg(
+        *(F.sum(name).alias(name) for name in MEASURES)
     )
     busy = Window.orderBy(F.desc("all"), "hub")
     busiest = (
@@ -172,7 +172,7 @@ def _peak(traffic: DataFrame) -> DataFrame:
 def make_table(capacity: Capacity = MEASURED) -> GoldTable:
     return GoldTable(
         name="forecast",
-        question="How much load will each hour of the coming week bring, and how many nodes?",
+        question=question_of("forecast"),
         schema=SCHEMA,
         sources=("traffic",),
         grain="all",

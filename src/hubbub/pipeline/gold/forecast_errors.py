@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, WHOLE, schema, shaped
 from hubbub.pipeline.gold.forecast import MEASURES
 from hubbub.pipeline.tables import GoldTable
@@ -65,7 +66,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="forecast_errors",
-    question="How good is the forecast, and does it beat the same hour yesterday?",
+    question=question_of("forecast_errors"),
     schema=SCHEMA,
     sources=("forecast",),
     grain="all",

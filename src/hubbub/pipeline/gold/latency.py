@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, slot_bit, with_fields
 from hubbub.pipeline.tables import GoldTable
@@ -31,7 +32,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="latency",
-    question="How long do messages take to reach subscribers, by channel, technology and hour?",
+    question=question_of("latency"),
     schema=SCHEMA,
     sources=("deliveries",),
     grain="hour",

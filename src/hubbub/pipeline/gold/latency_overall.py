@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
 from hubbub.pipeline.tables import GoldTable
@@ -28,7 +29,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="latency_overall",
-    question="Which technologies and channels are fast, and which are slow, over all time?",
+    question=question_of("latency_overall"),
     schema=SCHEMA,
     sources=("latency",),
     grain="all",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, who
 from hubbub.pipeline.tables import GoldTable
 
@@ -31,7 +32,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="links",
-    question="Which messages belong to a conversation or answer another message?",
+    question=question_of("links"),
     schema=SCHEMA,
     sources=("messages",),
     grain="hour",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, total, who
 from hubbub.pipeline.tables import GoldTable
 
@@ -72,7 +73,7 @@ def _was_sought(attempts: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="peer_hours",
-    question="What did each peer do in each hour?",
+    question=question_of("peer_hours"),
     schema=SCHEMA,
     sources=("messages", "sessions", "attempts"),
     grain="hour",

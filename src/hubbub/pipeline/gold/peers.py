@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import (
     REAL,
@@ -93,7 +94,7 @@ def _asked(replies: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="peers",
-    question="Who are the peers: how much do they write, when, and how fast do they answer?",
+    question=question_of("peers"),
     schema=SCHEMA,
     sources=("peer_hours", "replies", "responses"),
     grain="all",

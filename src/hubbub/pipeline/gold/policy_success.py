@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.adapter_success import named
 from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema, shaped
 from hubbub.pipeline.tables import GoldTable, day_of_hour
@@ -49,7 +50,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="policy_success",
-    question="How often was each delivery policy met?",
+    question=question_of("policy_success"),
     schema=SCHEMA,
     sources=("attempts",),
     grain="day",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, who
 from hubbub.pipeline.tables import GoldTable
 
@@ -100,7 +101,7 @@ def _following(links: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="replies",
-    question="Who answered what, and after how long?",
+    question=question_of("replies"),
     schema=SCHEMA,
     sources=("links", "messages"),
     grain="all",

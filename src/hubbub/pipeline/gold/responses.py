@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
 from hubbub.pipeline.tables import GoldTable, day_of
@@ -37,7 +38,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="responses",
-    question="How fast does each peer answer, day by day?",
+    question=question_of("responses"),
     schema=SCHEMA,
     sources=("replies",),
     grain="all",

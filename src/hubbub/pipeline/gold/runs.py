@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import DROPPED, PUBLISHED
 from hubbub.pipeline.gold.columns import FLAG, TEXT, TIME, WHOLE, schema, shaped, total
 from hubbub.pipeline.tables import GoldTable
@@ -118,7 +119,7 @@ def _dropped(drops: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="runs",
-    question="Which sequences were put and which serials were handed out, without a break?",
+    question=question_of("runs"),
     schema=SCHEMA,
     sources=("messages", "receipts", "drops"),
     grain="hour",

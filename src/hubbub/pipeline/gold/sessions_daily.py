@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
 from hubbub.pipeline.tables import GoldTable, day_of_hour
@@ -27,7 +28,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="sessions_daily",
-    question="How many sessions were opened on each day, and how long did they last?",
+    question=question_of("sessions_daily"),
     schema=SCHEMA,
     sources=("sessions_hourly",),
     grain="day",

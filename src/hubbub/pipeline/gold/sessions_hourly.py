@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, hour_time, schema, shaped, with_fields
 from hubbub.pipeline.tables import GoldTable
@@ -31,7 +32,7 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="sessions_hourly",
-    question="How many sessions were opened in each hour, and how long did they last?",
+    question=question_of("sessions_hourly"),
     schema=SCHEMA,
     sources=("sessions",),
     grain="hour",

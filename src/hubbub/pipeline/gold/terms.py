@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped
 from hubbub.pipeline.gold.stop_words import STOP_WORDS
 from hubbub.pipeline.tables import GoldTable
@@ -55,7 +56,7 @@ def _text() -> Column:
 
 TABLE = GoldTable(
     name="terms",
-    question="Which words are in how many messages, in each hour?",
+    question=question_of("terms"),
     schema=SCHEMA,
     sources=("messages",),
     grain="hour",

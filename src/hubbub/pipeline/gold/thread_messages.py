@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped
 from hubbub.pipeline.gold.components import components
 from hubbub.pipeline.gold.replies import BY_REFERENCE
@@ -88,7 +89,7 @@ def _messages(links: DataFrame, replies: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="thread_messages",
-    question="Which messages make up a thread, in order?",
+    question=question_of("thread_messages"),
     schema=SCHEMA,
     sources=("links", "replies"),
     grain="all",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema, shaped
 from hubbub.pipeline.tables import GoldTable
 
@@ -67,7 +68,7 @@ def _answers(messages: DataFrame, replies: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="threads",
-    question="Which threads are there, who took part, and how did they go?",
+    question=question_of("threads"),
     schema=SCHEMA,
     sources=("thread_messages", "replies"),
     grain="all",

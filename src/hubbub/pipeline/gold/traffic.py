@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import DROPPED
 from hubbub.pipeline.gold import histograms
 from hubbub.pipeline.gold.columns import (
@@ -76,7 +77,7 @@ def _dropped(drops: DataFrame) -> DataFrame:
 
 TABLE = GoldTable(
     name="traffic",
-    question="How many messages and bytes went in and out of each hub, and how fast?",
+    question=question_of("traffic"),
     schema=SCHEMA,
     sources=("messages", "deliveries", "drops"),
     grain="hour",

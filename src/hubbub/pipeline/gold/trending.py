@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.columns import (
     REAL,
     TEXT,
@@ -92,7 +93,7 @@ def _subjects(sources: Mapping[str, DataFrame]) -> DataFrame:
 
 TABLE = GoldTable(
     name="trending",
-    question="Which channels, types of messages and words are used more than they usually are?",
+    question=question_of("trending"),
     schema=SCHEMA,
     sources=("channels", "terms"),
     grain="all",

@@ -1,0 +1,191 @@
+"""What can be asked of the analytics: the tables by name, and the shape of questions and answers.
+
+The pipeline makes the tables, the command line and the admin API show them. This is what all of
+them have to know, without any of the libraries that it takes to read one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.domain.errors import NotFound
+
+WHOLE_TABLE_ROWS: Final = 1_000_000
+"""More than this is never read at once: such tables are for Spark."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table that the pipeline makes."""
+
+    name: str
+    question: str
+    """What it answers, in one sentence."""
+    time: str | None
+    """The column that says when: a timestamp, or an hour or day as text."""
+    order: tuple[str, ...]
+    """The columns by which rows are shown, those with a minus from the highest down."""
+
+
+def _table(name: str, question: str, time: str | None, order: str) -> Table:
+    return Table(name, question, time, tuple(order.split()))
+
+
+TABLES: Final = (
+    _table(
+        "traffic",
+        "How many messages and bytes went in and out of each hub, and how fast?",
+        "time",
+        "-time hub",
+    ),
+    _table(
+        "latency",
+        "How long do messages take to reach subscribers, by channel, technology and hour?",
+        "hour",
+        "-hour -deliveries",
+    ),
+    _table(
+        "channels",
+        "What was published to which channel, and of which type, in each hour?",
+        "hour",
+        "-hour -messages",
+    ),
+    _table(
+        "changes",
+        "How many sessions and subscriptions began and ended, in slots of five minutes?",
+        "time",
+        "-time hub",
+    ),
+    _table(
+        "sessions_hourly",
+        "How many sessions were opened in each hour, and how long did they last?",
+        "time",
+        "-time hub",
+    ),
+    _table(
+        "links", "Which messages belong to a conversation or answer another message?", "at", "-at"
+    ),
+    _table("peer_hours", "What did each peer do in each hour?", "hour", "-hour -messages"),
+    _table(
+        "terms", "Which words are in how many messages, in each hour?", "hour", "-hour -messages"
+    ),
+    _table(
+        "runs",
+        "Which sequences were put and which serials were handed out, without a break?",
+        "began",
+        "-began",
+    ),
+    _table(
+        "sessions_daily",
+        "How many sessions were opened on each day, and how long did they last?",
+        "day",
+        "-day hub",
+    ),
+    _table(
+        "adapter_success",
+        "How often does each adapter get a message through, and what usually goes wrong?",
+        "day",
+        "-day hub adapter",
+    ),
+    _table("policy_success", "How often was each delivery policy met?", "day", "-day hub policy"),
+    _table(
+        "latency_overall",
+        "Which technologies and channels are fast, and which are slow, over all time?",
+        None,
+        "-deliveries",
+    ),
+    _table(
+        "activity",
+        "How many sessions, channels and hubs were active at what time?",
+        "time",
+        "-time hub",
+    ),
+    _table("replies", "Who answered what, and after how long?", "answered_at", "-answered_at"),
+    _table("responses", "How fast does each peer answer, day by day?", "day", "-day -answers"),
+    _table(
+        "peers",
+        "Who are the peers: how much do they write, when, and how fast do they answer?",
+        "last_at",
+        "-messages",
+    ),
+    _table(
+        "thread_messages", "Which messages make up a thread, in order?", "at", "hub thread position"
+    ),
+    _table(
+        "threads",
+        "Which threads are there, who took part, and how did they go?",
+        "last_at",
+        "-last_at",
+    ),
+    _table(
+        "trending",
+        "Which channels, types of messages and words are used more than they usually are?",
+        "time",
+        "-time hub kind rank",
+    ),
+    _table(
+        "audit",
+        "Was every message put and received exactly once and in order? If not, by whom?",
+        "since",
+        "-lost -doubled -out_of_order kind hub name",
+    ),
+    _table(
+        "forecast",
+        "How much load will each hour of the coming week bring, and how many nodes?",
+        "time",
+        "held_back time hub",
+    ),
+    _table(
+        "forecast_errors",
+        "How good is the forecast, and does it beat the same hour yesterday?",
+        None,
+        "hub measure",
+    ),
+)
+"""In an order in which each comes after those that it is made from. Columns are explained in
+`docs/analytics.md`."""
+
+QUARANTINE: Final = _table(
+    "quarantine", "Which records of the journal could not be taken in, and why?", "hour", "-hour"
+)
+LISTED: Final = (*TABLES, QUARANTINE)
+"""What can be looked at."""
+
+_BY_NAME: Final = {table.name: table for table in LISTED}
+
+
+def table_named(name: str) -> Table:
+    """Raises `NotFound`, which lists the tables that there are."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        known = ", ".join(sorted(_BY_NAME))
+        raise NotFound(f"there is no table {name!r}; there are {known}") from None
+
+
+def question_of(name: str) -> str:
+    return _BY_NAME[name].question
+
+
+class RowsQuery(msgspec.Struct, frozen=True):
+    """Which rows of a table are wanted. Times are seconds since 1970."""
+
+    table: str
+    hub: str | None = None
+    since: float | None = None
+    until: float | None = None
+    """This moment itself is not included."""
+    limit: int = 100
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows of a table, in its order."""
+
+    table: str
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    more: bool
+    """There are more rows than were asked for."""
+    computed_at: float | None
+    """When the pipeline last wrote its tables, in seconds since 1970; None: it never ran."""
