@@ -1,0 +1,59 @@
+"""Numbers, durations and times in words, and text that is safe in a page."""
+
+from __future__ import annotations
+
+import html
+from datetime import UTC, datetime
+
+_DURATIONS = (
+    (1.0, "µs", 1e3),
+    (1e3, "ms", 1e6),
+    (1e6, "s", 120e6),
+    (60e6, "min", 7200e6),
+    (3600e6, "h", 172_800e6),
+    (86_400e6, "days", float("inf")),
+)
+_SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def escaped(value: object) -> str:
+    """Whatever comes from data goes through here: nothing of it can become markup."""
+    return html.escape("" if value is None else str(value), quote=True)
+
+
+def count(value: float | None) -> str:
+    """Exactly: `12,345`."""
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """For axes: `12.3k`."""
+    for size, letter in _SIZES:
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def size(value: float) -> str:
+    return f"{short(value)}B" if value >= 1000 else f"{value:.0f} B"
+
+
+def duration(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "–"
+    for unit, name, below in _DURATIONS:
+        if microseconds < below:
+            return f"{microseconds / unit:.3g} {name}"
+    raise AssertionError("no duration is longer than forever")
+
+
+def share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
+def time_of(value: datetime | None) -> str:
+    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
