@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FOR_ADDING_UP = ("_buckets", "_squares", "_sum")
 """Endings of columns that are kept so that rows can be added up. They say nothing to people."""
 _TRIES = 3
+_HOUR = "%Y-%m-%dT%H"
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -29,7 +30,35 @@ def read_rows(folder: Path, query: RowsQuery) -> Rows:
             return _read(Warehouse(folder), table, query)
         except FileNotFoundError:
             continue  # a run replaced the files since: look again
-    raise PipelineError(f"the table {table.name} changes faster than it can be read; try again")
+    raise _changing(table)
+
+
+def read_all(folder: Path, name: str, hub: str | None, days: int) -> list[dict[str, Any]]:
+    """All rows of the newest days of a table by the hour, with all columns. Raises as above."""
+    table = table_named(name)
+    query = RowsQuery(name, hub=hub)
+    for _ in range(_TRIES):
+        warehouse = Warehouse(folder)
+        warehouse.load()
+        partitions = sorted(warehouse.partitions(name))
+        newest = datetime.strptime(partitions[-1], _HOUR) if partitions else datetime.min
+        oldest = f"{newest - timedelta(days=days) if partitions else newest:{_HOUR}}"
+        try:
+            return [
+                row
+                for partition in partitions
+                if partition > oldest
+                for row in _chosen(
+                    _load(warehouse, table, partition, True), table, query
+                ).to_pylist()
+            ]
+        except FileNotFoundError:
+            continue
+    raise _changing(table)
+
+
+def _changing(table: Table) -> PipelineError:
+    return PipelineError(f"the table {table.name} changes faster than it can be read; try again")
 
 
 def _read(warehouse: Warehouse, table: Table, query: RowsQuery) -> Rows:
@@ -59,7 +88,7 @@ def _parts(warehouse: Warehouse, table: Table, query: RowsQuery) -> Iterator[pa.
         yield _chosen(_load(warehouse, table, partition), table, query)
 
 
-def _load(warehouse: Warehouse, table: Table, partition: str) -> pa.Table:
+def _load(warehouse: Warehouse, table: Table, partition: str, everything: bool = False) -> pa.Table:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -69,8 +98,8 @@ def _load(warehouse: Warehouse, table: Table, partition: str) -> pa.Table:
         ) from None
     files = warehouse.files(table.name, [partition])
     whole = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
-    hidden = [name for name in whole.column_names if _is_hidden(name)]
-    whole = whole.drop_columns(hidden)
+    if not everything:
+        whole = whole.drop_columns([name for name in whole.column_names if _is_hidden(name)])
     if partition and (column := "hour" if "T" in partition else "day") not in whole.column_names:
         whole = whole.append_column(column, pa.array([partition] * len(whole), pa.string()))
     return whole

@@ -3,6 +3,7 @@ colours by their classes."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def bar_chart(
     if not points:
         return '<p class="none">Nothing to draw.</p>'
     times = [time for time, _ in points]
-    step = min((b - a for a, b in zip(times, times[1:], strict=False)), default=3600.0)
+    step = min((b - a for a, b in itertools.pairwise(times)), default=3600.0)
     scale = _Scale([times[0], times[-1] + step], [value for _, value in points], log=False)
     parts = [_axes(scale, label)]
     for time, value in points:
@@ -120,9 +121,7 @@ def bar_chart(
 
 
 def _figure(about: str, parts: Sequence[str], names: Sequence[tuple[str, str]]) -> str:
-    legend = "".join(
-        f'<span><i class="{kind}"></i>{escaped(name)}</span>' for kind, name in names
-    )
+    legend = "".join(f'<span><i class="{kind}"></i>{escaped(name)}</span>' for kind, name in names)
     shown = f'<div class="legend">{legend}</div>' if len(names) > 1 else ""
     return (
         f'<figure>{shown}<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
@@ -159,9 +158,7 @@ def _line(scale: _Scale, series: Series, place: int, label: Callable[[float], st
         if run:
             path = " ".join(f"{scale.x(t):.1f},{scale.y(v):.1f}" for t, v in run)
             parts.append(
-                f'<polyline class="line s{place}{dashed}" points="{path}"/>'
-                if len(run) > 1
-                else ""
+                f'<polyline class="line s{place}{dashed}" points="{path}"/>' if len(run) > 1 else ""
             )
             parts += [
                 f'<circle class="dot s{place}{" alone" if len(run) == 1 else ""}"'

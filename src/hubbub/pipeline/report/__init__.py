@@ -1,0 +1,45 @@
+"""The report: one page of HTML with everything in it, to be read in any browser, also offline."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from hubbub.pipeline.report import sections
+from hubbub.pipeline.report.figures import Figures
+from hubbub.pipeline.report.wording import escaped, moment
+
+DAYS = 31
+
+
+def make_report(warehouse: Path, hub: str | None = None, days: int = DAYS) -> str:
+    """Of all hubs, or of one. Raises `PipelineError`, `WarehouseUnreadable`."""
+    figures = Figures(warehouse, hub, days)
+    total, by_time = figures.traffic()
+    opened, lasting, sessions_by_time = figures.sessions()
+    parts = [
+        sections.summary(figures, total, opened, lasting),
+        sections.traffic(by_time),
+        sections.activity(figures),
+        sections.sessions(sessions_by_time),
+        sections.latency(figures, by_time),
+        sections.threads(figures),
+        sections.trending(figures),
+        sections.audit(figures),
+        sections.success(figures),
+        sections.forecast(figures),
+    ]
+    of = f"Hub {hub}" if hub is not None else "All hubs"
+    when = moment(figures.computed_at) if figures.computed_at else "never"
+    filled = {
+        "title": escaped(of),
+        "when": f"As of {when} UTC. Times are UTC.",
+        "body": "".join(parts),
+    }
+    # In one pass: what was filled in is not looked at again.
+    return re.sub(r"\{\{(title|when|body)\}\}", lambda found: filled[found[1]], _template())
+
+
+def _template() -> str:
+    return files(__package__).joinpath("page.html").read_text("utf-8")
