@@ -14,6 +14,7 @@ from hubbub.cli.hubs import hubs
 from hubbub.cli.journal import journal
 from hubbub.cli.namespaces import namespaces
 from hubbub.cli.pipeline import pipeline
+from hubbub.cli.pipeline_results import report, show
 from hubbub.cli.publishing import publish
 from hubbub.cli.putting import put
 from hubbub.cli.reading import history, presence, subscribe
@@ -39,6 +40,8 @@ _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, benc
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
+for command in (show, report):
+    pipeline.add_command(command)
 
 
 if __name__ == "__main__":
