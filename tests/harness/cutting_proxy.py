@@ -10,15 +10,18 @@ from contextlib import asynccontextmanager
 class CuttingProxy:
     """Carries bytes between clients and a server. Once `cut_at` is set, a connection whose client
     sends these bytes is cut: before the server gets them, or after it has answered. With
-    `refusing`, new connections are closed at once."""
+    `refusing`, new connections are closed at once. With `swallowing`, what the server says is
+    lost."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
         self.cut_at: bytes | None = None
         self.answered = False
         self.refusing = False
+        self.swallowing = False
+        self.swallowed = asyncio.Event()
         self.cut = asyncio.Event()
-        self._server_port = port
+        self.server_port = port
         self._carrying: set[asyncio.Task[None]] = set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -35,8 +38,8 @@ class CuttingProxy:
             writer.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
-        answering = asyncio.ensure_future(_copy(there, writer))
+        there, back = await asyncio.open_connection("127.0.0.1", self.server_port)
+        answering = asyncio.ensure_future(self._answer(there, writer))
         try:
             while data := await reader.read(65536):
                 if self.cut_at is not None and self.cut_at in data:
@@ -48,6 +51,14 @@ class CuttingProxy:
             answering.cancel()
             back.close()
 
+    async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await there.read(65536):
+            if self.swallowing:
+                self.swallowed.set()
+            else:
+                writer.write(data)
+        writer.close()
+
     async def _cut(
         self, data: bytes, there: asyncio.StreamReader, back: asyncio.StreamWriter
     ) -> None:
@@ -57,12 +68,6 @@ class CuttingProxy:
             back.write(data)
             await there.read(65536)
         self.cut.set()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-    writer.close()
 
 
 @asynccontextmanager
