@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from harness.admin import HUB, admin_of
 from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
 from harness.topics import LIVE, STORED, HttpTopic, texts, topic_hub, until
-from hubbub.domain.permissions import Grant
+from hubbub.domain.permissions import Grant, Level
 from hubbub.server.wiring import Server
 
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -301,6 +302,19 @@ async def test_an_acknowledged_message_never_comes_again(hub: RunningHub) -> Non
 
 
 @shared
+async def test_who_gets_may_fetch_ahead(hub: RunningHub) -> None:
+    topic = HttpTopic(hub, "ahead")
+    await topic.subscribe()
+    for text in "abc":
+        await topic.put(text)
+
+    assert texts(await topic.get()) == ["a"]
+    assert texts(await topic.get(limit=10, after=1)) == ["b", "c"]
+    assert texts(await topic.get(limit=10, after=3)) == []
+    assert texts(await topic.get(limit=10)) == ["a", "b", "c"]
+
+
+@shared
 async def test_what_is_given_back_comes_again_at_once(hub: RunningHub) -> None:
     topic = HttpTopic(hub, "back")
     await topic.subscribe(shared=True)
@@ -398,6 +412,66 @@ async def test_who_waits_is_sent_away_when_the_server_stops(start_hub: StartHub)
     assert get.result().headers["Retry-After"]
 
 
+@pytest.mark.spec("OPS-03")
+@pytest.mark.parametrize("ended", ["token", "permission"])
+async def test_what_ends_while_a_get_waits_ends_for_it_too(start_hub: StartHub, ended: str) -> None:
+    hub = await start_hub(topic_hub())
+    ann = HttpTopic(hub, "wait:ended", hub.token("ann"))
+    await ann.subscribe()
+    async with asyncio.TaskGroup() as group:
+        get = group.create_task(ann.get(wait=60))
+        await until(lambda: waiting(hub))
+        if ended == "token":
+            body: dict[str, Any] = {"kind": "user", "subject": "ann"}
+            assert (await admin_of(hub)("POST", f"{HUB}/revocations", body)).status == 201
+        else:
+            body = {"store": True}
+            assert (await admin_of(hub)("PUT", f"{HUB}/rules/default", body)).status == 200
+        service = HttpTopic(hub, "wait:ended", hub.token(None, level=Level.SERVICE))
+        assert (await service.put("secret")).status == 200
+    expected = (401, "invalid_token") if ended == "token" else (403, "not_permitted")
+    assert get.result().error == expected
+
+
+# -- what stays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("ONCE-02", "ONCE-03")
+async def test_a_restart_forgets_nothing(start_hub: StartHub) -> None:
+    hub = await start_hub(topic_hub())
+    topic = HttpTopic(hub, "restart")
+    await topic.subscribe()
+    put = [await topic.put(text, producer="p", sequence=str(n)) for n, text in ((1, "a"), (2, "b"))]
+    await topic.ack(upTo="1")
+    assert texts(await topic.get()) == ["b"]
+    await hub.server.stop()
+
+    topic = HttpTopic(await start_hub(topic_hub()), "restart")
+
+    again = await topic.put("b", producer="p", sequence="2")
+    assert again.json == {**put[1].json, "duplicate": True}
+    got = await topic.get(limit=10)
+    assert texts(got) == ["b"]
+    assert got.json["messages"][0]["redelivered"] is True
+
+
+@shared
+async def test_what_is_handed_out_too_often_becomes_a_dead_letter(hub: RunningHub) -> None:
+    topic, letters = HttpTopic(hub, "worn"), HttpTopic(hub, "worn.dead")
+    await letters.subscribe(start="new")
+    await topic.subscribe(maxDeliveries=2)
+    await topic.put("bad")
+    for _ in range(2):
+        assert texts(await topic.get()) == ["bad"]
+
+    assert texts(await topic.get()) == []
+
+    assert texts(await letters.get(wait=5)) == ["bad"]
+    await topic.put("good")
+    assert texts(await topic.get(wait=5)) == ["good"]
+    assert (await topic.state()).json["deadLetters"] == 1
+
+
 # -- mistakes -----------------------------------------------------------------------------------
 
 T = "/v1/hubs/acme/topics/bad"
@@ -453,6 +527,7 @@ S = f"{T}/subscriptions/default"
         (f"POST {S}/get?wait=nan", b"", "malformed", "wait"),
         (f"POST {S}/get?wait=1e1", b"", "malformed", "wait"),
         (f"POST {S}/get?ackUpTo=x", b"", "malformed", "ackUpTo"),
+        (f"POST {S}/get?after=x", b"", "malformed", "after"),
         (f"POST {S}/get?waits=1", b"", "malformed", "waits"),
         (f"POST {S}/ack", b"", "malformed", "acknowledgement"),
         (f"POST {S}/ack", b"{}", "malformed", "serials"),
