@@ -124,12 +124,21 @@ class DurableSubscriptions:
         self._channels: dict[Channel, None] = {}
         """Those whose subscriptions are in memory."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def forget(self, channel: Channel) -> None:
+        """The owner lets the channel go, or its hub is gone."""
+        self._channels.pop(channel, None)
+        cursors, channel.cursors = channel.cursors, None
+        for place in cursors.places.values() if cursors is not None else ():
+            place.gone = True
+            place.wake()
 
     async def settle(self) -> None:
         """Send away who waits, and let what was begun end."""
+        self._closing = True
         for channel in self._channels:
             for place in channel.cursors.places.values() if channel.cursors else ():
-                place.gone = True
                 place.wake()
         while self._tasks:
             await asyncio.gather(*self._tasks)
@@ -191,7 +200,7 @@ class DurableSubscriptions:
         while True:
             articles = await self._take(channel, place, request)
             seconds = deadline - self._clock.monotonic()
-            if articles or seconds <= 0 or not await _woken(place, seconds):
+            if articles or seconds <= 0 or self._closing or not await _woken(place, seconds):
                 return articles
             if place.gone:
                 raise _not_subscribed(request.key)

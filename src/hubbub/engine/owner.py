@@ -402,6 +402,7 @@ class ChannelOwner:
 
     def _remove(self, channel: Channel) -> None:
         del self._channels[channel.hub, channel.name]
+        self.durable.forget(channel)
         self._channels_of[channel.hub] -= 1
         if not self._channels_of[channel.hub]:
             del self._channels_of[channel.hub]

@@ -23,6 +23,9 @@ from hubbub.ports import store as records
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.store import Store
 
+MAX_PRODUCERS = 10_000
+"""Of one channel, in memory; those that have nothing under way are read again when they come."""
+
 Append = Callable[[Channel, Message, PublishReply], None]
 """Checks and appends; raises what speaks against it, in which case nothing was begun."""
 
@@ -210,6 +213,8 @@ class Producers:
         key = (stamp.principal, stamp.producer)
         producer = channel.producers.get(key)
         if producer is None:
+            if len(channel.producers) >= MAX_PRODUCERS:
+                _forget_idle(channel.producers)
             producer = channel.producers[key] = Producer()
             self._run(channel, self._load(channel, key, producer))
         return producer
@@ -251,6 +256,12 @@ class Producers:
             await work  # type: ignore[misc]
         finally:
             channel.busy -= 1
+
+
+def _forget_idle(producers: dict[tuple[str, str], Producer]) -> None:
+    for key, producer in list(producers.items()):
+        if producer.waiting is None and not producer.under_way:
+            del producers[key]
 
 
 def _stamp_of(message: Message) -> Stamp:

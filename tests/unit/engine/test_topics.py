@@ -372,6 +372,39 @@ async def test_a_get_that_waits_is_woken_by_a_put(stage: Stage) -> None:
     assert await others == [1]
 
 
+@pytest.mark.spec("ONCE-03")
+async def test_a_hub_that_stops_sends_waiting_consumers_away_and_saves_acknowledgements(
+    stage: Stage,
+) -> None:
+    await stage.subscribe()
+    await stage.subscribe("idle", start="first")
+    for _ in range(3):
+        await stage.put()
+    await stage.get()
+    await stage.get(name="idle", ack=3)
+    waiting = asyncio.ensure_future(stage.get(name="idle", wait=3))
+    acknowledging = asyncio.ensure_future(stage.ack(2))
+    stage.node.node.topics.draining = True
+    while not (waiting.done() and acknowledging.done()):
+        await stage.home.owner.durable.settle()
+        await asyncio.sleep(0)
+    assert await waiting == []
+    assert await acknowledging == 0
+    (cursor,) = [c for c in await stage.store.read_cursors("acme", stage.topic) if c.name == "s"]
+    assert b"\x02\x02" in cursor.state, "serial 2 is done"
+
+
+@pytest.mark.spec("ONCE-02")
+async def test_more_producers_than_are_kept_in_memory_are_all_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.engine.producers.MAX_PRODUCERS", 3)
+    for turn in (1, 2):
+        for number in range(8):
+            serial, duplicate = await stage.put(1, b"%d" % number, producer=f"p{number}")
+            assert (serial, duplicate) == (number + 1, turn == 2)
+
+
 @pytest.mark.spec("ONCE-01")
 async def test_an_ended_subscription_is_gone_and_begins_anew(stage: Stage) -> None:
     topics = stage.node.node.topics
