@@ -7,7 +7,6 @@ from pathlib import Path
 from hubbub.domain.journal import PUBLISHED, JournalEvent
 from hubbub.journal.folder import JournalFolder, new_name
 from hubbub.journal.parquet import read_sealed, write_events
-from hubbub.journal.upkeep import current_segments
 
 HOUR = 3_600_000_000
 NOON = 1_763_208_000_000_000
@@ -43,6 +42,6 @@ def message(number: int, user: str = "ann", channel: str = "chat", **more: objec
 
 def counted(journal: Path) -> list[JournalEvent]:
     """The events of all segments that count, in the order of their times."""
-    paths = current_segments(JournalFolder(journal))
+    paths = JournalFolder(journal).sealed_segments()
     events = [event for path in paths for event in read_sealed(path)]
     return sorted(events, key=lambda event: (event.at, event.message_id or ""))

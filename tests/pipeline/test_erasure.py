@@ -17,7 +17,7 @@ from hubbub.journal.erasure import Proof, erase
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import MAGIC, head_of
 from hubbub.journal.sealed import SegmentUnreadable
-from hubbub.journal.upkeep import digest, read_manifest
+from hubbub.journal.upkeep import digest
 
 pytestmark = pytest.mark.spec("PIPE-05")
 
@@ -111,7 +111,7 @@ def test_the_proof_tells_what_was_done_but_not_who(tmp_path: Path) -> None:
     assert "erased-" not in text
     known = hashlib.sha256(f"{proof.user.salt}ann".encode()).hexdigest()
     assert proof.user.sha256 == known
-    (entry,) = read_manifest(JournalFolder(tmp_path))
+    (entry,) = JournalFolder(tmp_path).replacements()
     assert (entry.reason, proof.manifest) == ("erasure", "00000001.json")
     for changed in proof.changed:
         assert changed.sha256 == hashes[changed.segment]

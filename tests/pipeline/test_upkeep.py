@@ -17,7 +17,7 @@ from hubbub.journal.compaction import compact
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.parquet import SCHEMA
 from hubbub.journal.retention import prune
-from hubbub.journal.upkeep import UpkeepBusy, alone, read_manifest, replace
+from hubbub.journal.upkeep import UpkeepBusy, alone, replace
 
 DAY = 24 * HOUR
 
@@ -33,7 +33,7 @@ def test_small_segments_become_one_with_the_same_events(tmp_path: Path) -> None:
     done = compact(tmp_path)
     assert (done.before, done.after, done.events, done.removed) == (3, 1, 6, 0)
     assert counted(tmp_path) == before
-    (entry,) = read_manifest(JournalFolder(tmp_path))
+    (entry,) = JournalFolder(tmp_path).replacements()
     assert entry.reason == "compaction"
     assert sorted(entry.replaced) == sorted(names)
     assert set(names) < set(files(tmp_path))  # still there for who reads them
@@ -99,7 +99,7 @@ def test_old_segments_go_when_their_youngest_event_is_too_old(tmp_path: Path) ->
     done = prune(tmp_path, 30 * 86_400, now=now)
     assert (done.segments, done.kept) == ((old,), 1)
     assert files(tmp_path) == [mixed]
-    assert not read_manifest(JournalFolder(tmp_path))  # so that tables keep what they have
+    assert not JournalFolder(tmp_path).replacements()  # so that tables keep what they have
 
 
 @pytest.mark.spec("PIPE-05")
@@ -112,7 +112,7 @@ def test_an_older_segment_with_fewer_columns_still_reads(tmp_path: Path) -> None
     assert [event.message_id for event in before] == ["m1", "m2"]
     assert compact(tmp_path).events == 2
     assert counted(tmp_path) == before
-    name = read_manifest(JournalFolder(tmp_path))[0].by[0]
+    name = JournalFolder(tmp_path).replacements()[0].by[0]
     assert pq.read_schema(tmp_path / "sealed" / name).names == SCHEMA.names
 
 

@@ -15,15 +15,15 @@ import msgspec
 REWRITTEN: Final = "rewritten"
 """The place of the node in the names of segments that took the place of others."""
 
-Reason = Literal["erasure", "compaction", "retention"]
+Reason = Literal["erasure", "compaction"]
 
 
 class Replacement(msgspec.Struct, frozen=True):
     """One entry of the manifest. `by` is empty where nothing is left of what was replaced."""
 
-    at: str
-    reason: str
-    replaced: tuple[str, ...]
+    at: str = ""
+    reason: str = ""
+    replaced: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
 
 

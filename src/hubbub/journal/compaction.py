@@ -14,7 +14,6 @@ from hubbub.journal.sealed import SegmentUnreadable, batches, newest, write_batc
 from hubbub.journal.upkeep import (
     GRACE_SECONDS,
     alone,
-    current_segments,
     draft_name,
     remove_replaced,
     replace,
@@ -66,7 +65,7 @@ def _groups(
     """Small segments that go together. Never of two days: retention removes whole segments."""
     days: dict[int, list[tuple[int, Path]]] = {}
     skipped = []
-    for path in current_segments(folder):
+    for path in folder.sealed_segments():
         if path.stat().st_size >= small_bytes:
             continue
         try:

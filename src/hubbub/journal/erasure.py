@@ -29,7 +29,6 @@ from hubbub.journal.sealed import LENIENT, batches, find, write_batches
 from hubbub.journal.sealing import seal_all
 from hubbub.journal.upkeep import (
     alone,
-    current_segments,
     digest,
     draft_name,
     remove_replaced,
@@ -140,7 +139,7 @@ def _subject(folder: JournalFolder, hub: str, user: str) -> Subject:
     subject = Subject(hub, user)
     wanted = (pc.field("hub") == hub) & (pc.field("user") == user)
     columns = ("session", "channel", "subscription")
-    rows = find(current_segments(folder), columns, wanted).group_by(list(columns)).aggregate([])
+    rows = find(folder.sealed_segments(), columns, wanted).group_by(list(columns)).aggregate([])
     for row in rows.to_pylist():
         if row["session"] is not None:
             subject.sessions.add(row["session"])
@@ -155,7 +154,7 @@ _Found = tuple[list[Changed], int, int]
 def _search(folder: JournalFolder, subject: Subject) -> _Found:
     """What has something of the user: the segments, and how many records and segments there are."""
     changed, records, segments = [], 0, 0
-    for path in current_segments(folder):
+    for path in folder.sealed_segments():
         found, hours = 0, set()
         for batch in batches(path):
             mask = touched(batch, subject)

@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from hubbub.domain.replacements import Replacement, current
 from hubbub.journal.records import MAGIC, NotASegment, good_bytes
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,7 @@ _REQUEST: Final = ".rotate"
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-class _Replacement(msgspec.Struct):
-    replaced: list[str] = []
+_decode = msgspec.json.Decoder(Replacement).decode
 
 
 class JournalFolder:
@@ -138,17 +138,23 @@ class JournalFolder:
         return sorted(self.closed.glob(f"*{RAW}"))
 
     def sealed_segments(self) -> list[Path]:
-        """Those that count: not the ones that a manifest says were replaced."""
-        replaced = self.replaced()
-        found = sorted(self.sealed.glob(f"*{SEALED}"))
-        return [path for path in found if path.name not in replaced and path.name[0] not in "._"]
+        """Those that count, as of one moment: not the ones that a manifest says were replaced, and
+        not yet those that wait for their entry in it."""
+        manifest = None
+        names: list[str] = []
+        while manifest != (now := self.replacements()):
+            manifest = now
+            found = (path.name for path in self.sealed.glob(f"*{SEALED}"))
+            names = [name for name in current(found, manifest) if name[0] not in "._"]
+        return [self.sealed / name for name in names]
+
+    def replacements(self) -> list[Replacement]:
+        """All entries of the manifest, oldest first."""
+        return [_decode(path.read_bytes()) for path in sorted(self.manifest.glob("*.json"))]
 
     def replaced(self) -> set[str]:
         """File names of sealed segments whose place others have taken."""
-        names: set[str] = set()
-        for path in self.manifest.glob("*.json"):
-            names.update(msgspec.json.decode(path.read_bytes(), type=_Replacement).replaced)
-        return names
+        return {name for entry in self.replacements() for name in entry.replaced}
 
 
 def new_name(node: str, now: float) -> str:

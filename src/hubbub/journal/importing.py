@@ -28,7 +28,7 @@ from hubbub.journal.foreign_rows import Columns, Format, Reject, Row, Scalar, re
 from hubbub.journal.foreign_text import AUTO, read_lines
 from hubbub.journal.foreign_times import parse_time
 from hubbub.journal.parquet import write_events
-from hubbub.journal.upkeep import alone, current_segments
+from hubbub.journal.upkeep import alone
 
 NODE = "import"
 SEGMENT_EVENTS = 250_000
@@ -138,7 +138,7 @@ def _some(first: JournalEvent, events: Iterator[JournalEvent]) -> Iterator[Journ
 
 def _known_ids(folder: JournalFolder, hub: str) -> set[str]:
     """The messages of earlier imports, so that none comes twice."""
-    paths = [path for path in current_segments(folder) if _may_hold_imports(path)]
+    paths = [path for path in folder.sealed_segments() if _may_hold_imports(path)]
     if not paths:
         return set()
     wanted = (pc.field("hub") == hub) & (pc.field("node") == NODE)

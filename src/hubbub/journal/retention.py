@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.journal.folder import JournalFolder, sync_folder
 from hubbub.journal.sealed import SegmentUnreadable, newest
-from hubbub.journal.upkeep import GRACE_SECONDS, alone, current_segments, remove_replaced
+from hubbub.journal.upkeep import GRACE_SECONDS, alone, remove_replaced
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ def prune(
     skipped: list[str] = []
     size = 0
     with alone(journal):
-        found = current_segments(folder)
+        found = folder.sealed_segments()
         for path in found:
             try:
                 latest = newest(path)

@@ -13,7 +13,6 @@ from hubbub.domain.journal import PUBLISHED
 from hubbub.domain.messages import BINARY
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealed import find
-from hubbub.journal.upkeep import current_segments
 
 _COLUMNS: Final = (
     "at",
@@ -60,7 +59,7 @@ def read_slice(journal: Path, wanted: Slice) -> list[Recorded]:
         condition &= pc.field("at") >= wanted.since
     if wanted.until is not None:
         condition &= pc.field("at") < wanted.until
-    found = find(current_segments(JournalFolder(journal)), _COLUMNS, condition)
+    found = find(JournalFolder(journal).sealed_segments(), _COLUMNS, condition)
     ordered = found.sort_by([("at", "ascending"), ("serial", "ascending")])
     return list(_once(ordered.to_pylist()))
 
@@ -68,7 +67,7 @@ def read_slice(journal: Path, wanted: Slice) -> list[Recorded]:
 def channels_of(journal: Path, hub: str) -> list[str]:
     """The channels of which there are messages."""
     condition = (pc.field("kind") == PUBLISHED) & (pc.field("hub") == hub)
-    found = find(current_segments(JournalFolder(journal)), ("channel",), condition)
+    found = find(JournalFolder(journal).sealed_segments(), ("channel",), condition)
     return sorted(name for name in found["channel"].unique().to_pylist() if name is not None)
 
 

@@ -1,4 +1,4 @@
-"""What all upkeep of the journal shares: one at a time, which segments count, how they change."""
+"""What all upkeep of the journal shares: one at a time, and how segments take others' places."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from typing import Final
 import msgspec
 
 from hubbub.domain.errors import Conflict
-from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, current, is_rewritten
+from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, is_rewritten
 from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
 
 LOCK: Final = ".upkeep.lock"
 GRACE_SECONDS: Final = 3600.0
 """How long the files of replaced segments stay, for readers that are under way."""
 _HASH_BYTES = 1024 * 1024
-_decode = msgspec.json.Decoder(Replacement).decode
 
 
 class UpkeepBusy(Conflict):
@@ -47,22 +46,6 @@ def alone(journal: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def read_manifest(folder: JournalFolder) -> list[Replacement]:
-    """All entries, oldest first."""
-    return [_decode(path.read_bytes()) for path in sorted(folder.manifest.glob("*.json"))]
-
-
-def current_segments(folder: JournalFolder) -> list[Path]:
-    """The sealed segments that count, as of one moment."""
-    manifest = read_manifest(folder)
-    while True:
-        names = [path.name for path in folder.sealed.glob(f"*{SEALED}") if path.name[0] not in "._"]
-        again = read_manifest(folder)
-        if again == manifest:
-            return [folder.sealed / name for name in current(names, manifest)]
-        manifest = again
 
 
 def draft_name() -> str:
@@ -102,7 +85,7 @@ def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
     """Delete the files of segments that were replaced so long ago, and rewritten ones that no entry
     names because whoever wrote them was stopped. Only for who is `alone`. Answers the names."""
     now = time.time()
-    manifest = read_manifest(folder)
+    manifest = folder.replacements()
     old = {
         name
         for entry in manifest

@@ -5,6 +5,7 @@ Only footers are read here. `whole` reads everything, for when Spark stumbled ov
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubbub.domain.journal import JournalEvent
+from hubbub.domain.replacements import Replacement, current
 
 SUFFIX: Final = ".parquet"
 
@@ -56,29 +58,31 @@ class Segment(msgspec.Struct, frozen=True):
     modified: int
 
 
-class _Replacement(msgspec.Struct):
-    replaced: list[str] = []
-
-
 def sealed_segments(journal: Path) -> dict[str, Segment]:
-    """All that count, by name: not those that a manifest says were replaced."""
-    gone = replaced_segments(journal)
-    found = {}
-    for path in sorted((journal / "sealed").glob(f"[!._]*{SUFFIX}")):
-        name = path.name.removesuffix(SUFFIX)
-        if name not in gone:
-            stat = path.stat()
-            found[name] = Segment(name, path.absolute(), stat.st_size, stat.st_mtime_ns)
+    """All that count, by name, as of one moment: not those that a manifest says were replaced, and
+    not yet those that wait for their entry in it."""
+    found: dict[str, Segment] = {}
+    manifest = None
+    while manifest != (now := _manifest(journal)):
+        manifest, found = now, {}
+        paths = {path.name: path for path in (journal / "sealed").glob(f"[!._]*{SUFFIX}")}
+        for file in current(paths, manifest):
+            with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, or pruned
+                stat, name = paths[file].stat(), file.removesuffix(SUFFIX)
+                path = paths[file].absolute()
+                found[name] = Segment(name, path, stat.st_size, stat.st_mtime_ns)
     return found
 
 
 def replaced_segments(journal: Path) -> set[str]:
     """Names of segments whose place others have taken, whether or not their files are there."""
-    names: set[str] = set()
-    for path in (journal / "manifest").glob("*.json"):
-        entry = msgspec.json.decode(path.read_bytes(), type=_Replacement)
-        names.update(name.removesuffix(SUFFIX) for name in entry.replaced)
-    return names
+    entries = _manifest(journal)
+    return {name.removesuffix(SUFFIX) for entry in entries for name in entry.replaced}
+
+
+def _manifest(journal: Path) -> list[Replacement]:
+    paths = sorted((journal / "manifest").glob("[!.]*.json"))
+    return [msgspec.json.decode(path.read_bytes(), type=Replacement) for path in paths]
 
 
 def refusal(segment: Segment) -> tuple[str, str] | None:
