@@ -21,7 +21,8 @@ Reason = Literal["erasure", "compaction"]
 class Replacement(msgspec.Struct, frozen=True):
     """One entry of the manifest. `by` is empty where nothing is left of what was replaced."""
 
-    at: str = ""
+    at: str | int = ""
+    """A time in ISO 8601, or microseconds since 1970."""
     reason: str = ""
     replaced: tuple[str, ...] = ()
     by: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ import msgspec
 from hubbub.domain.errors import Conflict
 from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, is_rewritten
 from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
+from hubbub.journal.foreign_times import parse_time
 
 LOCK: Final = ".upkeep.lock"
 GRACE_SECONDS: Final = 3600.0
@@ -89,7 +90,7 @@ def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
     old = {
         name
         for entry in manifest
-        if now - datetime.fromisoformat(entry.at).timestamp() >= grace_seconds
+        if now - parse_time(entry.at) / 1e6 >= grace_seconds
         for name in entry.replaced
     }
     named = {name for entry in manifest for name in entry.by}
