@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run test pipeline lint check spec bench bench-once soak faults docs format proto clean
+.PHONY: help run test pipeline lint check spec bench bench-pipeline bench-once soak faults docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -58,6 +58,10 @@ spec: $(DEV_READY) ## list which behaviours of the specification the tests prove
 
 bench: $(BENCH_READY) $(PIPELINE_READY) ## measure, side by side with other hubs
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-pipeline: $(BENCH_READY) $(PIPELINE_READY) ## measure the pipeline, side by side with DuckDB
+	@sh scripts/java.sh
+	@$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
 soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick: a minute)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
