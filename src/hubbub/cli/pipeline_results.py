@@ -1,4 +1,4 @@
-"""`hubbub pipeline show` and `report`: look at the tables, without Spark or Java."""
+"""`hubbub pipeline show` and `hubbub pipeline report`: look at the tables, without Spark."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ _FOR_ADDING_UP = ("_buckets", "_squares", "_sum")
 """Endings of columns that are kept so that rows can be added up. They say nothing to people."""
 _TRIES = 3
 _HOUR = "%Y-%m-%dT%H"
+_MOMENT = 1e-6
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -97,7 +98,13 @@ def _load(warehouse: Warehouse, table: Table, partition: str, everything: bool =
             "reading tables needs pyarrow, which is not installed; `make pipeline` installs it"
         ) from None
     files = warehouse.files(table.name, [partition])
-    whole = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
+    try:
+        whole = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
+    except pa.ArrowInvalid as error:
+        raise PipelineError(
+            f"a file of the table {table.name} is damaged ({error}); make the tables again with"
+            " `hubbub pipeline run --full`"
+        ) from error
     if not everything:
         whole = whole.drop_columns([name for name in whole.column_names if _is_hidden(name)])
     if partition and (column := "hour" if "T" in partition else "day") not in whole.column_names:
@@ -115,7 +122,10 @@ def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:
     if query.hub is not None:
         whole = whole.filter(pc.equal(whole["hub"], query.hub))
     if table.time is not None:
-        for bound, keeps in ((query.since, pc.greater_equal), (query.until, pc.less)):
+        # An hour or a day as text is wanted if any of it is.
+        part = {"hour": 3600.0, "day": 86_400.0}.get(table.time, 0.0)
+        until = query.until + part - _MOMENT if query.until is not None and part else query.until
+        for bound, keeps in ((query.since, pc.greater_equal), (until, pc.less)):
             if bound is not None:
                 whole = whole.filter(keeps(whole[table.time], _comparable(table, bound)))
     return whole.sort_by(

@@ -1,0 +1,114 @@
+"""The report: one page, with what the tables say, and nothing in it that data could turn on."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from harness.command import hubbub
+from harness.warehouse import write_warehouse
+from hubbub.pipeline.report import make_report, wording
+
+NASTY = '<script>alert("x")</script>&\'"'
+
+
+class Page(HTMLParser):
+    """What is in a page: its tags, its addresses and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.spec("PIPE-04")
+def test_the_page_has_every_part_and_the_figures_of_the_tables(warehouse: Path) -> None:
+    page = Page(make_report(warehouse))
+    for title in (
+        "Traffic",
+        "Active over time",
+        "Sessions",
+        "Latency",
+        "Threads and answers",
+        "Trending",
+        "Exactly-once audit",
+        "Delivery success",
+        "Forecast",
+    ):
+        assert title in page.text
+    assert "1,242messages in" in page.text  # 7 + 1 + 1000 + 234
+    assert "4,321messages out" in page.text
+    assert "3sessions" in page.text
+    assert "1exactly-once faultsof 2 producers and subscriptions" in page.text
+    assert "1 threads, 1 of them across" in page.text
+    assert "off by 12.0 % of a mean hour; the same hour yesterday by 25.0 %" in page.text
+    assert "At most 3 nodes are called for" in page.text
+    assert page.tags.count("svg") == 8
+
+
+@pytest.mark.spec("PIPE-04", "OPS-03")
+def test_nothing_from_data_becomes_markup_and_nothing_is_loaded(warehouse: Path) -> None:
+    source = make_report(warehouse)
+    page = Page(source)
+    assert NASTY in page.text
+    assert "script" not in page.tags
+    assert not {name for name, _ in page.attributes} & {"src", "href", "onload", "onclick"}
+    assert not re.search(r"https?://|url\(|@import", source)
+
+
+def test_a_report_of_one_hub_has_nothing_of_others(warehouse: Path) -> None:
+    page = Page(make_report(warehouse, hub="other"))
+    assert "Hub other" in page.text
+    assert "1messages in" in page.text
+    assert "acme" not in page.text
+
+
+def test_a_name_that_looks_like_a_place_to_fill_stays_a_name(warehouse: Path) -> None:
+    page = Page(make_report(warehouse, hub="{{body}}"))
+    assert page.text.count("{{body}}") == 2  # the title, and the title of the window
+
+
+def test_empty_tables_make_a_page_all_the_same(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {})
+    page = Page(make_report(tmp_path))
+    assert "Nothing to draw." in page.text
+    assert "There is too little history" in page.text
+
+
+@pytest.mark.spec("PIPE-04")
+async def test_the_command_writes_the_page(warehouse: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    done = await hubbub("pipeline", "report", "--out", str(out), "--warehouse", str(warehouse))
+    assert (done.code, done.out.startswith(f"wrote {out}")) == (0, True)
+    assert out.read_text("utf-8") == make_report(warehouse)
+    done = await hubbub("pipeline", "report", "--warehouse", str(tmp_path / "none"))
+    assert (done.code, "hubbub pipeline run" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "words"),
+    [
+        (0, "0 µs"),
+        (340, "340 µs"),
+        (1024, "1.02 ms"),
+        (2_500_000, "2.5 s"),
+        (150e6, "2.5 min"),
+        (7200e6, "2 h"),
+        (3 * 86_400e6, "3 days"),
+        (None, "–"),
+    ],
+)
+def test_durations_in_words(microseconds: float | None, words: str) -> None:
+    assert wording.duration(microseconds) == words
