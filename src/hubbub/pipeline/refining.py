@@ -50,7 +50,8 @@ class Refinement:
     def _refine(self, table: GoldTable) -> Change:
         changed = {source: self._changed(table, source) for source in table.sources}
         affected = self._affected(table, changed)
-        replaced = affected | (self._existing(table.name) if self._from_nothing(table) else set())
+        before = self._warehouse.partitions(table.name)
+        replaced = affected | (before if self._from_nothing(table) else set())
         draft = self._warehouse.draft(f"gold-{table.name}")
         column = _COLUMNS[table.grain]
         if affected:
