@@ -19,9 +19,11 @@ from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from hubbub.client import (
     AlreadyProcessed,
     Client,
+    FileUnusable,
     Inbox,
     Options,
     Outbox,
+    OutboxMismatch,
     SubscriptionOptions,
     TopicMessage,
     TopicReplaced,
@@ -183,6 +185,51 @@ async def test_a_second_holder_of_the_producer_takes_over_and_the_first_is_told(
         assert [message.data for message in page.messages] == ["a", "b"]
 
 
+async def test_an_outbox_keeps_the_pace_that_the_hub_allows(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    hub = await start_hub(
+        open_hub(rules=STORED), session__messagesPerSecond=200, session__messageBurst=50
+    )
+    async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:
+        await asyncio.gather(*(outbox.put("orders", str(number)) for number in range(300)))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await outbox.drained()
+        assert await outbox.refused() == []
+    async with to(hub) as client:
+        found = [message.data async for message in client.read_history("orders")]
+    assert found == [str(number) for number in range(300)]
+
+
+async def test_many_topics_at_once(hub: RunningHub, tmp_path: Path) -> None:
+    topics = [f"t{number}" for number in range(150)]
+    async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:
+        receipts = await asyncio.gather(*(outbox.put(each, "x", confirm=True) for each in topics))
+    assert [receipt.serial for receipt in receipts] == [1] * 150
+
+
+async def test_a_session_that_becomes_someone_else_ends_the_outbox(
+    hub: RunningHub, tmp_path: Path
+) -> None:
+    async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:
+        await outbox.put("orders", "a", confirm=True)
+        await client.authenticate(token=hub.token("ann"))
+        with pytest.raises(OutboxMismatch, match="ann"):
+            await outbox.put("orders", "b", confirm=True)
+        page = await client.history("orders")
+        assert [message.data for message in page.messages] == ["a"]
+
+
+async def test_a_file_that_is_no_database_is_named(hub: RunningHub, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello" * 100)
+    async with to(hub) as client:
+        for file in (tmp_path / "text", tmp_path / "nowhere" / "outbox"):
+            with pytest.raises(FileUnusable, match=file.name):
+                await Outbox(client, file).open()
+            with pytest.raises(FileUnusable, match=file.name):
+                Inbox(client, file).open()
+
+
 async def test_business_data_and_message_are_committed_together(
     hub: RunningHub, tmp_path: Path
 ) -> None:
@@ -296,6 +343,20 @@ async def test_two_processes_with_one_inbox_do_a_message_once(
             pass
         with pytest.raises(AlreadyProcessed, match="another process"), second.processing(yours):
             raise AssertionError("the work is not begun")
+
+
+async def test_one_connection_does_one_thing_at_a_time(hub: RunningHub, tmp_path: Path) -> None:
+    async with to(hub) as client, Inbox(client, tmp_path / "app.db") as inbox:
+        for topic in ("a", "b"):
+            await client.topics.subscribe(topic)
+            await client.topics.put(topic, "x")
+        first, second = await anext(inbox.messages("a")), await anext(inbox.messages("b"))
+        with (
+            inbox.processing(first),
+            pytest.raises(ValueError, match="a transaction is open"),
+            inbox.processing(second),
+        ):
+            raise AssertionError
 
 
 async def test_several_messages_in_one_transaction(hub: RunningHub, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hubbub.cli.connecting import hub_options
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.publishing import read_payload
 from hubbub.client import Client, ClientClosed, Options, Outbox, Receipt, Refusal
+from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT
 
 OFFLINE = Options(start_offline=True)
@@ -100,7 +101,11 @@ async def _put_safely(
                 return
             receipt.cancel()
             why = f"the hub did not confirm it in {wait:g} s"
-        except ClientClosed as error:
+        except HubbubError as error:
+            if outbox.error is None:  # refused: it is not kept
+                raise
+            if not isinstance(error, ClientClosed):
+                fail(f"{error.message}. The message stays in {file}")
             why = error.message
         click.echo(
             f"{why}; the message is safe in {file}: the next put with it, or "

@@ -150,13 +150,19 @@ class Inbox:
         the application's to the same database.
 
         Raises `AlreadyProcessed` where another process was faster, and ValueError where a message
-        before these is not done.
+        before these is not done or a transaction is open already.
         """
         first, last = messages[0], messages[-1]
         key = Key(self._client.hub, first.channel, first.subscription)
         reader = self._readers[key]
         reader.check_turn(first)
-        with transaction(connection or self.connection) as open_transaction:
+        used = connection or self.connection
+        if used.in_transaction:
+            raise ValueError(
+                "a transaction is open on this connection; end it first, or use an inbox for each "
+                "of the messages that are done at the same time"
+            )
+        with transaction(used) as open_transaction:
             tables.check(open_transaction, key, first.epoch, first.serial)
             yield open_transaction
             tables.place(open_transaction, key, last.epoch, last.serial)

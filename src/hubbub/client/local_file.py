@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from typing import Any, TypeVar
 
 from hubbub.client.errors import FileInUse, FileUnusable
 from hubbub.domain.errors import HubbubError
+
+logger = logging.getLogger("hubbub.client")
 
 BUSY_SECONDS = 10.0
 T = TypeVar("T")
@@ -149,6 +152,9 @@ class FileThread:
                     )
             except HubbubError as error:
                 results = [error] * len(batch)
+            except Exception as error:
+                logger.exception("writing to %s failed", self._path)
+                results = [HubbubError(f"writing to {self._path} failed: {error!r}")] * len(batch)
             for (_, done), result in zip(batch, results, strict=True):
                 _conclude(done, result)
         self._committing = None

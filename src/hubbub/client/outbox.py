@@ -23,18 +23,19 @@ from typing import Literal, overload
 from hubbub.client import outbox_tables as tables
 from hubbub.client.client import Client
 from hubbub.client.conversation import Conversation
-from hubbub.client.errors import ClientClosed
+from hubbub.client.errors import ClientClosed, OutboxMismatch
 from hubbub.client.local_file import FileLock, FileThread, join_transaction
 from hubbub.client.messages import Receipt
 from hubbub.client.outbox_lane import FRAME_BYTES, Lane
 from hubbub.client.outbox_tables import Limits, Refusal
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, ProducerFenced
 from hubbub.domain.notices import PublishResult
 
 logger = logging.getLogger("hubbub.client")
 
 CLOSE_SECONDS = 5.0
 POLL_SECONDS = 0.1
+OPENING_AT_ONCE = 32
 
 OnRefused = Callable[[Refusal], None]
 
@@ -64,12 +65,13 @@ class Outbox:
         self._progress = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._seen_version = 0
-        self._checked: Conversation | None = None
+        self._user: str | None = None
         self._error: HubbubError | None = None
         self.file = FileThread(self._path)
         self.producer = ""
         self.careful = False
         self.turn = asyncio.Lock()
+        self.opening = asyncio.Semaphore(OPENING_AT_ONCE)
         self.frame_bytes = FRAME_BYTES
         self.answer_seconds = client.options.request_timeout
 
@@ -203,6 +205,11 @@ class Outbox:
         self._check()
         put_in(connection, topic, data, event, content_type=content_type)
 
+    @property
+    def error(self) -> HubbubError | None:
+        """What ended the outbox, if something did."""
+        return self._error
+
     async def waiting(self) -> int:
         """How many messages the hub has not confirmed."""
         return await self.file.read(tables.count_waiting)
@@ -236,12 +243,15 @@ class Outbox:
 
     async def conversation(self) -> Conversation:
         conversation = await self._client.conversation()
-        if conversation is not self._checked:
-            session = self._client.session
-            user = (session.user_id if session else None) or ""
+        user = self._session_user()
+        if user != self._user:
             await self.file.write(lambda file: tables.sent_by(file, user))
-            self._checked = conversation
+            self._user = user
         return conversation
+
+    def _session_user(self) -> str:
+        session = self._client.session
+        return (session.user_id if session else None) or ""
 
     def confirmed(self, place: int, result: PublishResult) -> None:
         receipt = self._receipts.get(place)
@@ -275,8 +285,18 @@ class Outbox:
 
     def fail(self, error: HubbubError) -> None:
         """Nothing more can be sent: the application learns it from now on."""
+        user = self._session_user()
+        if isinstance(error, ProducerFenced) and user != self._user:
+            # To the hub this is a producer of somebody else.
+            error = OutboxMismatch(
+                f"the session became {user or 'anonymous'!r}, but the outbox is that of "
+                f"{self._user or 'an anonymous client'!r}; use a client for each user"
+            )
         logger.error("the outbox %s sends no more: %s", self._path, error.message)
         self._error = self._error or error
+        for _, task in self._lanes.values():
+            if task is not asyncio.current_task():
+                task.cancel()
         self._stop(error)
 
     # -- inside ---------------------------------------------------------------------------------

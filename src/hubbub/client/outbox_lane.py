@@ -63,6 +63,8 @@ class Office(Protocol):
     """A message seems to be larger than a connection can bear: one at a time."""
     turn: asyncio.Lock
     """Whose it is then."""
+    opening: asyncio.Semaphore
+    """Not all lanes open their producer at once."""
     answer_seconds: float
     frame_bytes: int
     """Payload in one frame, unless one message has more."""
@@ -169,9 +171,11 @@ class Lane:
         """Take the producer over; answers the fence, 0 where the hub does not let us."""
         office = self._office
         try:
-            opened = await conversation.ask(
-                lambda req_id: ProducerOpen(self._topic, office.producer, req_id), ProducerOpened
-            )
+            async with office.opening:
+                opened = await conversation.ask(
+                    lambda req_id: ProducerOpen(self._topic, office.producer, req_id),
+                    ProducerOpened,
+                )
         except HubbubError as error:
             if not _refuses(error):
                 raise
@@ -284,7 +288,10 @@ class Lane:
         )
 
     def _lost(self, why: HubbubError) -> None:
-        """The connection ended. If that is for a message that is too large, find out which."""
+        """The connection ended. If that is for our pace, slow down; if it is for a message that is
+        too large, find out which."""
+        if isinstance(why, errors.Limited):
+            self._width = max(1, self._width // 4)
         if not isinstance(why, errors.TooLarge) or not self._under_way:
             return
         office = self._office

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
@@ -26,6 +27,8 @@ logger = logging.getLogger("hubbub.client")
 
 BATCH = 100
 WAIT_SECONDS = 30.0
+TELL_SECONDS = 5.0
+"""A slow reader acknowledges before its batch is done, so that others see how far it is."""
 
 OnReplaced = Literal["raise", "reset"]
 Start = Literal["new", "first"] | int
@@ -65,6 +68,7 @@ class TopicReader:
         self._on_replaced = on_replaced
         self._placed = placed
         self._acknowledged = 0
+        self._told_at = time.monotonic()
         self._known: Conversation | None = None
         self._messages: list[TopicMessage] = []
         self._last: TopicMessage | None = None
@@ -90,9 +94,12 @@ class TopicReader:
             self._messages = [
                 message for message in self._messages if message.serial > self.position
             ]
-            if self._messages:
+            if not self._messages:
+                self._messages = await self._fetch()
+            elif time.monotonic() - self._told_at > TELL_SECONDS:
+                await self.close()
+            else:
                 return list(self._messages)
-            self._messages = await self._fetch()
 
     def done(self, message: TopicMessage) -> None:
         """It and all before it."""
@@ -110,6 +117,7 @@ class TopicReader:
     async def close(self) -> None:
         """Acknowledge what is done, if the hub is there. What it does not learn now, it learns
         from the next reader with this position."""
+        self._told_at = time.monotonic()
         if self.position > self._acknowledged and self._supervisor.connected and self._known:
             with contextlib.suppress(HubbubError):
                 await self._supervisor.call(
@@ -151,6 +159,7 @@ class TopicReader:
             self._wait_seconds,
         )
         self._acknowledged = max(self._acknowledged, done)
+        self._told_at = time.monotonic()
         self._backoff.reset()
         return [from_article(article, self.name, self.epoch or "") for article in answer.messages]
 
