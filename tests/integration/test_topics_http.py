@@ -12,8 +12,13 @@ import pytest_asyncio
 from harness.admin import HUB, admin_of
 from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
-from harness.topics import LIVE, STORED, HttpTopic, texts, topic_hub, until
+from harness.topics import LIVE, STORED, Codec, HttpTopic, TopicSocket, texts, topic_hub, until
+from hubbub.domain.messages import TEXT
+from hubbub.domain.notices import PublishResult
 from hubbub.domain.permissions import Grant, Level
+from hubbub.domain.requests import Producer, Publish, PublishItem
+from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
 from hubbub.server.wiring import Server
 
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -109,6 +114,28 @@ async def test_a_refused_put_uses_up_no_sequence(hub: RunningHub) -> None:
 
     assert refused.error == (413, "too_large")
     assert (await topic.put("y", producer="p", sequence="1")).json["duplicate"] is False
+
+
+@pytest.mark.spec("ONCE-02")
+@pytest.mark.parametrize("encoding", [JSON_V1, PROTOBUF_V1], ids=lambda each: each.subprotocol)
+async def test_a_repeat_of_what_was_reclaimed_is_known_all_the_same(
+    start_hub: StartHub, encoding: Codec
+) -> None:
+    hub = await start_hub(topic_hub())
+    topic = HttpTopic(hub, "reclaimed")
+    for number in "12":
+        await topic.put(number, producer="p", sequence=number)
+
+    await hub.server._store.delete_before("acme", "reclaimed", 3)
+
+    again = await topic.put("1", producer="p", sequence="1")
+    assert again.json == {"answer": "PutReply", "duplicate": True}
+    item = PublishItem("reclaimed", "", b"1", TEXT, req_id=9, producer=Producer("p", 1))
+    async with await TopicSocket.open(hub, encoding) as socket:
+        await socket.send(Publish((item,)))
+        (result,) = (await socket.hear(9)).results
+    assert result == PublishResult(9, None, 0, None, duplicate=True)
+    assert (await topic.put("3", producer="p", sequence="3")).json["channelSerial"] == "3"
 
 
 @pytest.mark.spec("ONCE-02")
