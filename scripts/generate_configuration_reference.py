@@ -29,7 +29,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
 INTRODUCTION = """# Configuration
 
 <!-- Written by scripts/generate_configuration_reference.py; change the sentences there or in
-     src/hubbub/server/settings_keys.py, settings_network.py and settings_storage.py. -->
+     src/hubbub/server/settings_keys.py and the settings_*.py beside it. -->
 
 A hub starts without any configuration: it listens on this machine only, has no hub, lets nobody
 in anonymously, and makes its own signing keys. Everything else is decided in one YAML file
@@ -113,6 +113,8 @@ HUB_SENTENCES = {
         "clientPublish": "Sessions may publish without a permission to do so.",
         "allowAnonymous": "Sessions without authentication may come in, where it is public.",
         "liveHistory": "The last messages are kept in memory for those who come back.",
+        "journal": "What the [journal](journal.md) keeps about the channel: nothing, all but the "
+        "payloads, or the payloads too.",
     },
     ChannelSettings: {
         "rules": "Rules of this channel.",

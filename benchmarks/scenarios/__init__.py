@@ -8,6 +8,7 @@ from benchmarks.findings import Scenario
 from benchmarks.scenarios.channels import channels
 from benchmarks.scenarios.fanout import saturated, steady
 from benchmarks.scenarios.idle import idle
+from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
 from benchmarks.scenarios.neighbours import neighbours
 from benchmarks.scenarios.posts import posts
@@ -24,4 +25,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "stalled": stalled,
     "neighbours": neighbours,
     "channels": channels,
+    "journal": journal_cost,
 }

@@ -22,6 +22,7 @@ from hubbub.ports.store import (
     AuditQuery,
     ChannelHead,
     Cursor,
+    Exported,
     Producer,
     PushToken,
     Retained,
@@ -730,6 +731,38 @@ class StoreContract:
     # -- sessions and push tokens -------------------------------------------------------------
 
     @pytest.mark.spec("LIVE-15")
+    async def test_what_the_journal_has_is_remembered_and_never_taken_back(
+        self, make_store: MakeStore
+    ) -> None:
+        async with opened(make_store()) as store:
+            term = (await store.acquire_partitions([PARTITION], "a"))[PARTITION]
+            assert await store.read_exported("demo", "news") == 0
+            assert await store.read_unexported(None, 10) == []
+            await store.append([append(message(serial), term) for serial in (1, 2, 3)])
+            await store.append([append(message(1, "other"), term)])
+            await store.append([append(message(1, hub="late"), term)])
+            everything = [("demo", "news"), ("demo", "other"), ("late", "news")]
+            assert await store.read_unexported(None, 10) == everything
+            assert await store.read_unexported(None, 2) == everything[:2]
+            assert await store.read_unexported(everything[1], 10) == everything[2:]
+            await store.save_exported(
+                [
+                    Exported("late", "news", EPOCH, 1),
+                    Exported("demo", "news", EPOCH, 2),
+                    Exported("demo", "other", "another-epoch", 1),
+                    Exported("demo", "gone", EPOCH, 1),
+                ]
+            )
+            assert await store.read_unexported(None, 10) == everything[:2]
+            await store.save_exported([Exported("demo", "news", EPOCH, 1)])
+        async with opened(make_store()) as store:
+            assert await store.read_exported("demo", "news") == 2
+            assert await store.read_exported("demo", "other") == 0
+            await store.save_exported([Exported("demo", "news", EPOCH, 3)])
+            assert await store.read_unexported(None, 10) == [("demo", "other")]
+            await store.delete_hub("demo")
+            assert await store.read_exported("demo", "news") == 0
+
     async def test_sessions_are_kept_by_key_hash_until_they_expire(self, store: Store) -> None:
         one = SessionSnapshot(b"\x00one", "demo", "s1", b"\xffstate", 100)
         two = SessionSnapshot(b"two", "demo", "s2", b"", 100)

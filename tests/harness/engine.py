@@ -64,6 +64,7 @@ class FakeConnection:
     """Remembers everything that it was sent."""
 
     one_way = False
+    technology = "test"
     behind = False
 
     def __init__(self, encoder: NoticeEncoder) -> None:

@@ -101,12 +101,15 @@ async def test_a_setting_can_be_taken_away(run: Run) -> None:
 
 async def test_rules_change_what_is_given_and_nothing_else(run: Run) -> None:
     made = await answer(run, "rules", "set", "quiet", "public=yes", "store=on")
-    assert {name for name, on in made.items() if on} == {"public", "store"}
-    await run("rules", "set", "quiet", "public=off", "presence=on")
+    assert {name for name, on in made.items() if on is True} == {"public", "store"}
+    await run("rules", "set", "quiet", "public=off", "presence=on", "journal=off")
     shown = await answer(run, "rules", "show", "quiet")
-    assert {name for name, on in shown.items() if on} == {"store", "presence"}
+    assert {name for name, on in shown.items() if on is True} == {"store", "presence"}
     listed = await run("rules", "list", "--prefix", "q")
-    assert listed.out.splitlines() == ["RULES  ON", "quiet  store, presence"]
+    assert listed.out.splitlines() == [
+        "RULES  ON               JOURNAL",
+        "quiet  store, presence  off",
+    ]
     assert (await run("rules", "delete", "quiet", "-y")).out == "deleted quiet\n"
 
 

@@ -24,6 +24,7 @@ from harness.documentation import (
 from harness.example_runner import is_configuration, running_examples
 from harness.nginx import running_nginx
 from harness.running_hub import RunningHub
+from hubbub.domain.journal import KINDS
 from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols.hubbub_pb2 import EventType
 from hubbub.server.settings import known_keys, load
@@ -104,7 +105,7 @@ def test_configurations_are_valid(tmp_path: Path) -> None:
 def test_settings_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(rf"`((?:{'|'.join(CATEGORIES)})\.[\w.]+)`", page.read_text()))
     if page.name != "configuration.md":  # which also lists what is refused
-        assert named <= set(known_keys())
+        assert named <= set(known_keys()) | KINDS
 
 
 def test_every_event_of_the_protocol_is_explained() -> None:

@@ -70,6 +70,8 @@ def _value(key: str, text: str, default: object) -> object:
         return int(text)
     if default is None:
         return text or None
+    if isinstance(default, str):
+        return text
     if isinstance(default, dict) or text.startswith("["):
         try:
             return msgspec.json.decode(text)

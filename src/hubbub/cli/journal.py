@@ -7,13 +7,14 @@ import click
 from hubbub.cli.journal_erase import erase
 from hubbub.cli.journal_import import import_command
 from hubbub.cli.journal_replay import replay
+from hubbub.cli.journal_show import seal, segments, show
 from hubbub.cli.journal_upkeep import compact, prune
 
 
 @click.group()
 def journal() -> None:
-    """Import into the journal, replay from it, look after it."""
+    """Look into the journal, import into it, replay from it, look after it."""
 
 
-for command in (import_command, replay, compact, prune, erase):
+for command in (show, segments, seal, import_command, replay, compact, prune, erase):
     journal.add_command(command)

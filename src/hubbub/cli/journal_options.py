@@ -39,7 +39,9 @@ def journal_command(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _configured(config: Path | None) -> Path:
-    return Path(load_settings(config).storage.path) / "journal"
+    from hubbub.server.journals import journal_path
+
+    return journal_path(load_settings(config))
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from hubbub.cli.tables import Column, show_entry, show_list
 
 _COLUMNS: list[Column] = [
     ("RULES", lambda rules: rules["name"]),
-    ("ON", lambda rules: [name for name, on in rules["value"].items() if on]),
+    ("ON", lambda rules: [name for name, on in rules["value"].items() if on is True]),
+    ("JOURNAL", lambda rules: rules["value"]["journal"]),
 ]
 
 
@@ -52,7 +53,7 @@ def show(admin: AdminClient, hub: str, name: str, as_json: bool) -> None:
 
 @rules.command("set")
 @click.argument("name")
-@click.argument("features", metavar="[KEY=on|off]...", nargs=-1)
+@click.argument("features", metavar="[KEY=VALUE]...", nargs=-1)
 @json_option
 @hub_option
 @admin_options
@@ -62,8 +63,9 @@ def set_rules(
     """Turn features of the rules NAME on or off, at once for all channels that have them.
 
     Features that are not given stay as they are. Rules that are not there yet are made, with all
-    else off. Features: retain, store, push, presence, occupancy, public, clientPublish,
-    allowAnonymous, liveHistory.
+    else off. Features, on or off: retain, store, push, presence, occupancy, public, clientPublish,
+    allowAnonymous, liveHistory. What the journal keeps of messages: journal=off, metadata or
+    payload.
     """
     path = ("hubs", hub, "rules", name)
     before = admin.find(*path)

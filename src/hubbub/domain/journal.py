@@ -7,6 +7,8 @@ skips what it does not know. `docs/journal.md` is this file for people.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from typing import Final, Literal
 
 import msgspec
@@ -114,3 +116,17 @@ class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False):
     adapter: str | None = None
     policy: str | None = None
     extra: dict[str, str] | None = None
+
+
+_BOUNDS: Final = tuple(math.ceil(2 ** (bucket / 8)) for bucket in range(8 * 44))
+"""The least whole number of microseconds in each bucket, up to half a year."""
+
+
+def bucket_of(latency: int) -> int:
+    """The bucket of a latency in microseconds."""
+    return max(0, bisect_right(_BOUNDS, latency) - 1)
+
+
+def least_in(bucket: int) -> int:
+    """The least latency in a bucket, in microseconds."""
+    return _BOUNDS[bucket] if bucket else 0

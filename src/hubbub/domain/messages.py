@@ -51,6 +51,10 @@ class Message(msgspec.Struct, gc=False):
 
     `serial` is 0 for a message that has no position (unstored, on a channel that stores);
     `published_at` is in milliseconds since 1970.
+
+    The last fields live only as long as the message is under way: `taken_at` is the time of
+    publication in microseconds since 1970 (0: unknown, it comes from the store), `session` and
+    `technology` say which way it came in.
     """
 
     id: str
@@ -69,6 +73,9 @@ class Message(msgspec.Struct, gc=False):
     attributes: Attributes | None = None
     stamp: Stamp | None = None
     """On its way to the owner only: makes it a put that can be repeated."""
+    taken_at: int = 0
+    session: str | None = None
+    technology: str | None = None
 
 
 def is_json(content_type: str) -> bool:

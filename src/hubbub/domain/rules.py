@@ -7,11 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import ChannelKind, kind_of, namespace_of
 
 
 class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The features of a channel. Everything is off unless a rule turns it on."""
+    """The features of a channel. Everything is off unless a rule turns it on.
+
+    `journal` is no feature of the channel but what is written down about it: nothing, who sent
+    what to whom (metadata), or the payloads too.
+    """
 
     retain: bool = False
     store: bool = False
@@ -22,11 +27,14 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     client_publish: bool = False
     allow_anonymous: bool = False
     live_history: bool = False
+    journal: PayloadRule = "metadata"
 
     def for_kind(self, kind: ChannelKind) -> Rules:
         """What is left of the rules on a channel of this kind."""
         if kind is ChannelKind.NOTIFICATION:
-            return Rules(public=self.public, allow_anonymous=self.allow_anonymous)
+            return Rules(
+                public=self.public, allow_anonymous=self.allow_anonymous, journal=self.journal
+            )
         if kind is ChannelKind.DOCUMENT and self.live_history:
             return msgspec.structs.replace(self, live_history=False)
         return self

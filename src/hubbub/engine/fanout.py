@@ -12,7 +12,9 @@ import asyncio
 from collections import deque
 from itertools import islice
 
+from hubbub.domain.messages import Message
 from hubbub.engine.counters import HubCounters
+from hubbub.engine.deliveries import Deliveries, Noted, Tally
 from hubbub.ports.connection import Connection, Pausable, Transmitter
 from hubbub.ports.encoding import Encoder
 
@@ -40,12 +42,15 @@ class Outbox:
 class _Job:
     """Packed bytes on their way to those who were subscribed when they were packed."""
 
-    __slots__ = ("data", "done", "gone", "targets", "units")
+    __slots__ = ("data", "done", "gone", "noted", "targets", "units")
 
-    def __init__(self, data: bytes, targets: list[Connection], units: int) -> None:
+    def __init__(
+        self, data: bytes, targets: list[Connection], units: int, noted: Noted | None
+    ) -> None:
         self.data = data
         self.targets = targets
         self.units = units
+        self.noted = noted
         self.done = 0
         self.gone: set[Connection] | None = None
 
@@ -62,6 +67,7 @@ class Group:
 
     __slots__ = (
         "_jobs",
+        "_noted",
         "_paused",
         "_rests",
         "_size",
@@ -70,11 +76,15 @@ class Group:
         "encoder",
         "outbox",
         "queued",
+        "tally",
     )
 
-    def __init__(self, encoder: Encoder, outbox: Outbox) -> None:
+    def __init__(self, encoder: Encoder, outbox: Outbox, tally: Tally | None = None) -> None:
         self.encoder = encoder
         self.outbox = outbox
+        self.tally = tally
+        """Where deliveries are counted for the journal, if they are."""
+        self._noted: Noted | None = None
         self.connections: dict[Connection, None] = {}
         self.queued = False
         self._units: list[bytes] = []
@@ -101,6 +111,13 @@ class Group:
         self._size += len(unit)
         if self._size > CONGESTED_BYTES:
             self.outbox.congested.add(self)
+
+    def note(self, message: Message, epoch: str) -> None:
+        """The unit that was put last is this message."""
+        if self.tally is not None:
+            if self._noted is None:
+                self._noted = Noted(epoch)
+            self.tally.note(self._noted, message)
 
     def hold_back(self, publisher: Pausable) -> None:
         """So much has gathered that who publishes here has to wait until it is written."""
@@ -134,7 +151,8 @@ class Group:
         if self._units:
             units, self._units, self._size = self._units, [], 0
             self._rests = 0
-            job = _Job(self.encoder.pack(units), list(self.connections), len(units))
+            job = _Job(self.encoder.pack(units), list(self.connections), len(units), self._noted)
+            self._noted = None
             if self._jobs is None:
                 self._jobs = deque()
             self._jobs.append(job)
@@ -153,6 +171,8 @@ class Group:
         counters = self.outbox.counters
         counters.messages_out += job.units * len(targets)
         counters.bytes_out += len(job.data) * len(targets)
+        if job.noted is not None and self.tally is not None:
+            self.tally.written(job.noted, len(targets))
         if job.done >= len(job.targets):
             self._jobs.popleft()
         return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
@@ -161,7 +181,9 @@ class Group:
 class Fanout:
     """All groups of a node that have something to write."""
 
-    def __init__(self, transmit: Transmitter) -> None:
+    def __init__(self, transmit: Transmitter, deliveries: Deliveries | None = None) -> None:
+        """`deliveries` are counted if there is a journal."""
+        self.deliveries = deliveries
         self._transmit = transmit
         self._rotation: deque[Outbox] = deque()
         self._scheduled = False

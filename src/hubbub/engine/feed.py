@@ -14,6 +14,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy
+from hubbub.engine.deliveries import Tally
 from hubbub.engine.fanout import Fanout, Group
 from hubbub.engine.hub import Hub
 from hubbub.ports.bus import (
@@ -187,6 +188,9 @@ class Feed:
 
     def _reset(self, epoch: str, head: int) -> None:
         """What lies between is lost, or never was: say so rather than hide a gap."""
+        if self._fanout.deliveries is not None and self._journals:
+            first = self.position + 1 if epoch == self.epoch else None
+            self._fanout.deliveries.missed(self.hub.name, self.channel, epoch, first, head)
         self.epoch = epoch
         self.position = head
         self.say(ChannelReset(self.channel, epoch, head))
@@ -198,6 +202,8 @@ class Feed:
             self.retained = message
         for group in self.groups.values():
             self._fanout.send(group, group.encoder.encode_message(message, self.epoch))
+            if group.tally is not None:
+                group.note(message, self.epoch)
 
     def say(self, notice: Notice) -> None:
         for group in self.groups.values():
@@ -214,7 +220,8 @@ class Feed:
         connection = session.connection
         group = self.groups.get(connection.encoder)
         if group is None:
-            group = self.groups[connection.encoder] = Group(connection.encoder, self.hub.outbox)
+            group = Group(connection.encoder, self.hub.outbox, self._tally(connection.technology))
+            self.groups[connection.encoder] = group
         group.add(connection)
         self.subscribers += 1
 
@@ -227,3 +234,28 @@ class Feed:
         self.subscribers -= 1
         if not group.connections:
             del self.groups[connection.encoder]
+
+    # -- the journal ----------------------------------------------------------------------------
+
+    @property
+    def _journals(self) -> bool:
+        return self.hub.rules_for(self.channel).journal != "off"
+
+    def _tally(self, technology: str) -> Tally | None:
+        """One for each technology, whatever the encodings; None: deliveries are not counted."""
+        if self._fanout.deliveries is None or not self._journals:
+            return None
+        for group in self.groups.values():
+            if group.tally is not None and group.tally.technology == technology:
+                return group.tally
+        return self._fanout.deliveries.tally(self.hub.name, self.channel, technology)
+
+    def rules_changed(self) -> None:
+        """Begin or end to count deliveries, as the rules want it now."""
+        journals = self._journals
+        for group in self.groups.values():
+            if not journals:
+                group.tally = None
+            elif group.tally is None:
+                technology = next(iter(group.connections)).technology
+                group.tally = self._tally(technology)

@@ -25,7 +25,9 @@ from hubbub.domain.errors import (
 from hubbub.domain.notices import Ping, SessionInfo
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.engine.authentication import Authentication
+from hubbub.engine.chronicle import Chronicle
 from hubbub.engine.counters import HubCounters
+from hubbub.engine.deliveries import Deliveries
 from hubbub.engine.directory import Directory
 from hubbub.engine.fanout import Fanout
 from hubbub.engine.hub import Hub
@@ -43,6 +45,7 @@ from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
+from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
@@ -64,13 +67,16 @@ class Node:
         authenticator: Authenticator,
         transmit: Transmitter,
         limits: EngineLimits,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         self.bus = bus
         self.clock = clock
         self.limits = limits
         self.directory = directory
         self.tokens = tokens
-        self.fanout = Fanout(transmit)
+        self.journal = journal
+        self.chronicle = Chronicle(journal, clock)
+        self.fanout = Fanout(transmit, Deliveries(journal, clock) if journal.enabled else None)
         maker = TopicMaker(directory)
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker)
@@ -130,6 +136,8 @@ class Node:
             if not configuration.settings.allow_anonymous and not session.identity.authenticated:
                 self._unauthenticated.setdefault(session, self._authenticate_before())
             self.subscriptions.recheck(session)
+        for feed in known.feeds.values():
+            feed.rules_changed()
         self.subscriptions.announce_members(known)
 
     def drop_hub(self, name: str, error: HubbubError) -> None:
@@ -145,6 +153,7 @@ class Node:
 
     def end(self, session: Session, error: HubbubError) -> None:
         """Cut a session off, with no way back by a restore key."""
+        session.reason = error.code
         self.close(session, keep_state=False)
         session.connection.disconnect(error)
 
@@ -165,6 +174,7 @@ class Node:
         if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
             self._unauthenticated[session] = self._authenticate_before()
         self._wheels[connection.one_way].add(session)
+        self.chronicle.session_opened(session)
         session.send(self._greeting(session))
         return session
 
@@ -185,6 +195,7 @@ class Node:
         hub = session.hub
         if hub.sessions.get(session.id) is session:
             del hub.sessions[session.id]
+            self.chronicle.session_closed(session)
         hub.counters.sessions_closed += 1
         self.session_count -= 1
         hub.idle_since = self.clock.monotonic()

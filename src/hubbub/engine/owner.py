@@ -41,6 +41,7 @@ from hubbub.engine.producers import Producers
 from hubbub.engine.retained import RetainedMessages
 from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
+from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.store import Store
 
 Publish = Callable[[Message, PublishReply], None]
@@ -60,9 +61,11 @@ class ChannelOwner:
         limits: EngineLimits,
         emit: Emit,
         publish: Publish,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`publish` reaches the owner of any channel, for what an owner has to say elsewhere."""
         self._store = store
+        self._journal = journal
         self._clock = clock
         self._configuration_of = configuration_of
         self._limits = limits
@@ -238,6 +241,8 @@ class ChannelOwner:
 
     def _deliver(self, channel: Channel, message: Message) -> None:
         """Show a message to everyone; it is as durable as it will be."""
+        if self._journal.enabled:
+            self._journal.published(message, channel.epoch, channel.rules.journal)
         if channel.cursors is not None and message.store and message.serial:
             self.durable.delivered(channel, message)
         if channel.history is not None:

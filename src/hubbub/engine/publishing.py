@@ -44,16 +44,24 @@ class Publisher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def publish(
-        self, hub: Hub, identity: Identity, item: PublishItem, reply: PublishReply | None
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem,
+        reply: PublishReply | None,
+        technology: str | None = None,
+        session: str | None = None,
     ) -> str:
         """Check and hand on; answers the message's id. Raises what speaks against it, in which
         case `reply` is not called. What speaks against a put is told by `reply` instead, since it
-        may be a repeat, which is answered like the original before anything is checked."""
+        may be a repeat, which is answered like the original before anything is checked.
+        `technology` and `session` say which way it came in, for the journal."""
         started = perf_counter()
         if item.producer is not None:
-            return self._put(hub, identity, item, item.producer, reply or _ignore)
+            message = self._message(hub, identity, item, technology, session)
+            return self._put(hub, identity, item, item.producer, message, reply or _ignore)
         self.check(hub, identity, item)
-        message = self._message(hub, identity, item)
+        message = self._message(hub, identity, item, technology, session)
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
@@ -61,7 +69,15 @@ class Publisher:
         counters.publish_took(perf_counter() - started)
         return message.id
 
-    def _message(self, hub: Hub, identity: Identity, item: PublishItem) -> Message:
+    def _message(
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem,
+        technology: str | None,
+        session: str | None,
+    ) -> Message:
+        now = self._clock.now()
         return Message(
             id=f"{self._prefix}{next(self._numbers):x}",
             hub=hub.name,
@@ -69,12 +85,15 @@ class Publisher:
             event=item.event,
             payload=item.payload,
             content_type=item.content_type,
-            published_at=int(self._clock.now() * 1000),
+            published_at=int(now * 1000),
             publisher=identity.user_id,
             store=item.store,
             retain=item.retain,
             push=item.push,
             transient=item.transient,
+            taken_at=int(now * 1e6),
+            session=session,
+            technology=technology,
         )
 
     # -- puts -----------------------------------------------------------------------------------
@@ -85,6 +104,7 @@ class Publisher:
         identity: Identity,
         item: PublishItem,
         producer: Producer,
+        message: Message,
         reply: PublishReply,
     ) -> str:
         check_name(producer.id, "producer")
@@ -93,7 +113,6 @@ class Publisher:
                 f"sequence {producer.sequence} and fence {producer.fence} of producer "
                 f"{producer.id!r} must be numbers of 63 bits, the sequence from 1 on"
             )
-        message = self._message(hub, identity, item)
         message.store, message.transient = True, False
         message.stamp = Stamp(
             principal_of(identity), producer.id, producer.sequence, producer.fence

@@ -19,6 +19,7 @@ from hubbub.domain.errors import HubbubError, RestoreFailed, SessionReplaced
 from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ChannelRequest, Position, Restore
+from hubbub.engine.chronicle import RESTORED
 from hubbub.ports.store import SessionSnapshot, Store
 
 if TYPE_CHECKING:
@@ -169,9 +170,13 @@ class Restorer:
         """Take over who the old session was, and its name. The old key works on until a frame
         proves that the client knows the new one."""
         session.hub.sessions.pop(session.id, None)
+        self._node.chronicle.session_closed(session, RESTORED)
+        goes_on = state.session_id in session.hub.sessions
         session.id = state.session_id
         session.hub.sessions[session.id] = session
         session.identity = state.identity
+        if not goes_on:
+            self._node.chronicle.session_opened(session, RESTORED)
         self._node.authenticated(session)
         self._live.pop(key_hash, None)
         if state.rival:

@@ -51,6 +51,7 @@ class Session:
         "last_seen",
         "node",
         "opened_at",
+        "reason",
         "restore_hash",
         "spent_hash",
     )
@@ -67,6 +68,8 @@ class Session:
         self.opened_at = node.clock.now()
         self.last_seen = node.clock.monotonic()
         self.closed = False
+        self.reason: str | None = None
+        """Why it ends, as far as anyone said: an error's code, or `closed` by the client."""
         self.restore_hash: bytes | None = None
         self.spent_hash: bytes | None = None
         """A restore key that was used to come here and dies with the next frame."""
@@ -116,6 +119,7 @@ class Session:
             self.hub.counters.messages_refused += 1
             raise request.error
         if isinstance(request, requests.Close):
+            self.reason = "closed"
             self.node.close(self, keep_state=False)
             self.connection.close()
         elif isinstance(request, requests.Subscribe):
@@ -169,7 +173,12 @@ class Session:
                 self._check_rate(1)
                 self.node.check_identity(self)
                 message_id = self.node.publisher.publish(
-                    self.hub, self.identity, item, answer.conclude if answer else None
+                    self.hub,
+                    self.identity,
+                    item,
+                    answer.conclude if answer else None,
+                    self.connection.technology,
+                    self.id,
                 )
                 if answer is not None:
                     answer.message_id = message_id

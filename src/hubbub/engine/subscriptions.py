@@ -238,7 +238,7 @@ class Subscriptions:
     def _begin_live(self, session: Session, plan: Plan) -> None:
         retained = plan.newest_retained()
         if retained is not None:
-            session.send(Delivery(retained, retained=True))
+            self._send_retained(session, plan.feed, retained)
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
 
@@ -249,7 +249,7 @@ class Subscriptions:
             self._remove(session, session.feeds.pop(feed.channel))
         retained = plan.retained  # a newer one is among what follows
         if retained is not None and all(m.id != retained.id for m in messages):
-            session.send(Delivery(retained, retained=True))
+            self._send_retained(session, plan.feed, retained)
         reached = await self._send_missed(session, feed, page)
         while reached < feed.position and not session.closed:
             following = await self._page_after(feed, reached)
@@ -272,8 +272,7 @@ class Subscriptions:
             return None
         return page if page.recovered and page.messages else None
 
-    @staticmethod
-    async def _send_missed(session: Session, feed: Feed, page: HistoryPage) -> int:
+    async def _send_missed(self, session: Session, feed: Feed, page: HistoryPage) -> int:
         """Send what the feed has passed already; answers the serial up to which that is. History
         can be ahead of the feed, which brings the rest by itself.
 
@@ -288,10 +287,21 @@ class Subscriptions:
             await connection.drain()
             units = [connection.encoder.encode_message(message, epoch) for message in part]
             connection.send(connection.encoder.pack(units))
+            self._journal_replay(session, feed, part)
         await connection.drain()
         if len(missed) < len(page.messages):
             return position
         return missed[-1].serial if missed else page.head
+
+    def _send_retained(self, session: Session, feed: Feed, retained: Message) -> None:
+        session.send(Delivery(retained, retained=True))
+        self._journal_replay(session, feed, [retained])
+
+    def _journal_replay(self, session: Session, feed: Feed, messages: list[Message]) -> None:
+        deliveries = self._fanout.deliveries
+        if deliveries is not None and feed.hub.rules_for(feed.channel).journal != "off":
+            technology = session.connection.technology
+            deliveries.replayed(feed.hub.name, feed.channel, technology, feed.epoch, messages)
 
     def _join(self, session: Session, feed: Feed) -> None:
         feed.add(session)
@@ -299,6 +309,7 @@ class Subscriptions:
             session.feeds = {}
         session.feeds[feed.channel] = feed
         session.hub.counters.subscriptions += 1
+        session.node.chronicle.subscribed(session, feed.channel)
         session.node.restorer.touched(session)
 
     async def _send_state(self, session: Session, feed: Feed) -> None:
@@ -322,6 +333,7 @@ class Subscriptions:
     def _remove(self, session: Session, feed: Feed) -> None:
         feed.remove(session)
         session.hub.counters.subscriptions -= 1
+        session.node.chronicle.unsubscribed(session, feed.channel)
 
     def _drop_if_unused(self, feed: Feed) -> None:
         feeds = feed.hub.feeds

@@ -17,6 +17,7 @@ from hubbub.protocols.envelopes import check_event_name
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
 from hubbub.protocols.payloads import parse_payload
 
+_HTTP = "http"
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
 _FALSE = frozenset(("0", "false", "no", "off"))
 
@@ -109,7 +110,8 @@ class HubApi:
             order.transient,
         )
         answer = _PublishAnswer(exchange)
-        answer.accepted(self._node.publisher.publish(hub, order.identity, item, answer.conclude))
+        publish = self._node.publisher.publish
+        answer.accepted(publish(hub, order.identity, item, answer.conclude, _HTTP))
         if hub.outbox.congested:
             hub.hold_back(order.channel, exchange.connection)
 
@@ -140,7 +142,7 @@ class HubApi:
             return
         try:
             batch.ids[index] = self._node.publisher.publish(
-                hub, identity, item, lambda outcome: batch.conclude(index, outcome)
+                hub, identity, item, lambda outcome: batch.conclude(index, outcome), _HTTP
             )
             batch.send_if_done()
         except HubbubError as error:

@@ -45,6 +45,7 @@ class Outlet(asyncio.Protocol):
     )
 
     one_way = False
+    technology = ""
 
     def __init__(self, transport: asyncio.Transport, encoder: Encoder, limit: int) -> None:
         self.transport = transport
@@ -106,6 +107,8 @@ class Outlet(asyncio.Protocol):
     def disconnect(self, error: HubbubError) -> None:
         if self._closing:
             return
+        if self.session is not None:
+            self.session.reason = error.code
         farewell = self.farewell(error)
         if self.fd >= 0:
             self.send(farewell)
@@ -157,10 +160,13 @@ class Outlet(asyncio.Protocol):
         """Too slow for too long. It learns why if it ever reads on."""
         if self.session is not None:
             self.session.hub.counters.slow_consumers += 1
+            self.session.node.chronicle.cut_off(self.session, self.buffered)
         error = SlowConsumer(
             f"the client reads too slowly: more than {self._limit} bytes were waiting for it"
         )
         if self._socket_fd < 0:
+            if self.session is not None:
+                self.session.reason = error.code
             self._lose()
         else:
             self.disconnect(error)

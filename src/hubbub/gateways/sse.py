@@ -19,6 +19,7 @@ class SseConnection(Outlet):
     __slots__ = ()
 
     one_way = True
+    technology = "sse"
 
     def data_received(self, data: bytes) -> None:
         """A listener has nothing to say; what it sends is ignored."""

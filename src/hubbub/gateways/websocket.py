@@ -27,6 +27,8 @@ class WebSocketConnection(Outlet):
 
     __slots__ = ("_codec", "_held", "_reader", "_rest")
 
+    technology = "websocket"
+
     def __init__(
         self,
         transport: asyncio.Transport,
@@ -109,6 +111,8 @@ class WebSocketConnection(Outlet):
 
     def _answer_close(self, event: Event) -> None:
         """The client closes: echo its code, keep its state, hang up."""
+        if self.session is not None:
+            self.session.reason = "closed"
         self.send(close_frame(parse_close(event.data)[0]))
         self._close_soon()
         self.transport.close()

@@ -23,6 +23,8 @@ class Connection(Pausable, Protocol):
     at once waits in a bounded buffer, and whoever overflows it is cut off as a slow consumer."""
 
     encoder: Encoder
+    technology: str
+    """What the journal calls this way in and out: websocket, sse …"""
     one_way: bool
     """The client can only listen (server-sent events): it cannot answer a ping."""
 

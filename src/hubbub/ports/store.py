@@ -70,6 +70,15 @@ class Cursor(msgspec.Struct, frozen=True):
     state: bytes
 
 
+class Exported(msgspec.Struct, frozen=True):
+    """The channel's messages up to `serial` are in the journal."""
+
+    hub: str
+    channel: str
+    epoch: str
+    serial: int
+
+
 class Retained(msgspec.Struct, frozen=True):
     message: Message
     expires_at: int
@@ -245,6 +254,22 @@ class Store(Protocol):
         self, hub: str, channel: str | None = None, owner: str | None = None
     ) -> list[Cursor]:
         """Of one channel or all, of one owner or all; ordered by channel, owner, name."""
+
+    # -- the journal --------------------------------------------------------------------------
+
+    async def save_exported(self, exported: Sequence[Exported]) -> None:
+        """Messages up to there are in the journal and synced. A position never moves back; one of
+        another epoch, or of a channel that is gone, is passed over."""
+
+    async def read_exported(self, hub: str, channel: str) -> int:
+        """The serial up to which the channel's messages are in the journal, 0 if none is. While a
+        hub keeps a journal, retention must not delete any behind it."""
+
+    async def read_unexported(
+        self, after: tuple[str, str] | None, limit: int
+    ) -> list[tuple[str, str]]:
+        """Hub and name of channels with messages that are not in the journal yet, in order, from
+        the first or from behind `after`."""
 
     # -- retained -----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from hubbub.storage.sqlite_connection import lock_file
 __all__ = [
     "BACKUPS",
     "DATABASE",
+    "JOURNAL",
     "SECRETS",
     "exclusive",
     "hand_over",
@@ -26,7 +27,9 @@ __all__ = [
 
 DATABASE = "hubbub.db"
 BACKUPS = "backups"
-_NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found"))
+JOURNAL = "journal"
+_NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found", JOURNAL, "warehouse"))
+"""What a restore leaves as it is, and may find there."""
 
 
 def stamp() -> str:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.rules import HubConfiguration
+from hubbub.server.settings_journal import Journal
 from hubbub.server.settings_network import Connection, Listener
 from hubbub.server.settings_secret import Secret as Secret
 from hubbub.server.settings_storage import Sql, Storage
@@ -218,6 +219,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     admin: Admin = Admin()
     storage: Storage = Storage()
     sql: Sql = Sql()
+    journal: Journal = Journal()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
@@ -239,6 +241,7 @@ CATEGORIES = (
     "admin",
     "storage",
     "sql",
+    "journal",
     "debug",
 )
 

@@ -83,6 +83,11 @@ def is_secret(kind: object) -> bool:
     return isinstance(info, inspect.CustomType) and info.cls is Secret
 
 
+def _takes_off(kind: object) -> bool:
+    info = _bare(kind)
+    return isinstance(info, inspect.LiteralType) and "off" in info.values
+
+
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
     if info.ge is None or info.le is None:
         return ""
@@ -228,6 +233,8 @@ class Reader:
 
 
 def _convert(value: object, kind: object, *, is_text: bool) -> object:
+    if value is False and _takes_off(kind):
+        value = "off"  # which YAML reads as false
     if is_text and isinstance(value, str):
         info = _bare(kind)
         if isinstance(info, inspect.BoolType):

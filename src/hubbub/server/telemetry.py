@@ -19,6 +19,7 @@ from hubbub import __version__
 from hubbub.engine.counters import BUCKETS, HubCounters
 from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
+from hubbub.journal.writer import JournalWriter
 
 _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
     ("hubbub_messages_in", "Messages taken from publishers.", lambda c: c.messages_in),
@@ -40,11 +41,16 @@ class HubCollector:
     """Reads the counters of all hubs when Prometheus asks."""
 
     def __init__(
-        self, node: Node, owner: ChannelOwner, http_connections: Callable[[], int]
+        self,
+        node: Node,
+        owner: ChannelOwner,
+        http_connections: Callable[[], int],
+        journal: JournalWriter | None,
     ) -> None:
         self._node = node
         self._owner = owner
         self._http_connections = http_connections
+        self._journal = journal
 
     def collect(self) -> Iterable[Metric]:
         hubs = self._node.counters
@@ -66,6 +72,8 @@ class HubCollector:
             "hubbub_http_connections", "Open HTTP connections.", value=self._http_connections()
         )
         yield self._publish_times()
+        if self._journal is not None:
+            yield from _journal_metrics(self._journal)
 
     def _gauge(self, name: str, text: str, read: Callable[[HubCounters], float]) -> Metric:
         family = GaugeMetricFamily(name, text, labels=["hub"])
@@ -88,6 +96,23 @@ class HubCollector:
         return family
 
 
+def _journal_metrics(journal: JournalWriter) -> Iterable[Metric]:
+    thread = journal.thread
+    for name, text, value in (
+        ("events", "Events in the journal, on disk.", journal.events),
+        ("bytes", "Bytes written to the journal.", thread.written_bytes),
+        ("lost", "Events that the journal had to drop.", journal.lost),
+    ):
+        yield CounterMetricFamily(f"hubbub_journal_{name}", text, value=value)
+    for name, text, value in (
+        ("open_segments", "Segments of the journal being written.", thread.open_segments),
+        ("closed_segments", "Segments that waited to be sealed.", thread.closed_segments),
+        ("buffered_bytes", "Bytes that wait for the disk.", journal.buffered_bytes),
+        ("channels_behind", "Channels whose messages wait.", journal.exporter.behind),
+    ):
+        yield GaugeMetricFamily(f"hubbub_journal_{name}", text, value=value)
+
+
 class Telemetry:
     """The pages /metrics, /healthz and /readyz."""
 
@@ -97,11 +122,12 @@ class Telemetry:
         owner: ChannelOwner,
         ready: Callable[[], str | None],
         http_connections: Callable[[], int],
+        journal: JournalWriter | None = None,
     ) -> None:
         """`ready` tells what is missing, or None."""
         self._ready = ready
         self._registry = CollectorRegistry()
-        self._registry.register(HubCollector(node, owner, http_connections))
+        self._registry.register(HubCollector(node, owner, http_connections, journal))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 

@@ -12,6 +12,7 @@ from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.auth_http import HttpAuthenticator
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError, StoreUnavailable
+from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.administration import Administration
@@ -27,10 +28,12 @@ from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
 from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
+from hubbub.ports.journal import NO_JOURNAL
 from hubbub.server.access import login_settings, make_tokens
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
+from hubbub.server.journals import make_journal
 from hubbub.server.online_backup import back_up_online
 from hubbub.server.restore import complete_restore
 from hubbub.server.settings import Settings
@@ -69,6 +72,7 @@ class Server:
         self._limits = limits
         self._store = make_store(settings)
         self._bus = LocalBus()
+        self.journal = make_journal(settings, clock, self._store, self._journal_rule)
         self.revocations = Revocations(self._store, clock)
         self.directory = Directory(
             self._store,
@@ -87,6 +91,7 @@ class Server:
             limits=limits,
             emit=self._bus.emit,
             publish=self._bus.publish,
+            journal=self.journal or NO_JOURNAL,
         )
         self.node = Node(
             bus=self._bus,
@@ -97,9 +102,12 @@ class Server:
             authenticator=self._authenticator,
             transmit=transmit,
             limits=limits,
+            journal=self.journal or NO_JOURNAL,
         )
         self._bus.connect(self._owner, self.node)
-        telemetry = Telemetry(self.node, self._owner, self._missing, self._http_connections)
+        telemetry = Telemetry(
+            self.node, self._owner, self._missing, self._http_connections, self.journal
+        )
         self.administration = Administration(
             node=self.node,
             store=self._store,
@@ -147,6 +155,8 @@ class Server:
                 await self.door.stop()
             await self._store.close()
             raise
+        if self.journal is not None:
+            self.journal.start()
         self._upkeep = [
             self._every(1.0, self._sweep),
             self._every(RESTORE_FLUSH_SECONDS, self.node.restorer.flush),
@@ -166,6 +176,8 @@ class Server:
         await self._bridge.settle()
         await self.node.drain()
         await self._owner.stop()
+        if self.journal is not None:
+            await self.journal.stop()
         await self._authenticator.close()
         await self._key_source.close()
         await self._store.close()
@@ -186,6 +198,13 @@ class Server:
 
     def _http_connections(self) -> int:
         return self._listener.http_connections
+
+    def _journal_rule(self, hub: str, channel: str) -> PayloadRule:
+        """What may be kept of a hub that is gone is nothing."""
+        try:
+            return self.directory.get(hub).rules_for(channel).journal
+        except HubbubError:
+            return "off"
 
     # -- upkeep ---------------------------------------------------------------------------------
 

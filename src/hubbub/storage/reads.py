@@ -15,6 +15,7 @@ from hubbub.ports.store import (
     StoredPage,
 )
 from hubbub.storage.administration import AdministrationReads
+from hubbub.storage.exports import ExportReads
 from hubbub.storage.records import MESSAGE_COLUMNS, from_blob, from_row
 from hubbub.storage.sql import Row, Sql
 from hubbub.storage.topics import TopicReads
@@ -73,7 +74,7 @@ class _Page:
         return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
 
 
-class Reads(TopicReads, AdministrationReads):
+class Reads(TopicReads, ExportReads, AdministrationReads):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
@@ -199,6 +200,8 @@ SINGLE_STATEMENTS = frozenset(
         Reads.read_revocations,
         Reads.read_put,
         Reads.read_cursors,
+        Reads.read_exported,
+        Reads.read_unexported,
     )
 )
 """The reads that need no transaction to come from one moment."""

@@ -13,6 +13,7 @@ from hubbub.ports.store import (
     AuditQuery,
     ChannelHead,
     Cursor,
+    Exported,
     Producer,
     PushToken,
     Retained,
@@ -182,6 +183,21 @@ class SqlStore:
         self, hub: str, channel: str | None = None, owner: str | None = None
     ) -> list[Cursor]:
         return await self._reads.call(hub, Reads.read_cursors, hub, channel, owner)
+
+    # -- the journal --------------------------------------------------------------------------
+
+    async def save_exported(self, exported: Sequence[Exported]) -> None:
+        for start in range(0, len(exported), _APPEND_SLICE):
+            part = list(exported[start : start + _APPEND_SLICE])
+            await self._writes.call(_NO_HUB, Writes.save_exported, part)
+
+    async def read_exported(self, hub: str, channel: str) -> int:
+        return await self._reads.call(hub, Reads.read_exported, hub, channel)
+
+    async def read_unexported(
+        self, after: tuple[str, str] | None, limit: int
+    ) -> list[tuple[str, str]]:
+        return await self._reads.call(_NO_HUB, Reads.read_unexported, *(after or ("", "")), limit)
 
     # -- retained -----------------------------------------------------------------------------
 

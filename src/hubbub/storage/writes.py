@@ -20,6 +20,7 @@ from hubbub.storage.appending import (
     count_bytes,
     read_terms,
 )
+from hubbub.storage.exports import ExportWrites
 from hubbub.storage.records import to_blob
 from hubbub.storage.sql import ManyRows, Sql, insert
 from hubbub.storage.topics import TopicWrites, keep_sequences
@@ -48,7 +49,7 @@ _DELETE_SESSIONS = ManyRows(
 )
 
 
-class Writes(TopicWrites, AdministrationWrites):
+class Writes(TopicWrites, ExportWrites, AdministrationWrites):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 

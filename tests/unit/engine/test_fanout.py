@@ -28,6 +28,7 @@ class Ear:
     """A connection that notes down what it is sent."""
 
     one_way = False
+    technology = "test"
     behind = False
 
     def __init__(self, name: str = "") -> None:

@@ -61,7 +61,7 @@ class LiveAdministration:
                 outcome.set_result(result)
 
         try:
-            message_id = self._node.publisher.publish(hub, identity, item, conclude)
+            message_id = self._node.publisher.publish(hub, identity, item, conclude, "http")
         except HubbubError as error:
             return BatchResult(error=error)
         concluded = await outcome

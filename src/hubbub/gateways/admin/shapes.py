@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.rules import TrustedIssuer
 from hubbub.engine.administration.views import Counters, wire_name
@@ -104,7 +105,8 @@ class HubSettings(Shape, frozen=True):
 
 
 class Rules(Shape, frozen=True):
-    """The features of channels. Everything is off unless it is turned on."""
+    """The features of channels. Everything is off unless it is turned on. `journal` says what is
+    written down about a channel: nothing, who sent what to whom, or the payloads too."""
 
     retain: bool = False
     store: bool = False
@@ -115,6 +117,7 @@ class Rules(Shape, frozen=True):
     client_publish: bool = False
     allow_anonymous: bool = False
     live_history: bool = False
+    journal: PayloadRule = "metadata"
 
 
 class AuthProvider(Shape, frozen=True):

@@ -1,0 +1,247 @@
+"""Deliveries for the journal: one event for each channel, technology and tick.
+
+What a channel's subscribers are sent is tallied as it is written: a few additions for each packed
+buffer, however many messages and subscribers it is for. The journal asks for the tallies at every
+tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from operator import mul
+
+from hubbub.domain.journal import (
+    DELIVERED,
+    DROPPED,
+    JournalEvent,
+    bucket_of,
+    least_in,
+)
+from hubbub.domain.messages import Message
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
+
+_PORTION = 500
+"""Tallies that are told in one turn of the loop."""
+
+
+class Noted:
+    """The messages in one packed buffer: when they were published, and where they stand."""
+
+    __slots__ = ("_offsets", "_squares", "_sum", "epoch", "first", "fresh", "last", "size", "times")
+
+    def __init__(self, epoch: str) -> None:
+        self.epoch = epoch
+        self.times: list[int] = []
+        self.size = 0
+        self.first = 0
+        self.last = 0
+        self.fresh = 0
+        """How many of them no other buffer of this technology holds."""
+        self._offsets: list[int] | None = None
+        self._sum = 0
+        self._squares = 0
+
+    def latencies(self, now: int) -> tuple[int, int, int, int, dict[int, int]]:
+        """The least, the greatest, the sum, the sum of squares, and how many are in which bucket,
+        for a write at this time (in microseconds)."""
+        times = self.times
+        if self._offsets is None:
+            times.sort()
+            oldest = times[0]
+            self._offsets = [time - oldest for time in times]
+            self._sum = sum(self._offsets)
+            self._squares = sum(map(mul, self._offsets, self._offsets))
+        count, span = len(times), self._offsets[-1]
+        greatest = max(span, now - times[0])  # a clock that was set back must not show
+        least = greatest - span
+        total = count * greatest - self._sum
+        squares = count * greatest * greatest - 2 * greatest * self._sum + self._squares
+        return least, greatest, total, squares, self._buckets(greatest, least)
+
+    def _buckets(self, greatest: int, least: int) -> dict[int, int]:
+        """The offsets rise, so that each bucket is a run of them."""
+        assert self._offsets is not None
+        buckets: dict[int, int] = {}
+        low, bucket, end = bucket_of(least), bucket_of(greatest), 0
+        while bucket > low:
+            start = end
+            # Those whose latency is at least the bucket's: offset <= greatest - least_in(bucket).
+            end = bisect_left(self._offsets, greatest - least_in(bucket) + 1, start)
+            if end > start:
+                buckets[bucket] = end - start
+            bucket = bucket_of(greatest - self._offsets[end])
+        buckets[low] = len(self._offsets) - end
+        return buckets
+
+
+class Tally:
+    """What was delivered of one channel by one technology since the last tick."""
+
+    __slots__ = (
+        "_deliveries",
+        "buckets",
+        "channel",
+        "count",
+        "epoch",
+        "first",
+        "greatest",
+        "hub",
+        "last",
+        "least",
+        "messages",
+        "newest",
+        "size",
+        "squares",
+        "technology",
+        "total",
+    )
+
+    def __init__(self, deliveries: Deliveries, hub: str, channel: str, technology: str) -> None:
+        self._deliveries = deliveries
+        self.hub = hub
+        self.channel = channel
+        self.technology = technology
+        self.epoch = ""
+        self.newest = ""
+        """The id of the message that was noted last, to know it again in another encoding."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.first = 0
+        self.last = 0
+        self.messages = 0
+        self.count = 0
+        self.size = 0
+        self.least = 0
+        self.greatest = 0
+        self.total = 0
+        self.squares = 0
+        self.buckets: dict[int, int] = {}
+
+    def note(self, noted: Noted, message: Message) -> None:
+        """The message goes into a buffer that will be written soon."""
+        noted.times.append(message.taken_at or message.published_at * 1000)
+        noted.size += len(message.payload)
+        serial = message.serial
+        if serial:
+            noted.last = serial
+            if not noted.first:
+                noted.first = serial
+        if self.newest != message.id:
+            self.newest = message.id
+            noted.fresh += 1
+
+    def written(self, noted: Noted, targets: int) -> None:
+        """A buffer was written to so many subscribers."""
+        if not targets:
+            return
+        if self.count and noted.epoch != self.epoch:
+            self._deliveries.tell(self)
+        if not self.count:
+            self._deliveries.active[self] = None
+            self.epoch = noted.epoch
+        if noted.first:
+            self.first = min(self.first, noted.first) if self.first else noted.first
+            self.last = max(self.last, noted.last)
+        self.messages += noted.fresh
+        noted.fresh = 0
+        least, greatest, total, squares, buckets = noted.latencies(self._deliveries.now())
+        self.least = min(self.least, least) if self.count else least
+        self.greatest = max(self.greatest, greatest)
+        self.count += len(noted.times) * targets
+        self.size += noted.size * targets
+        self.total += total * targets
+        self.squares += squares * targets
+        held = self.buckets
+        for bucket, count in buckets.items():
+            held[bucket] = held.get(bucket, 0) + count * targets
+
+    def take(self, now: int) -> JournalEvent:
+        """What there is to tell; from here on it counts from nothing."""
+        event = JournalEvent(
+            DELIVERED,
+            now,
+            self.hub,
+            channel=self.channel,
+            technology=self.technology,
+            epoch=self.epoch,
+            serial=self.last or None,
+            first_serial=self.first or None,
+            size=self.size,
+            messages=self.messages,
+            count=self.count,
+            latency_min=self.least,
+            latency_max=self.greatest,
+            latency_sum=self.total,
+            latency_squares=float(self.squares),
+            latency_buckets=self.buckets,
+        )
+        self._begin()
+        return event
+
+
+class Deliveries:
+    """All tallies of a node that have something to tell."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self.active: dict[Tally, None] = {}
+        journal.add_source(self.flush)
+
+    def now(self) -> int:
+        return int(self._clock.now() * 1e6)
+
+    def tally(self, hub: str, channel: str, technology: str) -> Tally:
+        return Tally(self, hub, channel, technology)
+
+    def tell(self, tally: Tally) -> None:
+        self.active.pop(tally, None)
+        self._journal.record(tally.take(self.now()))
+
+    def flush(self, everything: bool) -> None:
+        """Tell some tallies now and the others soon, or all of them now."""
+        for count, tally in enumerate(list(self.active)):
+            if count == _PORTION and not everything:
+                asyncio.get_running_loop().call_soon(self.flush, False)
+                return
+            self.tell(tally)
+
+    def replayed(
+        self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
+    ) -> None:
+        """Messages from the past, sent to one session: they have no latency worth telling."""
+        self._journal.record(
+            JournalEvent(
+                DELIVERED,
+                self.now(),
+                hub,
+                channel=channel,
+                technology=technology,
+                epoch=epoch or None,
+                first_serial=messages[0].serial or None,
+                serial=messages[-1].serial or None,
+                size=sum(len(message.payload) for message in messages),
+                messages=len(messages),
+                count=len(messages),
+                reason="replay",
+            )
+        )
+
+    def missed(self, hub: str, channel: str, epoch: str, first: int | None, last: int) -> None:
+        """This node's subscribers did not get these, nobody has them any more."""
+        self._journal.record(
+            JournalEvent(
+                DROPPED,
+                self.now(),
+                hub,
+                channel=channel,
+                epoch=epoch,
+                first_serial=first,
+                serial=last,
+                count=None if first is None else last - first + 1,
+                reason="gap",
+            )
+        )

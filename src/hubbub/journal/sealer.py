@@ -1,0 +1,50 @@
+"""Starts the process that seals, so that Arrow is never loaded into the hub's."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hubbub
+
+logger = logging.getLogger(__name__)
+
+
+class Sealer:
+    """One process at a time; a call that finds one running leaves it to that one or the next."""
+
+    def __init__(self, journal_path: Path) -> None:
+        self._path = journal_path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self.able = importlib.util.find_spec("pyarrow") is not None
+
+    def start(self) -> None:
+        """Never raises."""
+        if not self.able or self._stopped:
+            return
+        if self._process is not None and self._process.poll() is None:
+            return
+        package_root = str(Path(hubbub.__file__).parents[1])
+        inherited = os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+                [sys.executable, "-m", "hubbub.journal.sealing", str(self._path)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        except OSError as error:
+            logger.warning("the journal's segments are not sealed now: %s", error.strerror)
+
+    def stop(self) -> None:
+        """Sealing can be cut short at any point: whoever comes next completes it."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()

@@ -1,0 +1,254 @@
+"""The journal of a node: takes events on the event loop, gathers them, has a thread write them.
+
+An event costs the hot path an append to a list. Some hundred of them are encoded at once. Memory is
+bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.journal import PUBLISHED, TELEMETRY_LOST, JournalEvent, PayloadRule
+from hubbub.domain.messages import Message
+from hubbub.journal.events import Event, published_event
+from hubbub.journal.exporting import Exporter, RuleOf
+from hubbub.journal.folder import JournalFolder
+from hubbub.journal.records import events_of
+from hubbub.journal.sealer import Sealer
+from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+BATCH_EVENTS: Final = 512
+BATCH_BYTES: Final = 256 * 1024
+FLUSH_SECONDS: Final = 0.2
+TICK_SECONDS: Final = 1.0
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class JournalWriter:
+    """Implements `ports.journal.Journal`."""
+
+    enabled = True
+
+    def __init__(
+        self,
+        folder: JournalFolder,
+        node: str,
+        clock: Clock,
+        store: Store,
+        rule_of: RuleOf,
+        options: SegmentOptions,
+        max_buffered_bytes: int,
+        sealer: Sealer | None = None,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._max_buffered_bytes = max_buffered_bytes
+        self._events: list[Event] = []
+        self._payload_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._sources: list[Callable[[bool], None]] = []
+        self._sent_bytes = 0
+        self._lost: dict[tuple[str, str], int] = {}
+        """By hub and reason: what is still to be told."""
+        self._waiting: dict[Batch, asyncio.Future[bool]] = {}
+        self._ticking: asyncio.Task[None] | None = None
+        self._sealer = sealer
+        self.events = 0
+        self.lost = 0
+        self.exporter = Exporter(store, rule_of, self._write_stored)
+        self.thread = SegmentThread(
+            folder,
+            node,
+            clock,
+            options,
+            synced=lambda batches: self._call(self._on_synced, batches),
+            failed=lambda batch, reason: self._call(self._on_failed, batch, reason),
+            asked=lambda: self._call(self._on_asked),
+            closed=self._on_closed,
+        )
+
+    # -- what the engine calls ------------------------------------------------------------------
+
+    def record(self, event: JournalEvent) -> None:
+        event.node = self._node
+        self._put(event)
+
+    def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
+        if message.store and not self.exporter.expects(message, epoch):
+            return
+        if rule == "off":
+            return
+        if rule == "payload":
+            self._payload_bytes += len(message.payload)
+        event = published_event(message, epoch, rule, self._node)
+        events = self._events
+        events.append(event)  # `_put`, without the call
+        if self._timer is None or len(events) >= BATCH_EVENTS:
+            self._look()
+        elif self._payload_bytes >= BATCH_BYTES:
+            self.flush()
+
+    def add_source(self, flush: Callable[[bool], None]) -> None:
+        self._sources.append(flush)
+
+    def _put(self, event: Event) -> None:
+        self._events.append(event)
+        if self._timer is None or len(self._events) >= BATCH_EVENTS:
+            self._look()
+
+    def _look(self) -> None:
+        if len(self._events) >= BATCH_EVENTS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits for the disk."""
+        return self._sent_bytes - self.thread.taken_bytes
+
+    def start(self) -> None:
+        """Never fails: a disk that does not take anything is a matter of the thread."""
+        self._loop = asyncio.get_running_loop()
+        self.thread.start()
+        self._ticking = self._loop.create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Have everything on disk that the disk takes, and close the segment."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait([self._ticking])
+        self._gather()
+        self.thread.queue.put(END)
+        await self._loop.run_in_executor(None, self.thread.join)
+        await asyncio.sleep(0)  # what the thread said last is heard now
+        try:
+            await self.exporter.save()
+        except HubbubError as error:
+            logger.warning("the store does not know what is in the journal: %s", error.message)
+        if self._sealer is not None:
+            await self._loop.run_in_executor(None, self._sealer.stop)
+
+    async def _tick(self) -> None:
+        while True:
+            for source in self._sources:
+                source(False)
+            try:
+                await self.exporter.run()
+            except HubbubError as error:
+                logger.warning("stored messages wait for the journal: %s", error.message)
+            except Exception:
+                logger.exception("stored messages wait for the journal")
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _gather(self) -> None:
+        for source in self._sources:
+            source(True)
+        self.flush()
+
+    # -- batches --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Hand what was gathered to the thread."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events, self._payload_bytes = self._events, [], 0
+        marks = self.exporter.take_marks()
+        if not events and not marks:
+            return
+        full = self.buffered_bytes > self._max_buffered_bytes
+        if full:
+            self.exporter.failed(marks)
+            self._lose(events, "overload")
+            return
+        told = self._tell_losses()
+        self._send(Batch(_encode(events + told), len(events) + len(told), marks))
+
+    def _send(self, batch: Batch) -> None:
+        self._sent_bytes += len(batch.body)
+        self.thread.queue.put(batch)
+
+    async def _write_stored(
+        self, messages: Sequence[Message], epoch: str, rule: PayloadRule
+    ) -> bool:
+        """For the exporter. It waits for one before it brings the next, so they need no bound."""
+        if rule == "off":
+            return True
+        events = [published_event(message, epoch, rule, self._node) for message in messages]
+        batch = Batch(_encode(events), len(events), {}, urgent=True)
+        done: asyncio.Future[bool] = self._loop.create_future()
+        self._waiting[batch] = done
+        self._send(batch)
+        return await done
+
+    # -- losses ---------------------------------------------------------------------------------
+
+    def _lose(self, events: Sequence[Event], reason: str) -> None:
+        """Count what is not in the journal. Stored messages will be; what was lost before is lost
+        still."""
+        for event in events:
+            if event.kind == PUBLISHED and event.stored:
+                continue
+            key, count = (event.hub, reason), 1
+            if event.kind == TELEMETRY_LOST and isinstance(event, JournalEvent):
+                key, count = (event.hub, event.reason or reason), event.count or 1
+            else:
+                self.lost += 1
+            self._lost[key] = self._lost.get(key, 0) + count
+
+    def _tell_losses(self) -> list[Event]:
+        if not self._lost:
+            return []
+        lost, self._lost = self._lost, {}
+        at = int(self._clock.now() * 1e6)
+        return [
+            JournalEvent(TELEMETRY_LOST, at, hub, self._node, count=count, reason=reason)
+            for (hub, reason), count in lost.items()
+        ]
+
+    # -- from the thread ------------------------------------------------------------------------
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _on_synced(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self.events += batch.count
+            self.exporter.synced(batch.marks)
+            self._conclude(batch, True)
+
+    def _on_failed(self, batch: Batch, reason: str) -> None:
+        self.exporter.failed(batch.marks)
+        if not self._conclude(batch, False):
+            self._lose(events_of(batch.body), reason)
+
+    def _conclude(self, batch: Batch, worked: bool) -> bool:
+        """Whether somebody waited for it."""
+        waiting = self._waiting.pop(batch, None) if batch.urgent else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(worked)
+        return waiting is not None
+
+    def _on_asked(self) -> None:
+        """Somebody wants to read what happened until now."""
+        self._gather()
+        self.thread.queue.put(ROTATE)
+
+    def _on_closed(self) -> None:
+        """On the thread."""
+        if self._sealer is not None:
+            self._sealer.start()

@@ -1,0 +1,57 @@
+"""The keys of the journal: what happened in the hubs, for those who ask later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+_MEGABYTE = 1024 * 1024
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in the hubs, written down for the data pipeline."""
+
+    enabled: Annotated[bool, Meta(description="Keep a journal at all.")] = True
+    path: Annotated[
+        Path | None,
+        Meta(description="Folder of the segments; without it, `journal` in `storage.path`."),
+    ] = None
+    segment_bytes: Annotated[
+        int,
+        Meta(
+            ge=64 * 1024,
+            le=4096 * _MEGABYTE,
+            description="Size at which a segment is closed and the next one begun.",
+        ),
+    ] = 64 * _MEGABYTE
+    segment_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="Age at which a segment is closed."),
+    ] = 300.0
+    max_buffered_bytes: Annotated[
+        int,
+        Meta(
+            ge=64 * 1024,
+            le=4096 * _MEGABYTE,
+            description="Memory for events that wait for the disk. What comes when it is full is "
+            "dropped and counted, except for stored messages.",
+        ),
+    ] = 16 * _MEGABYTE
+    min_free_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**50,
+            description="Space on the disk that the journal leaves free for others.",
+        ),
+    ] = 256 * _MEGABYTE
+    seal: Annotated[
+        bool,
+        Meta(
+            description="Turn closed segments into Parquet at once, in a process of its own, if "
+            "Arrow is installed; else `hubbub pipeline run` does it."
+        ),
+    ] = True
