@@ -124,6 +124,7 @@ class TopicSocket:
             subprotocols=[Subprotocol(codec.subprotocol)],
             compression=None,
             proxy=None,
+            max_size=None,
         )
         self = cls(connection, codec)
         await self.hear(0)

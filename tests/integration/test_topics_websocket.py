@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -166,6 +167,27 @@ async def test_own_subscriptions_are_listed_and_asked_all_at_once(
             "list:a": ["x"],
             "list:b": [],
         }
+
+
+@both
+@shared
+async def test_large_messages_come_in_several_answers(hub: RunningHub, codec: Codec) -> None:
+    topic = f"large:{codec.opcode}"
+    http = HttpTopic(hub, topic)
+    count, padding = 50, "x" * 200_000
+    async with await TopicSocket.open(hub, codec) as socket:
+        await socket.ask(requests.TopicSubscribe, topic)
+        for start in range(0, count, 10):
+            await asyncio.gather(*(http.put(padding) for _ in range(start, start + 10)))
+        serials: list[int] = []
+        answers = 0
+        while len(serials) < count:
+            done = serials[-1] if serials else None
+            got = await socket.ask(requests.TopicGet, topic, limit=1000, ack_up_to=done)
+            serials += [each.message.serial for each in got.messages]
+            answers += 1
+    assert serials == list(range(1, count + 1))
+    assert answers > 1
 
 
 # -- waiting ------------------------------------------------------------------------------------

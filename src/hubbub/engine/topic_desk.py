@@ -109,6 +109,7 @@ class TopicDesk:
             notice = await task
         finally:
             self._gets.discard(task)
+        self._session.node.check_identity(self._session)
         if principal_of(self._session.identity) != principal_of(identity):
             raise NotPermitted("the session became someone else while it waited; ask again")
         return notice

@@ -176,10 +176,10 @@ class Topics:
             wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
             request = GetMessages(key, limit, wait, consumer, ack_up_to, after)
             articles = _expect(tuple, await self._bus.topic(request))
+            self._check_readable(hub, identity, topic)  # it may have ended while we waited
             if articles or seconds <= wait or self.draining:
                 return list(articles)
             ack_up_to = None
-            self._check_readable(hub, identity, topic)  # it may have ended while we waited
 
     async def get_each(self, hub: Hub, identity: Identity, name: str) -> dict[str, list[Article]]:
         """One message, or none, for each topic with a subscription of this name."""

@@ -149,21 +149,21 @@ class TopicsApi:
             ),
             "get",
         )
-        return bodies.articles_json(
-            await self._wait_for(
-                self._node.topics.get(
-                    call.hub,
-                    call.identity,
-                    topic,
-                    name,
-                    wanted.limit,
-                    wanted.wait_seconds,
-                    wanted.consumer,
-                    wanted.ack_up_to,
-                    wanted.after,
-                )
+        articles = await self._wait_for(
+            self._node.topics.get(
+                call.hub,
+                call.identity,
+                topic,
+                name,
+                wanted.limit,
+                wanted.wait_seconds,
+                wanted.consumer,
+                wanted.ack_up_to,
+                wanted.after,
             )
         )
+        self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
+        return bodies.articles_json(articles)
 
     async def _get_each(self, call: _Call) -> bytes:
         name = call.query("name").get("name", DEFAULT_SUBSCRIPTION)

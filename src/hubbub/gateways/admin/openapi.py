@@ -168,7 +168,7 @@ def _query_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
     (_,), components = msgspec.json.schema_components([route.query], ref_template=_REF)
     schema = components[route.query.__name__]
     for name, described in schema["properties"].items():
-        plain = dict(described)
+        plain = _without_null(described)
         yield {
             "name": name,
             "in": "query",
@@ -176,6 +176,12 @@ def _query_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
             "description": plain.pop("description", ""),
             "schema": plain,
         }
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter is there or not: it cannot be null."""
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return dict(kinds[0]) if len(kinds) == 1 else dict(schema)
 
 
 def _conditions(route: AnyRoute) -> Iterable[dict[str, Any]]:
