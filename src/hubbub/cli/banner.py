@@ -37,6 +37,9 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
                         curl -N '{address}/v1/hubs/demo/events?channel=news'
   Kept on disk          {command} publish log:orders '{{"id": 1}}' --json --store{option}
                         {command} history log:orders{option}
+  Exactly once          {command} subscribe --durable orders{option}
+                        {command} put orders 'one book'{option}
+                        {command} get orders{option}
 
   Topics over ZeroMQ    {zeromq}   (a REQ socket; docs/zeromq.md)
 
