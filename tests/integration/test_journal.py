@@ -13,10 +13,14 @@ import pytest
 from harness.journal import QUIET, journal_events, journalled, only
 from harness.raw import RawConnection
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
+from harness.topics import HttpTopic, texts, topic_hub
 from hubbub.domain.journal import (
+    ACKNOWLEDGED,
+    DEAD_LETTERED,
     DELIVERED,
     DROPPED,
     PUBLISHED,
+    RECEIVED,
     SESSION_CLOSED,
     SESSION_OPENED,
     SUBSCRIBED,
@@ -328,3 +332,41 @@ async def test_metrics_tell_how_the_journal_is(hub: RunningHub, journal: Path) -
     assert float(figures["hubbub_journal_lost_total"]) == 0
     assert float(figures["hubbub_journal_open_segments"]) == 1
     assert float(figures["hubbub_journal_channels_behind"]) == 0
+
+
+async def test_durable_subscriptions_tell_what_they_handed_out_and_what_is_done(
+    start_hub: StartHub, journal: Path
+) -> None:
+    hub = await start_hub(topic_hub(), **QUIET)
+    topic = HttpTopic(hub, "orders", hub.token("ann"))
+    await topic.subscribe("mine", maxDeliveries=1, deadLetters="dead", shared=True)
+    for number in range(1, 5):
+        put = await topic.put(f"{number}", producer="p", sequence=str(number))
+        assert put.status == 200, put
+    assert texts(await topic.get("mine", limit=3)) == ["1", "2", "3"]
+    assert (await topic.ack("mine", serials=["1", "2"])).status == 200
+    assert (await topic.ack("mine", serials=["3"], giveBack=True)).status == 200
+    assert texts(await topic.get("mine", limit=3)) == ["4"], "the third is given up"
+    await journalled(journal, lambda found: any(e.kind == DEAD_LETTERED for e in found))
+    await stopped(hub)
+    puts = [e for e in journal_events(journal, PUBLISHED) if e.channel == "orders"]
+    assert [(e.producer, e.sequence, e.user) for e in puts] == [
+        ("p", number, "ann") for number in range(1, 5)
+    ]
+    told = [
+        (e.kind, e.first_serial, e.serial, e.count, e.delivery)
+        for e in journal_events(journal, RECEIVED, ACKNOWLEDGED, DEAD_LETTERED)
+    ]
+    assert set(told) == {
+        (RECEIVED, 1, 3, 3, 1),
+        (ACKNOWLEDGED, 1, 2, 2, None),
+        (RECEIVED, 4, 4, 1, 1),
+        (DEAD_LETTERED, 3, 3, 1, 1),
+    }
+    assert len(told) == 4
+    for event in journal_events(journal, RECEIVED):
+        assert only(event, "channel", "subscription", "user") == {
+            "channel": "orders",
+            "subscription": "mine",
+            "user": "ann",
+        }

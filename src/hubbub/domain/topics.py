@@ -30,6 +30,11 @@ def principal_of(identity: Identity) -> str:
     return "anonymous" if identity.level is Level.CLIENT else identity.level.value
 
 
+def user_of(principal: str) -> str | None:
+    """The user behind a principal; None for callers that have no name."""
+    return principal[2:] if principal.startswith("u:") else None
+
+
 class ProducerState(msgspec.Struct, frozen=True):
     """`sequence` is that of the last put that is on disk, 0 before the first."""
 

@@ -36,6 +36,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.channel import Channel
 from hubbub.engine.dead_letters import dead_letter
+from hubbub.engine.receipts import Receipts
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Cursor as SavedCursor
@@ -114,13 +115,19 @@ class DurableSubscriptions:
     """Serves all channels of one owner. Channels are loaded and store when they come here."""
 
     def __init__(
-        self, store: Store, clock: Clock, terms: Mapping[int, int], publish: Publish
+        self,
+        store: Store,
+        clock: Clock,
+        terms: Mapping[int, int],
+        publish: Publish,
+        receipts: Receipts,
     ) -> None:
         """`publish` takes dead letters to wherever their channel is owned."""
         self._store = store
         self._clock = clock
         self._terms = terms
         self._publish = publish
+        self._receipts = receipts
         self._channels: dict[Channel, None] = {}
         """Those whose subscriptions are in memory."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -215,10 +222,13 @@ class DurableSubscriptions:
                 place.wake()
             return cursor.floor
         if request.up_to is not None:
+            done = _done_up_to(cursor, request.up_to)
             cursor.acknowledge_up_to(request.up_to, channel.head, request.consumer)
         else:
+            done = _runs(request.serials)
             cursor.acknowledge(request.serials, channel.head)
         await self._save(channel, place, changed=True)
+        self._receipts.acknowledged(channel, request.key, done)
         if cursor.options.shared:
             place.wake()  # there is room for more
         return cursor.floor
@@ -227,9 +237,11 @@ class DurableSubscriptions:
         self, channel: Channel, place: Place, request: GetMessages
     ) -> None:
         assert request.ack_up_to is not None
+        done = _done_up_to(place.cursor, request.ack_up_to)
         if request.ack_up_to:  # 0: nothing yet
             place.cursor.acknowledge_up_to(request.ack_up_to, channel.head, request.consumer)
         await self._save(channel, place, changed=bool(request.ack_up_to))
+        self._receipts.acknowledged(channel, request.key, done)
 
     # -- handing out ----------------------------------------------------------------------------
 
@@ -273,6 +285,7 @@ class DurableSubscriptions:
         if cursor.options.max_deliveries and any(each.deliveries > 1 for each in articles):
             place.version += 1
             self._run(self._save(channel, place))
+        self._receipts.received(channel, place.key, articles)
         return articles
 
     async def _read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
@@ -346,6 +359,7 @@ class DurableSubscriptions:
             cursor.dead_letters += 1
             cursor.acknowledge([serial], channel.head)
             await self._save(channel, place, changed=True)
+            self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
         except HubbubError as error:
             logger.warning(
                 "message %d of channel %r could not be put to the dead letters: %s",
@@ -469,6 +483,14 @@ def _named(request: Acknowledge, cursor: Cursor) -> Iterable[int]:
     if request.up_to is None:
         return request.serials
     return [serial for serial in cursor.leases if serial <= request.up_to]
+
+
+def _done_up_to(cursor: Cursor, up_to: int) -> Iterable[tuple[int, int]]:
+    """What an acknowledgement up to there is about to add: all behind the floor, or of a shared
+    subscription what is handed out."""
+    if cursor.options.shared:
+        return _runs([serial for serial in cursor.leases if serial <= up_to])
+    return [(cursor.floor + 1, up_to)]
 
 
 def _runs(serials: Sequence[int]) -> Iterable[tuple[int, int]]:

@@ -38,6 +38,7 @@ from hubbub.engine.durable import DurableSubscriptions, no_topic
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.pages import page_from_store
 from hubbub.engine.producers import Producers
+from hubbub.engine.receipts import Receipts
 from hubbub.engine.retained import RetainedMessages
 from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
@@ -76,7 +77,8 @@ class ChannelOwner:
         self._terms: dict[int, int] = {}
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self._terms)
         self._producers = Producers(store, self._terms, self._append_put)
-        self.durable = DurableSubscriptions(store, clock, self._terms, publish)
+        receipts = Receipts(journal, clock)
+        self.durable = DurableSubscriptions(store, clock, self._terms, publish, receipts)
         self._appender = Appender(
             store=store,
             clock=clock,
