@@ -23,6 +23,7 @@ from hubbub.client import (
     Unreachable,
     connect,
 )
+from hubbub.domain.errors import HubbubError
 
 TOPIC = "orders"
 HUB = "acme"
@@ -82,18 +83,24 @@ async def consume_together(client: Client, file: Path, fate: Fate) -> None:
     options = SubscriptionOptions(shared=True, lease_seconds=_LEASE_SECONDS)
     await client.topics.subscribe(TOPIC, "crew", options=options, start="first")
     while True:
-        messages = await client.topics.get(
-            TOPIC, "crew", limit=20, wait_seconds=1, consumer=file.stem
-        )
-        fate.moment()
-        for message in messages:
-            order = message.data
-            row = (order["producer"], order["n"], message.serial)
-            database.execute("INSERT INTO applied VALUES (?, ?, ?)", row)
-        fate.moment()
-        if messages:
-            serials = [message.serial for message in messages]
-            await client.topics.ack(TOPIC, serials, "crew", consumer=file.stem)
+        try:
+            await _do_some(client, database, file.stem, fate)
+        except HubbubError as error:
+            if not error.retry:
+                raise  # else the hub is away for longer than the client waits
+
+
+async def _do_some(client: Client, database: sqlite3.Connection, name: str, fate: Fate) -> None:
+    messages = await client.topics.get(TOPIC, "crew", limit=20, wait_seconds=1, consumer=name)
+    fate.moment()
+    for message in messages:
+        order = message.data
+        row = (order["producer"], order["n"], message.serial)
+        database.execute("INSERT INTO applied VALUES (?, ?, ?)", row)
+    fate.moment()
+    if messages:
+        serials = [message.serial for message in messages]
+        await client.topics.ack(TOPIC, serials, "crew", consumer=name)
 
 
 _APPLIED = "CREATE TABLE IF NOT EXISTS applied (producer TEXT, n INTEGER, serial INTEGER)"
