@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -100,6 +103,15 @@ def test_old_segments_go_when_their_youngest_event_is_too_old(tmp_path: Path) ->
     assert (done.segments, done.kept) == ((old,), 1)
     assert files(tmp_path) == [mixed]
     assert not JournalFolder(tmp_path).replacements()  # so that tables keep what they have
+
+
+@pytest.mark.spec("PIPE-05")
+def test_a_hub_that_is_told_to_removes_old_segments_when_it_seals(tmp_path: Path) -> None:
+    seal(tmp_path, message(1))
+    young = seal(tmp_path, msgspec.structs.replace(message(2), at=time.time_ns() // 1000))
+    command = [sys.executable, "-m", "hubbub.journal.sealing", str(tmp_path), "30"]
+    subprocess.run(command, check=True, timeout=50)
+    assert files(tmp_path) == [young]
 
 
 @pytest.mark.spec("PIPE-05")

@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 class Sealer:
     """One process at a time; a call that finds one running leaves it to that one or the next."""
 
-    def __init__(self, journal_path: Path) -> None:
-        self._path = journal_path
+    def __init__(self, journal_path: Path, retention_days: float = 0) -> None:
+        """`retention_days`: older segments go at the same time; 0 keeps them."""
+        self._arguments = [str(journal_path), *([str(retention_days)] if retention_days else [])]
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self.able = importlib.util.find_spec("pyarrow") is not None
@@ -34,7 +35,7 @@ class Sealer:
         path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-                [sys.executable, "-m", "hubbub.journal.sealing", str(self._path)],
+                [sys.executable, "-m", "hubbub.journal.sealing", *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": path},

@@ -1,8 +1,8 @@
 """Sealing: closed segments become Parquet files, once each.
 
-Runs in a process of its own (`python -m hubbub.journal.sealing FOLDER`), started by the hub after
-each segment if Arrow is installed, and by the pipeline before it reads. All steps can be cut short
-at any point: the next run completes them.
+Runs in a process of its own (`python -m hubbub.journal.sealing FOLDER [DAYS]`), started by the hub
+after each segment if Arrow is installed, and by the pipeline before it reads. With DAYS, segments
+that are older go. All steps can be cut short at any point: the next run completes them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,18 @@ def _alone(folder: JournalFolder) -> Iterator[None]:
 def main() -> None:
     with contextlib.suppress(OSError):
         os.nice(10)
-    seal_all(Path(sys.argv[1]), live=False)
+    path = Path(sys.argv[1])
+    seal_all(path, live=False)
+    if len(sys.argv) > 2:
+        _prune(path, float(sys.argv[2]) * 86_400)
+
+
+def _prune(path: Path, seconds: float) -> None:
+    from hubbub.journal.retention import prune
+    from hubbub.journal.upkeep import UpkeepBusy
+
+    with contextlib.suppress(UpkeepBusy):  # next time
+        prune(path, seconds)
 
 
 if __name__ == "__main__":

@@ -55,3 +55,12 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
             "Arrow is installed; else `hubbub pipeline run` does it."
         ),
     ] = True
+    retention_days: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=36_500,
+            description="Age at which sealed segments are removed, where the hub has them sealed; "
+            "0 keeps them. `hubbub journal prune` removes them, too.",
+        ),
+    ] = 0.0
