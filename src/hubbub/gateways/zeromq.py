@@ -31,6 +31,10 @@ MESSAGES_PER_TURN = 64
 DRAIN_SECONDS = 3.0
 FLUSH_MILLISECONDS = 1000
 _FRAME_SLACK = 64 * 1024
+_LAST = int(
+    zmq.NOBLOCK
+)  # as plain numbers: pyzmq's own are enums, which cost more than the sending
+_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class ZeroMqSettings(msgspec.Struct, frozen=True):
@@ -123,13 +127,18 @@ class ZeroMqDoor:
             return
         for _ in range(MESSAGES_PER_TURN):
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                (peer, *frames), key = self._next()
             except zmq.Again:
                 return
-            key = self._gatekeeper.who(frames[0]) if self._gatekeeper is not None else None
-            peer, *rest = (frame.bytes for frame in frames)
-            self._receive(peer, rest, key)
+            self._receive(peer, frames, key)
         self._read_soon()
+
+    def _next(self) -> tuple[list[bytes], KnownKey | None]:
+        """The next message, and whose it is if a key tells. Raises `zmq.Again`."""
+        if self._gatekeeper is None:
+            return self._socket.recv_multipart(_LAST), None
+        frames = self._socket.recv_multipart(_LAST, copy=False)
+        return [frame.bytes for frame in frames], self._gatekeeper.who(frames[0])
 
     def _read_soon(self) -> None:
         if not self._read_later:
@@ -206,7 +215,9 @@ class ZeroMqDoor:
         if self._context is None:
             return False
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            for frame in frames[:-1]:
+                self._socket.send(frame, _MORE)
+            self._socket.send(frames[-1], _LAST)
         except zmq.ZMQError as error:
             self.undelivered += 1
             logger.debug("a ZeroMQ client did not take its answer: %s", error)

@@ -251,4 +251,4 @@ def _converted(
 
 
 def _keys(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.encode_name for field in msgspec.structs.fields(kind))
+    return kind.__struct_encode_fields__
