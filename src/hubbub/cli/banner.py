@@ -40,8 +40,7 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
   Exactly once          {command} subscribe --durable orders{option}
                         {command} put orders 'one book'{option}
                         {command} get orders{option}
-
-  Topics over ZeroMQ    {zeromq}   (a REQ socket; docs/zeromq.md)
+  The same over ZeroMQ  {zeromq}   (a REQ socket; docs/zeromq.md)
 
   Ctrl-C stops it.
 """

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 MESSAGES_PER_TURN = 64
 """Read at a time; then it is others' turn on the loop."""
+CONNECTIONS_WAITING = 2048
+"""To be accepted."""
 DRAIN_SECONDS = 3.0
 FLUSH_MILLISECONDS = 1000
 _FRAME_SLACK = 64 * 1024
@@ -90,6 +92,7 @@ class ZeroMqDoor:
         queue = 2 * settings.max_in_flight_per_peer
         socket.setsockopt(zmq.SNDHWM, queue)
         socket.setsockopt(zmq.RCVHWM, queue)
+        socket.setsockopt(zmq.BACKLOG, CONNECTIONS_WAITING)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 60)
