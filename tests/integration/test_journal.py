@@ -350,8 +350,8 @@ async def test_durable_subscriptions_tell_what_they_handed_out_and_what_is_done(
     await journalled(journal, lambda found: any(e.kind == DEAD_LETTERED for e in found))
     await stopped(hub)
     puts = [e for e in journal_events(journal, PUBLISHED) if e.channel == "orders"]
-    assert [(e.producer, e.sequence, e.user) for e in puts] == [
-        ("p", number, "ann") for number in range(1, 5)
+    assert [(e.producer, e.sequence, e.user, e.technology) for e in puts] == [
+        ("p", number, "ann", "http") for number in range(1, 5)
     ]
     told = [
         (e.kind, e.first_serial, e.serial, e.count, e.delivery)

@@ -61,7 +61,7 @@ class Topics:
     # -- producers ------------------------------------------------------------------------------
 
     async def put(
-        self, hub: Hub, identity: Identity, item: PublishItem
+        self, hub: Hub, identity: Identity, item: PublishItem, technology: str | None = None
     ) -> tuple[str, PublishOutcome]:
         """Store a message and answer its id and place once it is on disk. `item.producer` makes it
         idempotent. The outcome's `duplicate` says that it was there already; its serial is 0 if it
@@ -71,7 +71,7 @@ class Topics:
             self._publisher.check(hub, identity, item)
             await self._maker.ensure(hub, item.channel)
         answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
-        message_id = self._publisher.publish(hub, identity, item, _setter(answer))
+        message_id = self._publisher.publish(hub, identity, item, _setter(answer), technology)
         outcome = await answer
         if outcome.error is not None:
             raise outcome.error

@@ -87,7 +87,7 @@ class TopicsApi:
             producer=_producer(query),
         )
         message_id, outcome = await self._finish(
-            self._node.topics.put(call.hub, call.identity, item)
+            self._node.topics.put(call.hub, call.identity, item, "http")
         )
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 

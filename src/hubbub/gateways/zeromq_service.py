@@ -117,7 +117,7 @@ class TopicService:
         topics = self._node.topics
         match request.command:
             case PublishItem() as item:
-                message_id, outcome = await topics.put(hub, identity, item)
+                message_id, outcome = await topics.put(hub, identity, item, "zeromq")
                 if outcome.error is not None:
                     raise outcome.error
                 return Answer(answers.put_reply(item.channel, message_id, outcome))
