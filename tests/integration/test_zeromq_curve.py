@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import zmq
 from harness.running_hub import RunningHub, StartHub
 from harness.topics import topic_hub
 from harness.zeromq import ANY_PORT, ZeroMqClient, ZeroMqClients, zeromq_clients
-from hubbub.domain.permissions import Grant
+from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
 from hubbub.server.settings import SettingsError, cautions, developer_settings, load
 from hubbub.server.settings_zeromq import CurveClient
@@ -117,6 +118,30 @@ async def test_a_key_has_the_permissions_that_are_given_to_it(
         assert await ann.put("", "out:1", "x") == 1
         assert (await ann.refused("put", "", "in:1", "x"))[0] == "not_permitted"
         assert (await ann.refused("subscribe", "", "out:1"))[0] == "not_permitted"
+
+
+async def test_a_key_ends_with_the_revocation_of_its_user_unless_it_is_newer(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    future = int(time.time()) + 1000
+    hub = await start_hub(
+        topic_hub(),
+        zeromq__endpoint=ANY_PORT,
+        zeromq__curve__secretKeyFile=str(key_file(tmp_path)),
+        zeromq__curve__clients=[client_of(ANN, "ann"), client_of(BOB, "ann", since=future)],
+    )
+    admin = hub.token("root", "*", Level.ADMIN)
+    async with zeromq_clients(hub) as clients:
+        old, new = (with_key(clients, pair, tmp_path) for pair in (ANN, BOB))
+        assert await old.ask("ping", "") == [b"Pong", b"acme"]
+        async with hub.http.post(
+            "/v1/admin/hubs/acme/revocations",
+            json={"kind": "user", "subject": "ann"},
+            headers={"Authorization": f"Bearer {admin}"},
+        ) as answer:
+            assert answer.status < 300, await answer.text()
+        assert (await old.refused("ping", ""))[0] == "invalid_token"
+        assert await new.ask("ping", "") == [b"Pong", b"acme"]
 
 
 async def test_the_key_of_the_server_is_made_once_and_only_its_owner_reads_it(

@@ -21,6 +21,8 @@ class CurveClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     user: str | None = None
     level: Literal["client", "service"] = "client"
     channels: tuple[Grant, ...] = ()
+    since: Annotated[int, Meta(ge=0, le=1 << 40)] = 0
+    """When it was given the key, in seconds since 1970; later revocations concern it."""
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +37,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         tuple[CurveClient, ...],
         Meta(
             description="Clients that need no token, by their `publicKey` (Z85): their `hub`, "
-            "`user`, `level` (`client` or `service`) and `channels` as in a token."
+            "`user`, `level` (`client` or `service`) and `channels` as in a token, and "
+            "`since` (seconds since 1970): revocations before that do not concern the key."
         ),
     ] = ()
     allow_unknown: Annotated[

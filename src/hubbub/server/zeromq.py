@@ -64,5 +64,10 @@ def _curve_settings(curve: Curve) -> CurveSettings | None:
 def _known(client: CurveClient) -> KnownKey:
     from hubbub.gateways.zeromq_service import KnownKey
 
-    identity = Identity(user_id=client.user, level=Level(client.level), grants=client.channels)
+    identity = Identity(
+        user_id=client.user,
+        level=Level(client.level),
+        grants=client.channels,
+        issued_at=client.since * 1000,
+    )
     return KnownKey(client.hub, identity)
