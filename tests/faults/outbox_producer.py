@@ -19,6 +19,7 @@ from hubbub.client import Options, Outbox, connect
 from hubbub.client import outbox_tables as tables
 from hubbub.client.conversation import Answered, Conversation
 from hubbub.client.outbox_lane import Lane
+from hubbub.client.outbox_sender import Sender
 from hubbub.client.outbox_tables import Draft, Waiting
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.requests import PublishItem
@@ -92,8 +93,8 @@ def arrange(point: str, target: str) -> None:
         refuse = tables.refuse
         replace("refuse", lambda file, place, error: after(refuse, file, place, error))
     elif point == "handed-on":  # the same, committed
-        told = Outbox.refused_by_hub
-        Outbox.refused_by_hub = (  # type: ignore[method-assign]
+        told = Sender.refused_by_hub
+        Sender.refused_by_hub = (  # type: ignore[method-assign]
             lambda self, refusal, error: before(told, self, refusal, error)
         )
 

@@ -122,6 +122,7 @@ class Lane:
                 logger.info("putting to %r again: %s", self._topic, error.message)
                 await asyncio.sleep(self._backoff.next(error))
             finally:
+                self._note_confirmed()
                 forget()
                 if self._holds_turn:
                     self._office.turn.release()
@@ -295,7 +296,7 @@ class Lane:
         if not isinstance(why, errors.TooLarge) or not self._under_way:
             return
         office = self._office
-        if not self._holds_turn:
+        if not self._holds_turn or len(self._under_way) > 1:
             if not office.careful:  # a frame of many may be too large, too
                 office.frame_bytes = max(office.frame_bytes // 2, SMALLEST_FRAME_BYTES)
             office.careful = True

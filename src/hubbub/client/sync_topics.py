@@ -18,7 +18,8 @@ from hubbub.client import outbox as asynchronous_outbox
 from hubbub.client import shared as asynchronous_shared
 from hubbub.client import topics as asynchronous_topics
 from hubbub.client.messages import Receipt, TopicMessage
-from hubbub.client.outbox import CLOSE_SECONDS, OnRefused, put_in
+from hubbub.client.outbox import CLOSE_SECONDS
+from hubbub.client.outbox_sender import OnRefused
 from hubbub.client.outbox_tables import Limits, Refusal
 from hubbub.client.topic_reader import OnReplaced, Start, TopicReader
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionInfo, SubscriptionOptions
@@ -219,7 +220,7 @@ class Outbox:
         *,
         content_type: str | None = None,
     ) -> None:
-        put_in(connection, topic, data, event, content_type=content_type)
+        self._outbox.put_in(connection, topic, data, event, content_type=content_type)
 
     def waiting(self) -> int:
         count: int = self._run(self._outbox.waiting())
