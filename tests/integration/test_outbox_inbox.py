@@ -518,6 +518,31 @@ async def test_a_consumer_that_leaves_gives_back_what_it_holds(hub: RunningHub) 
         assert len(await second.get(5)) == 2
 
 
+async def test_readers_go_on_over_restarts_of_the_hub(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"session__messagesPerSecond": 0, "listener__port": free_port()}
+    async with RestartingHub(tmp_path, open_hub(rules=STORED), **settings) as life:
+        hub = await life.restart()
+        file = tmp_path / "app.db"
+        async with to(hub) as client, Inbox(client, file) as inbox:
+            shared = client.topics.shared("orders", "workers")
+            await shared.open()
+            reader = aiter(inbox.messages("orders"))
+            first = asyncio.create_task(anext(reader))
+            while len(await client.topics.subscriptions()) < 2:
+                await asyncio.sleep(0.01)
+            for text in "ab":
+                await client.topics.put("orders", text)
+                message = await asyncio.wait_for(first, PATIENCE_SECONDS)
+                with inbox.processing(message):
+                    pass
+                mine = await asyncio.wait_for(anext(shared), PATIENCE_SECONDS)
+                assert (message.data, mine.data) == (text, text)
+                await shared.ack(mine)
+                first = asyncio.create_task(anext(reader))
+                await life.restart()
+            first.cancel()
+
+
 # -- without asyncio ----------------------------------------------------------------------------
 
 

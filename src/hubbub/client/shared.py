@@ -6,14 +6,17 @@ another, who may do it a second time: at least once, and in no order.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
 
+from hubbub.client.backoff import Backoff
 from hubbub.client.messages import TopicMessage, from_article
 from hubbub.client.supervisor import Supervisor
 from hubbub.client.topic_reader import Start
 from hubbub.domain import notices
+from hubbub.domain.errors import HubbubError
 from hubbub.domain.requests import TopicAck, TopicGet, TopicSubscribe
 from hubbub.domain.topics import SubscriptionOptions
 
@@ -44,6 +47,7 @@ class SharedReader:
         self._subscribed = False
         self._fetched: deque[TopicMessage] = deque()
         self._held: set[int] = set()
+        self._backoff = Backoff()
 
     async def __aenter__(self) -> SharedReader:
         return self
@@ -61,8 +65,15 @@ class SharedReader:
         return self
 
     async def __anext__(self) -> TopicMessage:
+        """Goes on over lost connections and whatever else may work later."""
         while not self._fetched:
-            self._fetched.extend(await self.get(self._batch, self._wait_seconds))
+            try:
+                self._fetched.extend(await self.get(self._batch, self._wait_seconds))
+                self._backoff.reset()
+            except HubbubError as error:
+                if not error.retry:
+                    raise
+                await asyncio.sleep(self._backoff.next(error))
         return self._fetched.popleft()
 
     async def get(self, limit: int = 1, wait_seconds: float = 0.0) -> list[TopicMessage]:

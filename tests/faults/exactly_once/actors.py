@@ -28,7 +28,7 @@ from hubbub.domain.errors import HubbubError
 TOPIC = "orders"
 HUB = "acme"
 _LEASE_SECONDS = 2.0
-_OPTIONS = Options(backoff_first=0.02, backoff_longest=0.2, restore=False)
+_OPTIONS = Options(backoff_first=0.02, backoff_longest=0.2, restore=False, request_timeout=60)
 
 
 class Fate:
