@@ -527,7 +527,7 @@ async def test_readers_go_on_over_restarts_of_the_hub(tmp_path: Path) -> None:
             shared = client.topics.shared("orders", "workers")
             await shared.open()
             reader = aiter(inbox.messages("orders"))
-            first = asyncio.create_task(anext(reader))
+            first = asyncio.ensure_future(anext(reader))
             while len(await client.topics.subscriptions()) < 2:
                 await asyncio.sleep(0.01)
             for text in "ab":
@@ -538,7 +538,7 @@ async def test_readers_go_on_over_restarts_of_the_hub(tmp_path: Path) -> None:
                 mine = await asyncio.wait_for(anext(shared), PATIENCE_SECONDS)
                 assert (message.data, mine.data) == (text, text)
                 await shared.ack(mine)
-                first = asyncio.create_task(anext(reader))
+                first = asyncio.ensure_future(anext(reader))
                 await life.restart()
             first.cancel()
 
