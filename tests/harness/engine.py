@@ -34,7 +34,7 @@ from hubbub.storage.sqlite import SqliteStore
 
 N = TypeVar("N", bound=Notice)
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
 PATIENT = Patience(first_retry_seconds=0.01, longest_retry_seconds=0.05)
 
 

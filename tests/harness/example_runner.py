@@ -38,7 +38,7 @@ from hubbub.server.settings import Settings, developer_settings, load
 from hubbub.server.settings_keys import CATEGORIES
 from hubbub.server.wiring import Server
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 DEFAULT_SOCKET = "/v1/hubs/demo/socket"
 # Programs of others, or steps that the test itself has done already.
 NOT_RUN = frozenset(("git", "make", "sudo", "nginx", "openssl", "docker", "export", "cd"))

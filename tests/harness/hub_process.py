@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from harness.running_hub import Socket
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 class HubProcess:
