@@ -11,13 +11,14 @@ import msgspec
 import pytest
 import zmq
 
-from harness.running_hub import RunningHub, StartHub
+from harness.running_hub import RunningHub, StartHub, hub_settings
 from harness.topics import topic_hub
 from harness.zeromq import ANY_PORT, ZeroMqClient, ZeroMqClients, zeromq_clients
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
 from hubbub.server.settings import SettingsError, cautions, developer_settings, load
 from hubbub.server.settings_zeromq import CurveClient
+from hubbub.server.wiring import Server
 
 pytestmark = pytest.mark.spec("ONCE-04")
 
@@ -154,6 +155,27 @@ async def test_the_key_of_the_server_is_made_once_and_only_its_owner_reads_it(
     assert [each.name for each in file.parent.iterdir()] == ["curve.key"]
     await start(start_hub, tmp_path, storage__path=str(tmp_path / "other"))
     assert file.read_bytes() == made
+
+
+async def test_an_address_that_is_taken_is_named_and_can_be_tried_again(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    hub = await start(start_hub, tmp_path)
+    taken = hub.server.zeromq
+    settings = hub_settings(
+        tmp_path / "second",
+        topic_hub(),
+        zeromq__endpoint=taken,
+        zeromq__curve__secretKeyFile=str(key_file(tmp_path)),
+    )
+    second = Server(settings)
+    with pytest.raises(OSError, match="Address already in use") as caught:
+        await second.start()
+    assert caught.value.filename == taken
+    await hub.server.stop()
+    await second.start()
+    assert second.zeromq == taken
+    await second.stop()
 
 
 @pytest.mark.parametrize(

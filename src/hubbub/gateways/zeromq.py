@@ -77,6 +77,8 @@ class ZeroMqDoor:
             self._configure()
             self._socket.bind(self._settings.endpoint)
         except zmq.ZMQError as error:
+            if self._gatekeeper is not None:
+                self._gatekeeper.close()
             self._context.destroy(linger=0)
             self._context = None
             raise OSError(error.errno, str(error), self._settings.endpoint) from None
