@@ -115,6 +115,14 @@ HUB_SENTENCES = {
         "liveHistory": "The last messages are kept in memory for those who come back.",
         "journal": "What the [journal](journal.md) keeps about the channel: nothing, all but the "
         "payloads, or the payloads too.",
+        "maxAgeSeconds": "Stored messages go when they are older; 0 for no limit.",
+        "maxStoredMessages": "Beyond so many, the oldest stored messages of a channel go; 0 for no "
+        "limit.",
+        "maxStoredBytes": "The same for the bytes of their payloads.",
+        "reclaimAcknowledged": "What every durable subscription of a channel has acknowledged "
+        "goes, where there is one.",
+        "dropUnread": "The three limits hold even for what a durable subscription still has to "
+        "get; it counts what it missed.",
     },
     ChannelSettings: {
         "rules": "Rules of this channel.",

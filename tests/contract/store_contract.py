@@ -23,6 +23,7 @@ from hubbub.ports.store import (
     ChannelHead,
     Cursor,
     Exported,
+    Deleted,
     Producer,
     PushToken,
     Retained,
@@ -30,6 +31,7 @@ from hubbub.ports.store import (
     SessionSnapshot,
     SettingsEntry,
     Store,
+    StoredChannel,
     StoredPage,
 )
 
@@ -92,6 +94,11 @@ def serials(page: StoredPage) -> list[int]:
 async def own(store: Store, owner: str = "node-1") -> int:
     """Take the tests' partition over; answers its term."""
     return (await store.acquire_partitions([PARTITION], owner))[PARTITION]
+
+
+async def delete_before(store: Store, serial: int, term: int, hub: str = "demo") -> int:
+    """Answers how many went."""
+    return (await store.delete_before(hub, "news", serial, PARTITION, term)).messages
 
 
 async def fill(store: Store, count: int, channel: str = "news", hub: str = "demo") -> int:
@@ -408,7 +415,7 @@ class StoreContract:
         items = [message(n, published_at=time) for n, time in enumerate(times, 1)]
         assert not any(await store.append([append(item, term) for item in items]))
         for first in (1, 40):
-            await store.delete_before("demo", "news", first)
+            await delete_before(store, first, term)
             left = [item for item in items if item.serial >= first]
             for time in range(-1, max(times) + 3, 3):
                 later = [item.serial for item in left if item.published_at > time]
@@ -432,7 +439,7 @@ class StoreContract:
         assert await store.read_push_tokens("two", "ann") == []
         assert await store.read_settings("two") == []
         assert await store.stored_bytes("two") == 0
-        assert await store.delete_before("two", "news", 99) == 0
+        assert await delete_before(store, 99, term, "two") == 0
         assert serials(await store.read_after("one", "news", 0, 9)) == [1, 2]
 
     # -- deleting -----------------------------------------------------------------------------
@@ -440,20 +447,20 @@ class StoreContract:
     @pytest.mark.spec("LIVE-13")
     async def test_deleting_keeps_the_head_and_moves_the_first(self, store: Store) -> None:
         term = await fill(store, 5)
-        assert await store.delete_before("demo", "news", 4) == 3
-        assert await store.delete_before("demo", "news", 4) == 0
-        assert await store.delete_before("demo", "news", 2) == 0
+        assert await delete_before(store, 4, term) == 3
+        assert await delete_before(store, 4, term) == 0
+        assert await delete_before(store, 2, term) == 0
         page = await store.read_after("demo", "news", 0, 9)
         assert (serials(page), page.head) == ([4, 5], ChannelHead(EPOCH, 5, 4))
-        assert await store.delete_before("demo", "news", 999) == 2
+        assert await delete_before(store, 999, term) == 2
         assert await store.read_head("demo", "news") == ChannelHead(EPOCH, 5, 6)
         assert await store.append([append(message(6), term)]) == [None]
         page = await store.read_before("demo", "news", None, 9)
         assert (serials(page), page.head) == ([6], ChannelHead(EPOCH, 6, 6))
 
     async def test_a_long_deletion_reaches_its_end(self, store: Store) -> None:
-        await fill(store, 4500)
-        assert await store.delete_before("demo", "news", 4500) == 4499
+        term = await fill(store, 4500)
+        assert await delete_before(store, 4500, term) == 4499
         assert await store.read_head("demo", "news") == ChannelHead(EPOCH, 4500, 4500)
         assert await store.stored_bytes("demo") == 10
 
@@ -468,9 +475,88 @@ class StoreContract:
         store = make_store()
         await store.open()
         assert await store.stored_bytes("demo") == 35
-        await store.delete_before("demo", "news", 3)
+        await delete_before(store, 3, await own(store))
         assert await store.stored_bytes("demo") == 15
         await store.close()
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_an_owner_whose_place_was_taken_deletes_nothing(self, store: Store) -> None:
+        stale = await fill(store, 5)
+        await own(store, "node-2")
+        with pytest.raises(StaleOwner, match=f"partition {PARTITION}"):
+            await delete_before(store, 4, stale)
+        assert await store.read_head("demo", "news") == ChannelHead(EPOCH, 5, 1)
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_deleting_spares_what_a_cursor_has_not_passed(self, store: Store) -> None:
+        term = await fill(store, 9)
+        await store.save_cursor(cursor("a", 6), PARTITION, term)
+        await store.save_cursor(cursor("b", 3), PARTITION, term)
+        await store.save_cursor(cursor("c", 0, "other"), PARTITION, term)
+        which = ("demo", "news", 9, PARTITION, term)
+        assert await store.delete_before(*which, spare_unread=True) == Deleted(3, 30, 4)
+        assert await store.delete_before(*which, spare_unread=True) == Deleted(0, 0, 4)
+        await store.save_cursor(cursor("b", 99), PARTITION, term)
+        assert await store.delete_before(*which, spare_unread=True) == Deleted(3, 30, 7)
+        assert await store.delete_before(*which) == Deleted(2, 20, 9)
+        assert await store.delete_before(*which) == Deleted(0, 0, 9)
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_channels_that_hold_messages_are_listed_in_pages(self, store: Store) -> None:
+        term = await own(store)
+        assert await store.read_stored_hubs() == []
+        for channel, count in (("b", 3), ("a", 2), ("news", 5), ("c", 1)):
+            items = [append(message(n, channel), term) for n in range(1, count + 1)]
+            await store.append(items)
+        await store.append([append(message(1, hub="other"), term)])
+        await delete_before(store, 4, term)
+        a = StoredChannel("demo", "a", EPOCH, 2, 1, 1000, 20)
+        b = StoredChannel("demo", "b", EPOCH, 3, 1, 1000, 30)
+        c = StoredChannel("demo", "c", EPOCH, 1, 1, 1000, 10)
+        news = StoredChannel("demo", "news", EPOCH, 5, 4, 4000, 20)
+        assert await store.read_channels("demo", "", 3) == [a, b, c]
+        assert await store.read_channels("demo", "c", 3) == [news]
+        await delete_before(store, 6, term)
+        assert await store.read_channels("demo", "c", 3) == []
+        assert await store.read_stored_hubs() == ["demo", "other"]
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_the_first_message_of_a_time_is_found(self, store: Store) -> None:
+        term = await own(store)
+        times = [10, 20, 20, 5, 30]
+        items = [message(n, published_at=time) for n, time in enumerate(times, 1)]
+        await store.append([append(item, term) for item in items])
+        found = [await store.first_at("demo", "news", time) for time in (0, 10, 11, 20, 21, 30, 31)]
+        assert found == [1, 1, 2, 2, 5, 5, 6]
+        await delete_before(store, 3, term)
+        assert await store.first_at("demo", "news", 0) == 3
+        assert await store.first_at("demo", "nowhere", 7) == 1
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_the_first_message_within_a_size_is_found(self, store: Store) -> None:
+        term = await own(store)
+        sizes = [5, 10, 0, 20, 1]
+        items = [message(n, payload=b"x" * size) for n, size in enumerate(sizes, 1)]
+        await store.append([append(item, term) for item in items])
+        found = [await store.first_within("demo", "news", most) for most in (99, 36, 35, 31, 21, 1)]
+        assert found == [1, 1, 2, 2, 3, 5]
+        assert await store.first_within("demo", "news", 0) == 6
+        await delete_before(store, 2, term)
+        assert await store.first_within("demo", "news", 31) == 2
+        assert await store.first_within("demo", "news", 30) == 3
+        assert await store.first_within("demo", "nowhere", 7) == 1
+
+    async def test_the_first_message_within_a_size_is_found_step_by_step(
+        self, store: Store
+    ) -> None:
+        term = await fill(store, 12_000)
+        cuts = [0]
+        while cuts[-1] < 11_990:
+            cuts.append(await store.first_within("demo", "news", 100))
+            assert cuts[-1] > cuts[-2]
+            await delete_before(store, cuts[-1], term)
+        assert cuts[-1] == 11_991
+        assert await store.first_within("demo", "news", 100) == 11_991
 
     # -- retained -----------------------------------------------------------------------------
 
@@ -497,7 +583,7 @@ class StoreContract:
             ]
         )
         assert await store.read_retained("demo", "news", 0) == Retained(message(2), 20)
-        await store.delete_before("demo", "news", 99)
+        await delete_before(store, 99, term)
         assert await store.read_retained("demo", "news", 0) == Retained(message(2), 20)
 
     # -- settings -----------------------------------------------------------------------------
@@ -688,9 +774,9 @@ class StoreContract:
         producer = await open_producer(store, term)
         await store.append([put(message(n), term, producer, n) for n in range(1, 6)])
         await store.append([append(message(6), term)])
-        await store.delete_before("demo", "news", 4)
+        await delete_before(store, 4, term)
         assert await open_producer(store, term) == Producer(producer.id, 0, 5)
-        await store.delete_before("demo", "news", 7)
+        await delete_before(store, 7, term)
         assert await open_producer(store, term) == Producer(producer.id, 0, 5)
         assert await store.read_put(producer.id, 5, "demo", "news") is None
 
@@ -701,6 +787,32 @@ class StoreContract:
         assert (await open_producer(store, term, take_over=True)).fence == 2
         assert (await open_producer(store, term)).fence == 2
         assert (await open_producer(store, term, channel="other")).fence == 0
+
+    @pytest.mark.spec("ADMIN-01")
+    async def test_cursors_come_in_pages(self, store: Store) -> None:
+        term = await own(store)
+        every = [cursor("a"), cursor("b"), cursor("a", owner="u:bob"), cursor("a", 1, "zoo")]
+        for each in every:
+            await store.save_cursor(each, PARTITION, term)
+        assert await store.read_cursors("demo", limit=3) == every[:3]
+        behind = ("news", "u:ann", "b")
+        assert await store.read_cursors("demo", after=behind, limit=9) == every[2:]
+        assert await store.read_cursors("demo", "news", after=behind) == every[2:3]
+        assert await store.read_cursors("demo", None, "u:ann", behind, 1) == every[3:]
+
+    @pytest.mark.spec("ONCE-03")
+    async def test_cursors_of_all_hubs_come_with_the_heads_of_their_channels(
+        self, store: Store
+    ) -> None:
+        term = await fill(store, 5)
+        await delete_before(store, 3, term)
+        other = Cursor("other", "empty", "u:ann", "a", 0, b"")
+        for each in (cursor("a", 4), cursor("b"), other):
+            await store.save_cursor(each, PARTITION, term)
+        head = ChannelHead(EPOCH, 5, 3)
+        assert await store.read_places(None, 2) == [(cursor("a", 4), head), (cursor("b"), head)]
+        behind = ("demo", "news", "u:ann", "b")
+        assert await store.read_places(behind, 2) == [(other, None)]
 
     @pytest.mark.spec("ONCE-03")
     async def test_cursors_are_found_by_channel_and_by_owner(self, make_store: MakeStore) -> None:

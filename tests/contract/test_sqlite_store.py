@@ -15,6 +15,7 @@ import pytest
 
 from contract.store_contract import (
     EPOCH,
+    PARTITION,
     MakeStore,
     StoreContract,
     append,
@@ -26,7 +27,7 @@ from contract.store_contract import (
     why_it_cannot_open,
 )
 from hubbub.domain.errors import Conflict, StoreUnavailable
-from hubbub.ports.store import ChannelHead
+from hubbub.ports.store import ChannelHead, Deleted
 from hubbub.storage.schema import SQLITE, Migration, load_migrations
 from hubbub.storage.sqlite import SqliteStore
 from hubbub.storage.sqlite_connection import migrate
@@ -284,7 +285,8 @@ async def test_a_full_disk_refuses_writes_keeps_the_rest_and_recovers(path: Path
         assert str(path) in refused.value.message
         page = await store.read_after("demo", "news", 0, 1000)
         assert serials(page) == list(range(1, stored + 1))
-        assert await store.delete_before("demo", "news", stored) == stored - 1
+        deleted = await store.delete_before("demo", "news", stored, PARTITION, term)
+        assert deleted == Deleted(stored - 1, 20_000 * (stored - 1), stored)
         assert await store.append([append(message(stored + 1), term)]) == [None]
 
 

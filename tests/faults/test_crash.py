@@ -19,6 +19,7 @@ from harness.engine import Alone, FakeConnection, FaultyStore, publish
 from harness.hub_process import HubProcess
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
+from hubbub.domain.names import partition_of
 from hubbub.domain.notices import Published as Acknowledged
 from hubbub.domain.rules import Rules
 from hubbub.storage.sqlite import SqliteStore
@@ -312,7 +313,9 @@ async def test_a_full_store_gives_a_clear_error_and_goes_on_when_there_is_room(
         taken = await publish_until_refused(speaker, "news", b'"%s"' % (b"x" * 100_000))
         assert taken > 3
         await listener.delivered("news", taken)
-        await store.delete_before("acme", "news", taken)
+        partition = partition_of("acme", "news")
+        term = alone.node.owner.terms[partition]
+        await store.delete_before("acme", "news", taken, partition, term)
         before = len(speaker.all(Acknowledged))
         publish(speaker, "news", b'"room again"', req_id=1, store=True)
         result = (await speaker.next(Acknowledged, before + 1)).results[0]

@@ -11,6 +11,7 @@ PATHS = {
     "channel": "news",
     "topic": "news",
     "subscription": "default",
+    "owner": "u:ann",
     "producer": "p",
     "rules": "default",
     "namespace": "room",

@@ -10,6 +10,7 @@ import pytest
 
 from harness.clock import FakeClock
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
+from hubbub.domain.names import partition_of
 from hubbub.domain.rules import Rules
 
 pytestmark = pytest.mark.spec("LIVE-13")
@@ -56,7 +57,9 @@ class Reader:
 
     async def delete_before(self, serial: int) -> None:
         """As retention does."""
-        await self.hub.server._store.delete_before("acme", "news", serial)
+        partition = partition_of("acme", "news")
+        term = self.hub.server._owner.terms[partition]
+        await self.hub.server._store.delete_before("acme", "news", serial, partition, term)
 
 
 def serials(page: dict[str, Any]) -> list[int]:

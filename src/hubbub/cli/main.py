@@ -23,6 +23,7 @@ from hubbub.cli.serving import config_group, serve
 from hubbub.cli.sessions import sessions
 from hubbub.cli.shell import shell
 from hubbub.cli.stats import stats
+from hubbub.cli.subscriptions import subscriptions
 from hubbub.cli.tokens import token
 from hubbub.cli.topics import ack, topics, unsubscribe
 
@@ -35,7 +36,7 @@ def main() -> None:
 
 _TALKING = (publish, subscribe, history, presence)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
-_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, stats)
+_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, subscriptions, stats)
 _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):

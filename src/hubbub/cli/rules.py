@@ -18,9 +18,18 @@ from hubbub.cli.assignments import assign
 from hubbub.cli.backup import json_option
 from hubbub.cli.tables import Column, show_entry, show_list
 
+
+def _is_on(name: str, value: object) -> bool:
+    return isinstance(value, int) and bool(value)
+
+
+def _named(name: str, value: object) -> str:
+    return name if value is True else f"{name}={value}"
+
+
 _COLUMNS: list[Column] = [
     ("RULES", lambda rules: rules["name"]),
-    ("ON", lambda rules: [name for name, on in rules["value"].items() if on is True]),
+    ("ON", lambda rules: [_named(*item) for item in rules["value"].items() if _is_on(*item)]),
     ("JOURNAL", lambda rules: rules["value"]["journal"]),
 ]
 
@@ -63,9 +72,10 @@ def set_rules(
     """Turn features of the rules NAME on or off, at once for all channels that have them.
 
     Features that are not given stay as they are. Rules that are not there yet are made, with all
-    else off. Features, on or off: retain, store, push, presence, occupancy, public, clientPublish,
-    allowAnonymous, liveHistory. What the journal keeps of messages: journal=off, metadata or
-    payload.
+    else off. Features are on or off: retain, store, push, presence, occupancy, public,
+    clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread. Limits are numbers,
+    0 for none: maxAgeSeconds, maxStoredMessages, maxStoredBytes. What the journal keeps of
+    messages: journal=off, metadata or payload.
     """
     path = ("hubs", hub, "rules", name)
     before = admin.find(*path)

@@ -295,6 +295,8 @@ class Cursor:
         for each in [s for s in self._counts if s <= serial]:
             self._finish(each)
         self._returned = [s for s in self._returned if s > serial]
+        if self.dying <= serial:
+            self.dying = 0
         self.floor = serial
         self._raise_floor()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import ChannelKind, kind_of, namespace_of
+
+Limit = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+"""0 means no limit."""
 
 
 class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -27,7 +30,25 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     client_publish: bool = False
     allow_anonymous: bool = False
     live_history: bool = False
+    max_age_seconds: Limit = 0
+    """Of stored messages; the next two bound how many a channel holds, and their payload."""
+    max_stored_messages: Limit = 0
+    max_stored_bytes: Limit = 0
+    reclaim_acknowledged: bool = False
+    """What every durable subscription of the channel has acknowledged goes, if there is one."""
+    drop_unread: bool = False
+    """The limits hold even for what a durable subscription still has to get, which misses it."""
     journal: PayloadRule = "metadata"
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether stored messages go some day."""
+        return self.store and bool(
+            self.max_age_seconds
+            or self.max_stored_messages
+            or self.max_stored_bytes
+            or self.reclaim_acknowledged
+        )
 
     def for_kind(self, kind: ChannelKind) -> Rules:
         """What is left of the rules on a channel of this kind."""

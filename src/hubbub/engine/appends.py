@@ -137,6 +137,10 @@ class Appender:
         if reply is not None:
             reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
 
+    def give_back(self, hub: str, size: int) -> None:
+        """Stored bytes were deleted."""
+        self._count_bytes(hub, -size)
+
     def _count_bytes(self, hub: str, size: int) -> None:
         """Counted when they set out, and given back if they do not arrive: a quota must not be
         passed by many messages at once."""

@@ -32,6 +32,7 @@ class Channel:
         "counts",
         "cursors",
         "epoch",
+        "first",
         "flying",
         "head",
         "history",
@@ -63,6 +64,8 @@ class Channel:
         self.rules = rules
         self.epoch = ""
         self.head = 0
+        self.first = 1
+        """The oldest serial that is still on disk, as far as is known."""
         self.live = False
         """Epoch and head count in memory, not on disk."""
         self.loaded = False

@@ -12,12 +12,14 @@ class HubCounters:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "duplicates",
         "messages_in",
         "messages_out",
         "messages_refused",
         "publish_buckets",
         "publish_count",
         "publish_seconds",
+        "puts",
         "sessions_closed",
         "sessions_opened",
         "slow_consumers",
@@ -30,6 +32,9 @@ class HubCounters:
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_refused = 0
+        self.puts = 0
+        self.duplicates = 0
+        """Puts that were there already."""
         self.sessions_opened = 0
         self.sessions_closed = 0
         self.slow_consumers = 0
@@ -44,3 +49,29 @@ class HubCounters:
         self.publish_count += 1
         self.publish_seconds += seconds
         self.publish_buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1
+
+
+class TopicCounters:
+    """What the owner of a hub's channels did for its durable subscriptions, in messages since the
+    start of the process."""
+
+    __slots__ = (
+        "acknowledged",
+        "dead_letters",
+        "handed_out",
+        "missed",
+        "reclaimed",
+        "reclaimed_bytes",
+        "redelivered",
+    )
+
+    def __init__(self) -> None:
+        self.handed_out = 0
+        self.redelivered = 0
+        self.acknowledged = 0
+        self.dead_letters = 0
+        self.missed = 0
+        """Deleted by a limit before a subscription got them; counted for each."""
+        self.reclaimed = 0
+        """Deleted by retention."""
+        self.reclaimed_bytes = 0

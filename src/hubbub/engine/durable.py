@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,12 +35,13 @@ from hubbub.domain.topics import (
     SubscriptionOptions,
 )
 from hubbub.engine.channel import Channel
+from hubbub.engine.counters import TopicCounters
 from hubbub.engine.dead_letters import dead_letter
 from hubbub.engine.receipts import Receipts
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
+from hubbub.ports.store import ChannelHead, Store
 from hubbub.ports.store import Cursor as SavedCursor
-from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ class DurableSubscriptions:
         terms: Mapping[int, int],
         publish: Publish,
         receipts: Receipts,
+        counters: defaultdict[str, TopicCounters],
     ) -> None:
         """`publish` takes dead letters to wherever their channel is owned."""
         self._store = store
@@ -128,6 +130,7 @@ class DurableSubscriptions:
         self._terms = terms
         self._publish = publish
         self._receipts = receipts
+        self._counters = counters
         self._channels: dict[Channel, None] = {}
         """Those whose subscriptions are in memory."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -205,7 +208,10 @@ class DurableSubscriptions:
             await self._acknowledge_up_to(channel, place, request)
         deadline = self._clock.monotonic() + request.wait_seconds
         while True:
+            floor = place.cursor.floor
             articles = await self._take(channel, place, request)
+            if not articles and place.cursor.floor > floor:
+                continue  # what came next is gone; look behind it
             seconds = deadline - self._clock.monotonic()
             if articles or seconds <= 0 or self._closing or not await _woken(place, seconds):
                 return articles
@@ -223,10 +229,11 @@ class DurableSubscriptions:
             return cursor.floor
         if request.up_to is not None:
             done = _done_up_to(cursor, request.up_to)
-            cursor.acknowledge_up_to(request.up_to, channel.head, request.consumer)
+            fresh = cursor.acknowledge_up_to(request.up_to, channel.head, request.consumer)
         else:
             done = _runs(request.serials)
-            cursor.acknowledge(request.serials, channel.head)
+            fresh = cursor.acknowledge(request.serials, channel.head)
+        self._counters[channel.hub].acknowledged += fresh
         await self._save(channel, place, changed=True)
         self._receipts.acknowledged(channel, request.key, done)
         if cursor.options.shared:
@@ -239,7 +246,9 @@ class DurableSubscriptions:
         assert request.ack_up_to is not None
         done = _done_up_to(place.cursor, request.ack_up_to)
         if request.ack_up_to:  # 0: nothing yet
-            place.cursor.acknowledge_up_to(request.ack_up_to, channel.head, request.consumer)
+            self._counters[channel.hub].acknowledged += place.cursor.acknowledge_up_to(
+                request.ack_up_to, channel.head, request.consumer
+            )
         await self._save(channel, place, changed=bool(request.ack_up_to))
         self._receipts.acknowledged(channel, request.key, done)
 
@@ -282,7 +291,11 @@ class DurableSubscriptions:
             for pick in picks
             if pick.serial in found
         )
-        if cursor.options.max_deliveries and any(each.deliveries > 1 for each in articles):
+        counters = self._counters[channel.hub]
+        counters.handed_out += len(articles)
+        again = sum(each.deliveries > 1 for each in articles)
+        counters.redelivered += again
+        if again and cursor.options.max_deliveries:
             place.version += 1
             self._run(self._save(channel, place))
         self._receipts.received(channel, place.key, articles)
@@ -311,9 +324,14 @@ class DurableSubscriptions:
     def lost_before(self, channel: Channel, first: int) -> None:
         """The channel's messages begin here now; who had not got those before has missed them."""
         for place in channel.cursors.places.values() if channel.cursors else ():
-            if place.cursor.lose_before(first):
-                place.version += 1
-                self._run(self._save(channel, place))
+            self._lose_before(channel, place, first)
+
+    def _lose_before(self, channel: Channel, place: Place, first: int) -> None:
+        missed = place.cursor.lose_before(first)
+        if missed:
+            self._counters[channel.hub].missed += missed
+            place.version += 1
+            self._run(self._save(channel, place))
 
     def delivered(self, channel: Channel, message: Message) -> None:
         """A message is on disk: whoever waits for one can have it."""
@@ -324,6 +342,14 @@ class DurableSubscriptions:
         for place in cursors.places.values():
             if place.waiters:
                 place.wake()
+
+    def waiting(self) -> dict[str, int]:
+        """How many consumers wait for a message right now, by hub."""
+        found: dict[str, int] = {}
+        for channel in self._channels:
+            places = channel.cursors.places.values() if channel.cursors else ()
+            found[channel.hub] = found.get(channel.hub, 0) + sum(len(p.waiters) for p in places)
+        return found
 
     def sweep(self) -> None:
         """Called every second: leases that have run out, dead letters that could not be put."""
@@ -357,6 +383,7 @@ class DurableSubscriptions:
                 letter = dead_letter(place.key, cursor, message, int(self._clock.now() * 1000))
                 await self._put(letter)
             cursor.dead_letters += 1
+            self._counters[channel.hub].dead_letters += 1
             cursor.acknowledge([serial], channel.head)
             await self._save(channel, place, changed=True)
             self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
@@ -405,7 +432,9 @@ class DurableSubscriptions:
                 raise
             for each in saved:
                 key = SubscriptionKey(each.hub, each.channel, each.owner, each.name)
-                cursors.places[each.owner, each.name] = Place(key, _cursor_of(channel, each))
+                place = Place(key, cursor_of(each, channel.epoch))
+                cursors.places[each.owner, each.name] = place
+                self._lose_before(channel, place, channel.first)
             self._channels[channel] = None
             cursors.ready.set()
         elif not cursors.ready.is_set():
@@ -467,13 +496,13 @@ class DurableSubscriptions:
             logger.warning("a durable subscription could not be saved: %s", error)
 
 
-def _cursor_of(channel: Channel, saved: SavedCursor) -> Cursor:
+def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
     """A channel that had no message when it was subscribed to, or that was deleted since, counts
     in another epoch: everything in it is new to the subscription."""
     record = _decoder.decode(saved.state)
-    if record.epoch != channel.epoch:
+    if record.epoch != epoch:
         fresh = msgspec.structs.replace(
-            record, epoch=channel.epoch, reserved=0, done=(), counts={}, dying=0
+            record, epoch=epoch, reserved=0, done=(), counts={}, dying=0
         )
         return Cursor(0, fresh)
     return Cursor(saved.floor, record)
@@ -528,15 +557,27 @@ def no_topic(hub: str, name: str) -> TopicNotFound:
     return TopicNotFound(f"there is no topic {name!r} in hub {hub!r}; put something first")
 
 
+def describe_saved(saved: SavedCursor, head: ChannelHead | None) -> SubscriptionInfo:
+    """A durable subscription whose channel is not in memory."""
+    epoch = head.epoch if head is not None else ""
+    cursor = cursor_of(saved, epoch)
+    cursor.lose_before(head.first if head is not None else 1)
+    key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
+    return _describe(key, cursor, epoch, head.head if head is not None else 0)
+
+
 def _info(channel: Channel, place: Place) -> SubscriptionInfo:
-    cursor = place.cursor
+    return _describe(place.key, place.cursor, channel.epoch, channel.head)
+
+
+def _describe(key: SubscriptionKey, cursor: Cursor, epoch: str, head: int) -> SubscriptionInfo:
     return SubscriptionInfo(
-        key=place.key,
+        key=key,
         options=cursor.options,
-        epoch=channel.epoch,
+        epoch=epoch,
         floor=cursor.floor,
-        head=channel.head,
-        lag=cursor.lag(channel.head),
+        head=head,
+        lag=cursor.lag(head),
         handed_out=cursor.handed_out,
         created_at=cursor.created_at,
         redeliveries=cursor.redeliveries,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded
@@ -26,6 +27,7 @@ from hubbub.domain.topics import (
     GetMessages,
     OpenProducer,
     SubscribeTopic,
+    SubscriptionKey,
     TopicAnswer,
     TopicRequest,
     UnsubscribeTopic,
@@ -34,6 +36,7 @@ from hubbub.domain.topics import (
 from hubbub.engine.announcements import Announcements, Emit
 from hubbub.engine.appends import Appender
 from hubbub.engine.channel import Channel
+from hubbub.engine.counters import TopicCounters
 from hubbub.engine.durable import DurableSubscriptions, no_topic
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.pages import page_from_store
@@ -43,7 +46,7 @@ from hubbub.engine.retained import RetainedMessages
 from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
-from hubbub.ports.store import Store
+from hubbub.ports.store import Deleted, Store
 
 Publish = Callable[[Message, PublishReply], None]
 ConfigurationOf = Callable[[str], HubConfiguration]
@@ -74,15 +77,20 @@ class ChannelOwner:
         self._channels: dict[tuple[str, str], Channel] = {}
         self._channels_of: dict[str, int] = {}
         self._announcements = Announcements(emit)
-        self._terms: dict[int, int] = {}
-        self._retained = RetainedMessages(store, clock, limits.retain_seconds, self._terms)
-        self._producers = Producers(store, self._terms, self._append_put)
+        self.terms: dict[int, int] = {}
+        """Of the partitions that this node owns."""
+        self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
+        self._producers = Producers(store, self.terms, self._append_put)
+        self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
+        """By hub."""
         receipts = Receipts(journal, clock)
-        self.durable = DurableSubscriptions(store, clock, self._terms, publish, receipts)
+        self.durable = DurableSubscriptions(
+            store, clock, self.terms, publish, receipts, self.counters
+        )
         self._appender = Appender(
             store=store,
             clock=clock,
-            terms=self._terms,
+            terms=self.terms,
             retained=self._retained,
             row_of=self._producers.row_of,
             deliver=self._deliver,
@@ -94,7 +102,7 @@ class ChannelOwner:
 
     def start(self, terms: Mapping[int, int]) -> None:
         """Begin to own the partitions, each under its term."""
-        self._terms.update(terms)
+        self.terms.update(terms)
 
     async def stop(self) -> None:
         """Let what was accepted become durable and be answered."""
@@ -349,6 +357,7 @@ class ChannelOwner:
             head = await self._store.read_head(channel.hub, channel.name)
             channel.epoch = head.epoch if head else secrets.token_hex(4)
             channel.head = head.head if head else 0
+            channel.first = head.first if head else 1
             channel.live = False
             if self._must_count_stored(channel):
                 stored = await self._store.stored_bytes(channel.hub)
@@ -414,6 +423,25 @@ class ChannelOwner:
         if not self._channels_of[channel.hub]:
             del self._channels_of[channel.hub]
 
+    def lag_in_memory(self, key: SubscriptionKey) -> int | None:
+        """What a durable subscription has not acknowledged; None: only the disk knows."""
+        channel = self._channels.get((key.hub, key.channel))
+        if channel is None or not channel.loaded or channel.cursors is None:
+            return None
+        place = channel.cursors.places.get((key.owner, key.name))
+        return place.cursor.lag(channel.head) if place is not None else None
+
+    def reclaimed(self, hub: str, name: str, deleted: Deleted) -> None:
+        """Retention has deleted messages of a channel, which may be open or not."""
+        self._appender.give_back(hub, deleted.stored_bytes)
+        counters = self.counters[hub]
+        counters.reclaimed += deleted.messages
+        counters.reclaimed_bytes += deleted.stored_bytes
+        channel = self._channels.get((hub, name))
+        if channel is not None:
+            channel.first = deleted.first
+            self.durable.lost_before(channel, deleted.first)
+
     # -- settings -------------------------------------------------------------------------------
 
     def hub_changed(self, hub: str) -> None:
@@ -449,6 +477,7 @@ class ChannelOwner:
         self._wake(channel, error)
         self._remove(channel)
         self._appender.stored_bytes.pop(channel.hub, None)
+        self.counters.pop(channel.hub, None)
 
     def announce_heads(self) -> None:
         self._announcements.heads(list(self._channels.values()))

@@ -118,6 +118,7 @@ class Publisher:
             principal_of(identity), producer.id, producer.sequence, producer.fence
         )
         message.attributes = Attributes(producer_id=producer.id, producer_seq=producer.sequence)
+        reply = _counted(hub, reply)
         try:
             self.check(hub, identity, item)
         except HubbubError as error:
@@ -200,6 +201,19 @@ class Publisher:
                 f"hub {hub.name!r} delivers more than its quota of deliveries per second; "
                 "slow down and try again"
             )
+
+
+def _counted(hub: Hub, reply: PublishReply) -> PublishReply:
+    """Counts a put as what it turns out to be."""
+
+    def conclude(outcome: PublishOutcome) -> None:
+        if outcome.duplicate:
+            hub.counters.duplicates += 1
+        elif outcome.error is None:
+            hub.counters.puts += 1
+        reply(outcome)
+
+    return conclude
 
 
 def _ignore(_: PublishOutcome) -> None:

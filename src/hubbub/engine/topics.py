@@ -11,7 +11,13 @@ from typing import TypeVar
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, NotPermitted, NotSubscribed, TopicNotFound
+from hubbub.domain.errors import (
+    BadRequest,
+    NotPermitted,
+    NotSubscribed,
+    QuotaExceeded,
+    TopicNotFound,
+)
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Identity, may_publish, may_subscribe
 from hubbub.domain.requests import PublishItem
@@ -32,12 +38,13 @@ from hubbub.domain.topics import (
     option_problems,
     principal_of,
 )
+from hubbub.engine.durable import describe_saved
 from hubbub.engine.hub import Hub
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.topic_making import TopicMaker
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.store import Cursor, Store
 
 T = TypeVar("T")
 _AT_ONCE = 16
@@ -75,6 +82,8 @@ class Topics:
         outcome = await answer
         if outcome.error is not None:
             raise outcome.error
+        if item.producer is None:
+            hub.counters.puts += 1
         return outcome.message_id or message_id, outcome
 
     async def open_producer(
@@ -138,12 +147,42 @@ class Topics:
         """The caller's own durable subscriptions in this hub."""
         return await self._describe(await self._own(hub, identity))
 
-    async def list_all(self, hub: str, channel: str | None = None) -> list[SubscriptionInfo]:
-        """Everybody's, for administrators."""
-        cursors = await self._store.read_cursors(hub, channel)
-        return await self._describe(
-            [SubscriptionKey(c.hub, c.channel, c.owner, c.name) for c in cursors]
+    async def list_all(
+        self,
+        hub: str,
+        limit: int,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+    ) -> tuple[list[SubscriptionInfo], tuple[str, str, str] | None]:
+        """Everybody's, for administrators, ordered by channel, owner and name; the second is what
+        to go on with as `after`, if there are more."""
+        cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1)
+        page = cursors[:limit]
+        answers = await _gather(*(self._describe_saved(cursor) for cursor in page))
+        last = page[-1] if len(cursors) > limit else None
+        following = (last.channel, last.owner, last.name) if last is not None else None
+        return [info for info in answers if info is not None], following
+
+    async def describe(self, key: SubscriptionKey) -> SubscriptionInfo:
+        """Somebody's, for administrators. Raises `NotSubscribed`."""
+        for cursor in await self._store.read_cursors(key.hub, key.channel, key.owner):
+            info = await self._describe_saved(cursor) if cursor.name == key.name else None
+            if info is not None:
+                return info
+        raise NotSubscribed(
+            f"{key.owner!r} has no durable subscription {key.name!r} to {key.channel!r}"
         )
+
+    async def _describe_saved(self, cursor: Cursor) -> SubscriptionInfo | None:
+        """As its owner knows it; as it is on disk where the channel cannot be opened just now."""
+        key = SubscriptionKey(cursor.hub, cursor.channel, cursor.owner, cursor.name)
+        try:
+            return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
+        except NotSubscribed:
+            return None  # it went while we looked
+        except (TopicNotFound, QuotaExceeded):
+            return describe_saved(cursor, await self._store.read_head(key.hub, key.channel))
 
     async def remove(self, key: SubscriptionKey) -> None:
         """Somebody's, by an administrator. Raises `NotSubscribed`."""

@@ -79,6 +79,28 @@ class Exported(msgspec.Struct, frozen=True):
     serial: int
 
 
+class StoredChannel(msgspec.Struct, frozen=True):
+    """A channel that holds messages, those from `first` to `head`; up to the first one, none was
+    published later than `oldest_at` (ms)."""
+
+    hub: str
+    name: str
+    epoch: str
+    head: int
+    first: int
+    oldest_at: int
+    stored_bytes: int
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """How many messages went, the bytes of their payloads, and the oldest serial that is still
+    there (head + 1 where nothing is, 1 where nothing ever was)."""
+
+    messages: int
+    stored_bytes: int
+    first: int
+
+
 class Retained(msgspec.Struct, frozen=True):
     message: Message
     expires_at: int
@@ -210,12 +232,37 @@ class Store(Protocol):
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """Messages that were published before this time (ms), those with the greatest serials."""
 
-    async def delete_before(self, hub: str, channel: str, serial: int) -> int:
-        """Drop messages with a smaller serial; the head stays. Answers how many went. A long
-        deletion takes several transactions, the oldest messages first."""
+    async def delete_before(
+        self,
+        hub: str,
+        channel: str,
+        serial: int,
+        partition: int,
+        term: int,
+        spare_unread: bool = False,
+    ) -> Deleted:
+        """Drop messages with a smaller serial; the head stays. With `spare_unread`, only those that
+        every cursor of the channel has passed when they go. A long deletion takes several
+        transactions, the oldest messages first. Raises `StaleOwner`; what went before stays
+        gone."""
 
     async def stored_bytes(self, hub: str) -> int:
         """The payload bytes that the hub's messages take up."""
+
+    async def read_stored_hubs(self) -> list[str]:
+        """The hubs that have stored something, in order."""
+
+    async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
+        """The hub's channels that hold messages, in the order of their names, those behind
+        `after`."""
+
+    async def first_at(self, hub: str, channel: str, time: int) -> int:
+        """The serial before which every message was published before this time (ms), the greatest
+        one that can be told without looking at all; head + 1 if all were."""
+
+    async def first_within(self, hub: str, channel: str, most_bytes: int) -> int:
+        """The first serial from which on the messages take up at most so many bytes of payload.
+        Where very many messages lie before it, an earlier one that leads there, step by step."""
 
     # -- topics -------------------------------------------------------------------------------
 
@@ -251,9 +298,21 @@ class Store(Protocol):
         """Whether it was there. Raises `StaleOwner`."""
 
     async def read_cursors(
-        self, hub: str, channel: str | None = None, owner: str | None = None
+        self,
+        hub: str,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int | None = None,
     ) -> list[Cursor]:
-        """Of one channel or all, of one owner or all; ordered by channel, owner, name."""
+        """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
+        `after`."""
+
+    async def read_places(
+        self, after: tuple[str, str, str, str] | None, limit: int
+    ) -> list[tuple[Cursor, ChannelHead | None]]:
+        """Cursors of all hubs with their channels' heads, ordered by hub, channel, owner, name,
+        those behind `after`."""
 
     # -- the journal --------------------------------------------------------------------------
 

@@ -238,10 +238,11 @@ def _describe_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
     for key, value in _values_below(hub.settings, f"{path}.settings"):
         yield f"{key} = {value}"
     for name, rules in hub.rules.items():
-        given = msgspec.structs.asdict(rules)
-        features = [camel(feature) for feature, value in given.items() if value is True]
-        if rules.journal != Rules().journal:
-            features.append(f"journal {rules.journal}")
+        features = [
+            camel(feature) if value is True else f"{camel(feature)} {value}"
+            for feature, value in msgspec.structs.asdict(rules).items()
+            if value != getattr(Rules(), feature)
+        ]
         yield f"{path}.rules.{name} = {', '.join(features) or 'nothing'}"
     for name, rules_id in hub.namespaces.items():
         yield f"{path}.namespaces.{name} = {rules_id}"

@@ -118,6 +118,27 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(ge=0, le=DAY, description="Time without use before a channel leaves memory."),
     ] = 60.0
+    retention_interval: Annotated[
+        float,
+        Meta(ge=0.05, le=DAY, description="How often stored messages are held to their limits."),
+    ] = 30.0
+    lag_interval: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=DAY,
+            description="How often /metrics counts what durable subscriptions still have to get.",
+        ),
+    ] = 15.0
+    lag_series: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000,
+            description="Durable subscriptions that have series of their own in /metrics, those "
+            "with the largest lag.",
+        ),
+    ] = 0
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from hubbub import __version__
-from hubbub.engine.counters import BUCKETS, HubCounters
+from hubbub.engine.counters import BUCKETS, HubCounters, TopicCounters
+from hubbub.engine.lags import HubLag, LagSurvey
 from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.journal.writer import JournalWriter
@@ -34,7 +35,83 @@ _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
         "Sessions cut off for reading too slowly.",
         lambda c: c.slow_consumers,
     ),
+    ("hubbub_puts", "Messages put to topics.", lambda c: c.puts),
+    ("hubbub_put_duplicates", "Puts that were there already.", lambda c: c.duplicates),
 )
+_TOPIC_COUNTERS: tuple[tuple[str, str, Callable[[TopicCounters], float]], ...] = (
+    (
+        "hubbub_topic_gets",
+        "Messages that durable subscriptions handed out.",
+        lambda c: c.handed_out,
+    ),
+    ("hubbub_topic_redeliveries", "Those that were not the first time.", lambda c: c.redelivered),
+    ("hubbub_topic_acknowledgements", "Messages acknowledged.", lambda c: c.acknowledged),
+    ("hubbub_topic_dead_letters", "Messages put to dead letters.", lambda c: c.dead_letters),
+    (
+        "hubbub_topic_missed",
+        "Messages deleted before a durable subscription got them.",
+        lambda c: c.missed,
+    ),
+    ("hubbub_reclaimed_messages", "Messages deleted by retention.", lambda c: c.reclaimed),
+    ("hubbub_reclaimed_bytes", "Their payload bytes.", lambda c: c.reclaimed_bytes),
+)
+_LAGS: tuple[tuple[str, str, Callable[[HubLag], float]], ...] = (
+    ("hubbub_durable_subscriptions", "Durable subscriptions.", lambda lag: lag.subscriptions),
+    (
+        "hubbub_topic_lag",
+        "Messages that durable subscriptions have not acknowledged, summed over them.",
+        lambda lag: lag.total,
+    ),
+    (
+        "hubbub_topic_lag_largest",
+        "Messages that the durable subscription farthest behind has not acknowledged.",
+        lambda lag: lag.largest,
+    ),
+)
+
+
+class TopicCollector:
+    """Reads what is known of durable subscriptions. Series of single ones are few, since there may
+    be any number of them."""
+
+    def __init__(self, node: Node, owner: ChannelOwner, lags: LagSurvey) -> None:
+        self._node = node
+        self._owner = owner
+        self._lags = lags
+
+    def collect(self) -> Iterable[Metric]:
+        hubs = sorted({*self._node.counters, *self._owner.counters, *self._lags.hubs})
+        nothing, no_lag = TopicCounters(), HubLag()
+        for name, text, read in _TOPIC_COUNTERS:
+            counter = CounterMetricFamily(name, text, labels=["hub"])
+            for hub in hubs:
+                counter.add_metric([hub], read(self._owner.counters.get(hub, nothing)))
+            yield counter
+        for name, text, look in _LAGS:
+            gauge = GaugeMetricFamily(name, text, labels=["hub"])
+            for hub in hubs:
+                gauge.add_metric([hub], look(self._lags.hubs.get(hub, no_lag)))
+            yield gauge
+        waiting = GaugeMetricFamily(
+            "hubbub_waiting_consumers", "Consumers that wait for a message.", labels=["hub"]
+        )
+        counts = self._owner.durable.waiting()
+        for hub in hubs:
+            waiting.add_metric([hub], counts.get(hub, 0))
+        yield waiting
+        yield self._single()
+
+    def _single(self) -> Metric:
+        family = GaugeMetricFamily(
+            "hubbub_subscription_lag",
+            "Messages that a durable subscription has not acknowledged; only those farthest "
+            "behind (channel.lagSeries).",
+            labels=["hub", "channel", "owner", "name"],
+        )
+        for lag in self._lags.farthest:
+            key = lag.key
+            family.add_metric([key.hub, key.channel, key.owner, key.name], lag.messages)
+        return family
 
 
 class HubCollector:
@@ -120,6 +197,7 @@ class Telemetry:
         self,
         node: Node,
         owner: ChannelOwner,
+        lags: LagSurvey,
         ready: Callable[[], str | None],
         http_connections: Callable[[], int],
         journal: JournalWriter | None = None,
@@ -128,6 +206,7 @@ class Telemetry:
         self._ready = ready
         self._registry = CollectorRegistry()
         self._registry.register(HubCollector(node, owner, http_connections, journal))
+        self._registry.register(TopicCollector(node, owner, lags))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 

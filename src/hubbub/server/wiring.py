@@ -18,9 +18,11 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.administration import Administration
 from hubbub.engine.directory import Directory
 from hubbub.engine.issuers import Issuers
+from hubbub.engine.lags import LagSurvey
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
 from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.retention import Retention
 from hubbub.engine.revocations import ANY_HUB, Revocations
 from hubbub.gateways.asgi import Application, AsgiBridge
 from hubbub.gateways.http import HttpLimits
@@ -105,8 +107,16 @@ class Server:
             journal=self.journal or NO_JOURNAL,
         )
         self._bus.connect(self._owner, self.node)
+        self._retention = Retention(
+            self._store,
+            clock,
+            self._owner,
+            self.directory.get,
+            self._store.read_exported if self.journal is not None else None,
+        )
+        self._lags = LagSurvey(self._store, self._owner, limits.lag_series)
         telemetry = Telemetry(
-            self.node, self._owner, self._missing, self._http_connections, self.journal
+            self.node, self._owner, self._lags, self._missing, self._http_connections, self.journal
         )
         self.administration = Administration(
             node=self.node,
@@ -162,6 +172,8 @@ class Server:
             self._every(RESTORE_FLUSH_SECONDS, self.node.restorer.flush),
             self._every(self._limits.settings_reread_seconds, self._reread),
             self._every(EXPIRY_INTERVAL_SECONDS, self._delete_expired),
+            self._every(self._limits.retention_seconds, self._retention.run),
+            self._every(self._limits.lag_seconds, self._lags.run),
         ]
         self._started = True
 
@@ -278,6 +290,9 @@ def engine_limits(settings: Settings) -> EngineLimits:
         stream_heartbeat_seconds=settings.connection.sse.heartbeat_interval,
         restore_seconds=settings.session.restore_ttl,
         token_seconds=settings.auth.token_ttl,
+        retention_seconds=settings.channel.retention_interval,
+        lag_seconds=settings.channel.lag_interval,
+        lag_series=settings.channel.lag_series,
     )
 
 

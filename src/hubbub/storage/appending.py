@@ -21,15 +21,23 @@ _READ_CHANNELS = ManyRows(
 )
 _CREATE_CHANNELS = insert(
     "channels",
-    {**_KEY, "epoch": "text", "head": "bigint", "first_serial": "bigint", "high_at": "bigint"},
+    {
+        **_KEY,
+        "epoch": "text",
+        "head": "bigint",
+        "first_serial": "bigint",
+        "high_at": "bigint",
+        "stored_bytes": "bigint",
+    },
     "RETURNING hub, name, id",
 )
-_HEAD = {"id": "bigint", "head": "bigint", "high_at": "bigint"}
+_HEAD = {"id": "bigint", "head": "bigint", "high_at": "bigint", "added": "bigint"}
 _MOVE_HEADS = ManyRows(
     table="channels",
-    single="UPDATE channels SET head = $2, high_at = $3 WHERE id = $1",
-    arrays="UPDATE channels SET head = item.head, high_at = item.high_at"  # noqa: S608
-    f" FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
+    single="UPDATE channels SET head = $2, high_at = $3, stored_bytes = stored_bytes + $4"
+    " WHERE id = $1",
+    arrays="UPDATE channels SET head = item.head, high_at = item.high_at,"  # noqa: S608
+    f" stored_bytes = stored_bytes + item.added FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
 )
 _COUNT_BYTES = insert(
     "hub_usage",
@@ -55,19 +63,22 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
 class _Channel:
     """A channel's row as this batch leaves it. One that is not there yet has no id."""
 
-    __slots__ = ("accepted", "epoch", "head", "high_at", "id")
+    __slots__ = ("accepted", "added", "epoch", "head", "high_at", "id")
 
     def __init__(self, id_: int | None, epoch: str, head: int, high_at: int) -> None:
         self.id = id_
         self.epoch = epoch
         self.head = head
         self.high_at = high_at
+        self.added = 0
+        """Payload bytes."""
         self.accepted: list[tuple[Append, int]] = []
         """What is to be stored, each with the `high_at` at that point."""
 
     def accept(self, append: Append) -> None:
         self.head = append.message.serial
         self.high_at = max(self.high_at, append.message.published_at)
+        self.added += len(append.message.payload)
         self.accepted.append((append, self.high_at))
 
 
@@ -140,11 +151,11 @@ async def _read_channels(sql: Sql, appends: Sequence[Append]) -> dict[tuple[str,
 
 async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None:
     new = [
-        (*key, channel.epoch, channel.head, 1, channel.high_at)
+        (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added)
         for key, channel in channels.items()
         if channel.id is None
     ]
-    moved = [(c.id, c.head, c.high_at) for c in channels.values() if c.id is not None]
+    moved = [(c.id, c.head, c.high_at, c.added) for c in channels.values() if c.id is not None]
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
     rows = [

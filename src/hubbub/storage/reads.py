@@ -17,6 +17,7 @@ from hubbub.ports.store import (
 from hubbub.storage.administration import AdministrationReads
 from hubbub.storage.exports import ExportReads
 from hubbub.storage.records import MESSAGE_COLUMNS, from_blob, from_row
+from hubbub.storage.retention import RetentionReads
 from hubbub.storage.sql import Row, Sql
 from hubbub.storage.topics import TopicReads
 
@@ -74,7 +75,7 @@ class _Page:
         return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
 
 
-class Reads(TopicReads, ExportReads, AdministrationReads):
+class Reads(RetentionReads, TopicReads, ExportReads, AdministrationReads):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
@@ -143,6 +144,9 @@ class Reads(TopicReads, ExportReads, AdministrationReads):
         ((serial,),) = await self._sql.fetch(_FIRST_AT, channel_id, head.first, head.head, time)
         return int(serial)
 
+    async def first_at(self, hub: str, channel: str, time: int) -> int:
+        return max(1, await self._first_at(*await self._channel(hub, channel), time))
+
     async def stored_bytes(self, hub: str) -> int:
         rows = await self._sql.fetch("SELECT stored_bytes FROM hub_usage WHERE hub = $1", hub)
         return int(rows[0][0]) if rows else 0
@@ -202,6 +206,9 @@ SINGLE_STATEMENTS = frozenset(
         Reads.read_cursors,
         Reads.read_exported,
         Reads.read_unexported,
+        Reads.read_places,
+        Reads.read_stored_hubs,
+        Reads.read_channels,
     )
 )
 """The reads that need no transaction to come from one moment."""

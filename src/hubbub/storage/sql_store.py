@@ -13,6 +13,7 @@ from hubbub.ports.store import (
     AuditQuery,
     ChannelHead,
     Cursor,
+    Deleted,
     Exported,
     Producer,
     PushToken,
@@ -20,6 +21,7 @@ from hubbub.ports.store import (
     Revocation,
     SessionSnapshot,
     SettingsEntry,
+    StoredChannel,
     StoredPage,
 )
 from hubbub.storage.links import Link
@@ -119,19 +121,39 @@ class SqlStore:
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         return await self._reads.call(hub, Reads.read_before_time, hub, channel, time, limit)
 
-    async def delete_before(self, hub: str, channel: str, serial: int) -> int:
+    async def delete_before(
+        self,
+        hub: str,
+        channel: str,
+        serial: int,
+        partition: int,
+        term: int,
+        spare_unread: bool = False,
+    ) -> Deleted:
         """In slices, so that nobody's write waits for a long deletion."""
-        total = 0
+        which = (hub, channel, serial, partition, term, spare_unread)
+        messages = stored_bytes = 0
         while True:
-            deleted = await self._writes.call(
-                hub, Writes.delete_before, hub, channel, serial, _DELETE_SLICE
-            )
-            total += deleted
-            if deleted < _DELETE_SLICE:
-                return total
+            deleted = await self._writes.call(hub, Writes.delete_before, *which, _DELETE_SLICE)
+            messages += deleted.messages
+            stored_bytes += deleted.stored_bytes
+            if deleted.messages < _DELETE_SLICE:
+                return Deleted(messages, stored_bytes, deleted.first)
 
     async def stored_bytes(self, hub: str) -> int:
         return await self._reads.call(hub, Reads.stored_bytes, hub)
+
+    async def read_stored_hubs(self) -> list[str]:
+        return await self._reads.call(_NO_HUB, Reads.read_stored_hubs)
+
+    async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
+        return await self._reads.call(hub, Reads.read_channels, hub, after, limit)
+
+    async def first_at(self, hub: str, channel: str, time: int) -> int:
+        return await self._reads.call(hub, Reads.first_at, hub, channel, time)
+
+    async def first_within(self, hub: str, channel: str, most_bytes: int) -> int:
+        return await self._reads.call(hub, Reads.first_within, hub, channel, most_bytes)
 
     # -- topics -------------------------------------------------------------------------------
 
@@ -180,9 +202,19 @@ class SqlStore:
         )
 
     async def read_cursors(
-        self, hub: str, channel: str | None = None, owner: str | None = None
+        self,
+        hub: str,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int | None = None,
     ) -> list[Cursor]:
-        return await self._reads.call(hub, Reads.read_cursors, hub, channel, owner)
+        return await self._reads.call(hub, Reads.read_cursors, hub, channel, owner, after, limit)
+
+    async def read_places(
+        self, after: tuple[str, str, str, str] | None, limit: int
+    ) -> list[tuple[Cursor, ChannelHead | None]]:
+        return await self._reads.call(_NO_HUB, Reads.read_places, after, limit)
 
     # -- the journal --------------------------------------------------------------------------
 

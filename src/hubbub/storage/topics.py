@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hubbub.domain.messages import Message
-from hubbub.ports.store import Cursor, Producer
+from hubbub.ports.store import ChannelHead, Cursor, Producer
 from hubbub.storage.appending import check_term
 from hubbub.storage.records import MESSAGE_COLUMNS, from_row
 from hubbub.storage.sql import Sql
@@ -19,6 +19,12 @@ _PUT_CURSOR = (
     " DO UPDATE SET floor = excluded.floor, state = excluded.state"
 )
 _READ_CURSORS = "SELECT hub, channel, owner, name, floor, state FROM cursors WHERE hub = $1"
+_READ_PLACES = """
+SELECT cursors.hub, channel, owner, cursors.name, floor, state, epoch, head, first_serial
+FROM cursors LEFT JOIN channels ON channels.hub = cursors.hub AND channels.name = channel
+WHERE (cursors.hub, channel, owner, cursors.name) > ($1, $2, $3, $4)
+ORDER BY cursors.hub, channel, owner, cursors.name LIMIT $5
+"""
 _READ_PUT = (
     f"SELECT {MESSAGE_COLUMNS} FROM messages"  # noqa: S608 - column names only
     " WHERE producer_id = $1 AND sequence = $2"
@@ -110,11 +116,33 @@ class TopicReads:
         rows = await self._sql.fetch(_READ_PUT, producer_id, sequence)
         return from_row(rows[0], hub, channel) if rows else None
 
-    async def read_cursors(self, hub: str, channel: str | None, owner: str | None) -> list[Cursor]:
+    async def read_cursors(
+        self,
+        hub: str,
+        channel: str | None,
+        owner: str | None,
+        after: tuple[str, str, str] | None,
+        limit: int | None,
+    ) -> list[Cursor]:
         wanted = {"channel": channel, "owner": owner}
         given = {column: value for column, value in wanted.items() if value is not None}
         tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))
-        rows = await self._sql.fetch(
-            f"{_READ_CURSORS}{tests} ORDER BY channel, owner, name", hub, *given.values()
-        )
-        return [Cursor(*row) for row in rows]
+        values: list[object] = [hub, *given.values()]
+        if after is not None:
+            places = ", ".join(f"${len(values) + n}" for n in (1, 2, 3))
+            tests += f" AND (channel, owner, name) > ({places})"
+            values += after
+        statement = f"{_READ_CURSORS}{tests} ORDER BY channel, owner, name"
+        if limit is not None:
+            values.append(limit)
+            statement += f" LIMIT ${len(values)}"
+        return [Cursor(*row) for row in await self._sql.fetch(statement, *values)]
+
+    async def read_places(
+        self, after: tuple[str, str, str, str] | None, limit: int
+    ) -> list[tuple[Cursor, ChannelHead | None]]:
+        rows = await self._sql.fetch(_READ_PLACES, *(after or ("", "", "", "")), limit)
+        return [
+            (Cursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
+            for row in rows
+        ]

@@ -17,13 +17,13 @@ from hubbub.storage.appending import (
     Refusal,
     append_messages,
     check_term,
-    count_bytes,
     read_terms,
 )
 from hubbub.storage.exports import ExportWrites
 from hubbub.storage.records import to_blob
+from hubbub.storage.retention import RetentionWrites
 from hubbub.storage.sql import ManyRows, Sql, insert
-from hubbub.storage.topics import TopicWrites, keep_sequences
+from hubbub.storage.topics import TopicWrites
 
 _TAKE_PARTITIONS = insert(
     "partitions",
@@ -49,7 +49,7 @@ _DELETE_SESSIONS = ManyRows(
 )
 
 
-class Writes(TopicWrites, ExportWrites, AdministrationWrites):
+class Writes(RetentionWrites, TopicWrites, ExportWrites, AdministrationWrites):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 
@@ -65,36 +65,6 @@ class Writes(TopicWrites, ExportWrites, AdministrationWrites):
     async def append(self, appends: list[Append]) -> list[Refusal]:
         """Store what continues its channel's head under the current term; answer the rest."""
         return await append_messages(self._sql, appends)
-
-    async def delete_before(self, hub: str, channel: str, serial: int, limit: int) -> int:
-        """Drop at most `limit` messages, the oldest first; answers how many went."""
-        found = await self._sql.fetch(
-            "SELECT id, head, first_serial FROM channels WHERE hub = $1 AND name = $2 FOR UPDATE",
-            hub,
-            channel,
-        )
-        for channel_id, head, first in found:
-            end = min(serial, head + 1, first + limit)
-            if end > first:
-                return await self._delete_range(hub, channel_id, end)
-        return 0
-
-    async def _delete_range(self, hub: str, channel_id: int, end: int) -> int:
-        ((freed,),) = await self._sql.fetch(
-            "SELECT coalesce(sum(length(payload)), 0) FROM messages"
-            " WHERE channel_id = $1 AND serial < $2",
-            channel_id,
-            end,
-        )
-        await keep_sequences(self._sql, channel_id, end)
-        deleted = await self._delete(
-            "messages WHERE channel_id = $1 AND serial < $2", channel_id, end
-        )
-        await self._sql.execute(
-            "UPDATE channels SET first_serial = $2 WHERE id = $1", channel_id, end
-        )
-        await count_bytes(self._sql, {hub: -freed})
-        return deleted
 
     # -- retained -----------------------------------------------------------------------------
 

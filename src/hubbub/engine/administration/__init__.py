@@ -13,6 +13,7 @@ from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.parts import AuthProviders, Channels, Namespaces, RulesOfHubs
 from hubbub.engine.administration.push_tokens import PushTokens
 from hubbub.engine.administration.settings import SettingsEditor
+from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
 from hubbub.engine.revocations import Revocations
@@ -57,4 +58,5 @@ class Administration:
             node, store, revocations, self.audit, authenticator, login
         )
         self.analytics = AnalyticsAdministration(node, analytics)
+        self.subscriptions = SubscriptionAdministration(node, self.audit)
         self.push_tokens = PushTokens(node, store, self.audit)

@@ -37,6 +37,10 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "channel": ("The channel's name, percent-encoded.", _NAME),
     "topic": ("The topic's name, which is a channel's; percent-encoded.", _NAME),
     "subscription": ("The subscription's name, percent-encoded.", _NAME),
+    "owner": (
+        "Whose it is: `u:` and the user's id, or the level of callers without one.",
+        {"type": "string", "minLength": 1, "pattern": r"^[!-~]+$"},
+    ),
     "producer": ("The producer's id, percent-encoded.", _NAME),
     "rules": ("The id of the rules.", _NAME),
     "namespace": (

@@ -105,8 +105,9 @@ class HubSettings(Shape, frozen=True):
 
 
 class Rules(Shape, frozen=True):
-    """The features of channels. Everything is off unless it is turned on. `journal` says what is
-    written down about a channel: nothing, who sent what to whom, or the payloads too."""
+    """The features of channels. Everything is off unless it is turned on; a limit of 0 is none.
+    `journal` says what is written down about a channel: nothing, who sent what to whom, or the
+    payloads too."""
 
     retain: bool = False
     store: bool = False
@@ -117,6 +118,11 @@ class Rules(Shape, frozen=True):
     client_publish: bool = False
     allow_anonymous: bool = False
     live_history: bool = False
+    max_age_seconds: Count = 0
+    max_stored_messages: Count = 0
+    max_stored_bytes: Count = 0
+    reclaim_acknowledged: bool = False
+    drop_unread: bool = False
     journal: PayloadRule = "metadata"
 
 

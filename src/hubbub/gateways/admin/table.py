@@ -15,6 +15,7 @@ from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.gateways.admin.settings_routes import SETTINGS_ROUTES
+from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
 
 
@@ -31,6 +32,7 @@ async def _get_openapi(admin: Administration, call: Call[NoQuery, None]) -> Answ
 ROUTES: list[AnyRoute] = [
     *SETTINGS_ROUTES,
     *LIVE_ROUTES,
+    *SUBSCRIPTION_ROUTES,
     *ACCESS_ROUTES,
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,

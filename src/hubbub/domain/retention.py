@@ -1,0 +1,48 @@
+"""Retention: which of a channel's oldest messages may go.
+
+The limits never reach what a durable subscription still has to get, unless the rules say so. What
+the journal has not taken over stays in any case.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.rules import Rules
+
+
+class Holdings(msgspec.Struct, frozen=True):
+    """What a channel holds, and who needs it.
+
+    `first` and `head` are the oldest and the newest serial. `by_age` and `by_bytes` are the serials
+    that these limits would have it begin with, 0 where nothing is beyond them. Everything up to
+    `floor` is done for all durable subscriptions; None: there are none. Everything up to `exported`
+    is in the journal; None: nobody keeps one.
+    """
+
+    first: int
+    head: int
+    by_age: int = 0
+    by_bytes: int = 0
+    floor: int | None = None
+    exported: int | None = None
+
+
+def limited_first(rules: Rules, holdings: Holdings) -> int:
+    """The serial that the limits alone would have the channel begin with."""
+    by_count = holdings.head + 1 - rules.max_stored_messages if rules.max_stored_messages else 0
+    return max(holdings.first, holdings.by_age, holdings.by_bytes, by_count)
+
+
+def first_to_keep(rules: Rules, holdings: Holdings) -> int:
+    """The serial before which everything may go."""
+    first = limited_first(rules, holdings)
+    if holdings.floor is not None:
+        unread = holdings.floor + 1
+        if not rules.drop_unread:
+            first = min(first, unread)
+        if rules.reclaim_acknowledged:
+            first = max(first, unread)
+    if holdings.exported is not None:
+        first = min(first, holdings.exported + 1)
+    return max(holdings.first, min(first, holdings.head + 1))
