@@ -14,6 +14,7 @@ from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
 from harness.topics import LIVE, STORED, Codec, HttpTopic, TopicSocket, texts, topic_hub, until
 from hubbub.domain.messages import TEXT
+from hubbub.domain.names import partition_of
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Producer, Publish, PublishItem
@@ -126,7 +127,9 @@ async def test_a_repeat_of_what_was_reclaimed_is_known_all_the_same(
     for number in "12":
         await topic.put(number, producer="p", sequence=number)
 
-    await hub.server._store.delete_before("acme", "reclaimed", 3)
+    partition = partition_of("acme", "reclaimed")
+    term = hub.server._owner.terms[partition]
+    await hub.server._store.delete_before("acme", "reclaimed", 3, partition, term)
 
     again = await topic.put("1", producer="p", sequence="1")
     assert again.json == {"answer": "PutReply", "duplicate": True}

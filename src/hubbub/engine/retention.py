@@ -120,7 +120,7 @@ class Retention:
         floor = exported = None
         if rules.reclaim_acknowledged or not rules.drop_unread:
             floor = await self._floor(stored)
-        if self._exported is not None:
+        if self._exported is not None and rules.journal != "off":
             exported = await self._exported(hub, name)
         return first_to_keep(
             rules,
