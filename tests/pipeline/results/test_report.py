@@ -55,7 +55,7 @@ def test_the_page_has_every_part_and_the_figures_of_the_tables(warehouse: Path) 
     assert "1 threads, 1 of them across" in page.text
     assert "off by 12.0 % of a mean hour; the same hour yesterday by 25.0 %" in page.text
     assert "At most 3 nodes are called for" in page.text
-    assert page.tags.count("svg") == 8
+    assert page.tags.count("svg") == 10
 
 
 @pytest.mark.spec("PIPE-04", "OPS-03")

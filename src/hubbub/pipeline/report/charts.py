@@ -16,7 +16,18 @@ Point = tuple[float, float | None]
 
 _WIDTH, _HEIGHT = 720, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 26
-_STEPS_SECONDS = (300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 7 * 86_400)
+_STEPS_SECONDS = (
+    300,
+    900,
+    1800,
+    3600,
+    3 * 3600,
+    6 * 3600,
+    12 * 3600,
+    86_400,
+    2 * 86_400,
+    7 * 86_400,
+)
 _DAY = 86_400
 
 
@@ -189,7 +200,13 @@ def _nice(highest: float) -> float:
     if highest <= 0:
         return 4.0
     power = 10 ** math.floor(math.log10(highest))
-    return float(next(step * power for step in (1, 2, 4, 6, 8, 10, 12) if step * power >= highest))
+    return float(
+        next(
+            step * power
+            for step in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8, 10, 12)
+            if step * power >= highest
+        )
+    )
 
 
 def _clock(time: float, span: float) -> str:

@@ -84,20 +84,21 @@ def traffic(by_time: Mapping[float, Traffic]) -> str:
     def line(name: str) -> list[tuple[float, float | None]]:
         return [(time, getattr(each, name)) for time, each in by_time.items()]
 
+    def charts(title: str, what: str, label: Callable[[float], str]) -> str:
+        """In and out side by side: one may be a thousand times the other."""
+        drawn = "".join(
+            f"<div><h3>{title} {way}</h3>"
+            + line_chart(f"{what} {way} over time", [Series(way, line(f"{what}_{way}"))], label)
+            + "</div>"
+            for way in ("in", "out")
+        )
+        return f"<div class='columns two'>{drawn}</div>"
+
     return section(
         "Traffic",
         "How much went in and out?",
-        "<h3>Messages</h3>",
-        line_chart(
-            "messages in and out over time",
-            [Series("in", line("messages_in")), Series("out", line("messages_out"))],
-        ),
-        "<h3>Bytes</h3>",
-        line_chart(
-            "bytes in and out over time",
-            [Series("in", line("bytes_in")), Series("out", line("bytes_out"))],
-            wording.size,
-        ),
+        charts("Messages", "messages", wording.short),
+        charts("Bytes", "bytes", wording.size),
     )
 
 
@@ -284,6 +285,7 @@ def success(figures: Figures) -> str:
             ],
             adapters,
         ),
+        "<h3>Policies</h3>",
         table(
             [
                 ("day", of("day")),
