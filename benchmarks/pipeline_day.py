@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from benchmarks import pipeline_events as events
 from benchmarks.pipeline_events import World
 from hubbub.domain import journal
+from hubbub.journal.parquet import SCHEMA
 
 EVENTS = 5_000_000
 SEED = 7
@@ -121,7 +122,7 @@ def _name(node: str, hour: int, what: str) -> str:
 
 def _write(table: pa.Table, path: Path) -> None:
     offsets = pa.array(np.arange(len(table), dtype=np.int64))
-    whole = table.set_column(table.schema.get_field_index("offset"), "offset", offsets)
+    whole = table.set_column(SCHEMA.get_field_index("offset"), SCHEMA.field("offset"), offsets)
     draft = path.with_suffix(".draft")
     pq.write_table(whole, draft, compression="zstd", row_group_size=128 * 1024)
     draft.rename(path)
