@@ -11,7 +11,7 @@ import pytest
 from harness.child import child
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, open_hub
-from hubbub.client import Outbox, connect
+from hubbub.client import FileUnusable, Options, Outbox, connect
 
 pytestmark = pytest.mark.spec("ONCE-02")
 
@@ -70,3 +70,32 @@ async def test_a_crash_while_a_sequence_is_handed_on_doubles_and_loses_nothing(
     async with connect(f"ws://{hub.address}", hub="acme") as client, Outbox(client, file) as outbox:
         (refusal,) = await outbox.refused()
         assert (refusal.code, len(refusal.payload)) == ("too_large", 5000)
+
+
+async def test_a_full_disk_refuses_puts_and_takes_them_again_when_there_is_room(
+    hub: RunningHub, small_disk: Path
+) -> None:
+    url = f"ws://{hub.address}"
+    promised: list[str] = []
+    away = Options(start_offline=True)
+    async with (
+        connect("ws://127.0.0.1:9", hub="acme", options=away) as client,
+        Outbox(client, small_disk / "outbox") as outbox,
+    ):
+        filler = small_disk / "filler"
+        filler.write_bytes(b"x" * 1_000_000)
+        with pytest.raises(FileUnusable, match="full"):
+            await put_on_and_on(outbox, promised, 10_000)
+        filler.unlink()
+        await put_on_and_on(outbox, promised, 3)
+    async with connect(url, hub="acme") as client, Outbox(client, small_disk / "outbox") as outbox:
+        await outbox.drained()
+        found = [message.data.split()[0] async for message in client.read_history("orders")]
+    assert found == promised
+
+
+async def put_on_and_on(outbox: Outbox, promised: list[str], count: int) -> None:
+    """Notes down what was taken."""
+    for _ in range(count):
+        await outbox.put("orders", f"{len(promised)} {'x' * 900}")
+        promised.append(str(len(promised)))
