@@ -123,10 +123,12 @@ class Ingestion:
             rows = silver.without_repeats(table, self._rows_again(table, again))
             changes.append(self._change(table, "again", rows.repartition("hour"), again))
         if hours - again:
-            rows = silver.rows(table, self._fit_events(names))
+            events = self._fit_events(names)
             if again:
-                rows = rows.where(~F.col("hour").isin(*again))
-            changes.append(self._change(table, "new", rows))
+                rows = silver.rows(table, events).where(~F.col("hour").isin(*again))
+                changes.append(self._change(table, "new", rows))
+            else:
+                changes.append(self._change_by_index(table, silver.rows_by_index(table, events)))
         return changes
 
     def _hours_again(self, table: str, names: Collection[str], hours: set[str]) -> set[str]:
@@ -235,6 +237,14 @@ class Ingestion:
         draft = self._warehouse.draft(f"{table}-{label}")
         rows.write.partitionBy("hour").parquet(str(draft))
         return Change(table, draft, "hour", frozenset(replaced))
+
+    def _change_by_index(self, table: str, rows: DataFrame) -> Change:
+        draft = self._warehouse.draft(f"{table}-new")
+        rows.write.partitionBy(silver.HOUR_INDEX).parquet(str(draft))
+        for folder in draft.glob(f"{silver.HOUR_INDEX}=*"):
+            index = int(folder.name.removeprefix(f"{silver.HOUR_INDEX}="))
+            folder.rename(draft / f"hour={hour_name(index)}")
+        return Change(table, draft, "hour")
 
     def _replacing_all(self, table: str, changes: list[Change]) -> list[Change]:
         """A rebuild leaves nothing of what was there, also of a table that has nothing new."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.domain import journal
@@ -52,7 +52,7 @@ def _sessions(parts: DataFrame) -> DataFrame:
     opened, closed = _of(journal.SESSION_OPENED), _of(journal.SESSION_CLOSED)
     rows = (
         parts.groupBy("hub", "session")
-        .agg(F.array_sort(F.collect_set("part")).alias("events"))
+        .agg(F.sort_array(F.collect_list("part")).alias("events"))
         .withColumn("opened", F.filter("events", opened))
         .withColumn("closed", F.filter("events", closed))
         .withColumn("end", F.try_element_at(F.col("closed"), F.lit(-1)))
@@ -95,30 +95,62 @@ def _between(start: str, end: str) -> Column:
 
 def _subscriptions(parts: DataFrame) -> DataFrame:
     """A start takes the end that follows it. A start after a start ends the one before; an end
-    without a start stands for itself."""
-    key = KEYS["subscriptions"]
-    in_order = Window.partitionBy(*key).orderBy("at", "ending")
-    moments = (
-        parts.groupBy(*key, F.col("part.at").alias("at"), F.col("part.kind").alias("kind"))
-        .agg(F.array_sort(F.collect_set("part")).alias("copies"))
-        .withColumn("ending", F.col("kind") == journal.UNSUBSCRIBED)
-        .withColumn("next_at", F.lead("at").over(in_order))
-        .withColumn("next_ending", F.lead("ending").over(in_order))
-        .withColumn("next_copies", F.lead("copies").over(in_order))
-        .withColumn("before_ending", F.lag("ending", 1, True).over(in_order))
+    without a start stands for itself. An event that was journalled twice counts once."""
+    moment = F.struct(
+        F.col("part.at").alias("at"),
+        (F.col("part.kind") == journal.UNSUBSCRIBED).alias("ending"),
+        F.col("part"),
     )
-    pair = F.col("next_ending") & ~F.col("ending")
+    rows = (
+        parts.groupBy(*KEYS["subscriptions"])
+        .agg(F.sort_array(F.collect_list(moment)).alias("all"))
+        .withColumn("moments", F.array_distinct(F.transform("all", _when)))
+        .withColumn("pair", F.explode(_pairs(F.col("moments"))))
+    )
+    begin, end = F.col("pair.begin"), F.col("pair.end")
     return (
-        moments.where(~F.col("ending") | F.col("before_ending"))
-        .withColumn(
-            "events", F.when(pair, F.concat("copies", "next_copies")).otherwise(F.col("copies"))
-        )
-        .withColumn(
-            "started_at",
-            F.when(F.col("ending"), _began(F.col("copies")[0])).otherwise(F.col("at")),
-        )
-        .withColumn("ended_at", F.when(F.col("ending"), F.col("at")).otherwise(F.col("next_at")))
+        rows.withColumn("events", F.transform(F.filter("all", _either(begin, end)), _part))
+        .withColumn("started_at", F.coalesce(begin["at"], _began(F.col("events")[0])))
+        .withColumn("ended_at", F.coalesce(end["at"], F.col("pair.next_at")))
         .withColumn("duration", _between("started_at", "ended_at"))
         .withColumn("hour", hour_of(F.col("started_at")))
         .withColumns({name: _known(name) for name in ("user", "node")})
     )
+
+
+def _when(moment: Column) -> Column:
+    return F.struct(moment["at"].alias("at"), moment["ending"].alias("ending"))
+
+
+def _part(moment: Column) -> Column:
+    return moment["part"]
+
+
+def _pairs(moments: Column) -> Column:
+    """Beginnings with their ends, and ends that have no beginning."""
+
+    def leads(moment: Column, index: Column) -> Column:
+        before = F.get(moments, index - 1)["ending"]
+        return ~moment["ending"] | F.coalesce(before, F.lit(True))
+
+    def pair(moment: Column, index: Column) -> Column:
+        after = F.get(moments, index + 1)
+        alone = moment["ending"]
+        return F.struct(
+            F.when(~alone, moment).alias("begin"),
+            F.when(alone, moment).when(after["ending"], after).alias("end"),
+            F.when(~alone, after["at"]).alias("next_at"),
+        )
+
+    every = F.transform(
+        moments, lambda moment, index: F.when(leads(moment, index), pair(moment, index))
+    )
+    return F.filter(every, lambda found: found.isNotNull())
+
+
+def _either(begin: Column, end: Column) -> Any:
+    def belongs(moment: Column) -> Column:
+        when = _when(moment)
+        return when.eqNullSafe(begin) | when.eqNullSafe(end)
+
+    return belongs

@@ -29,6 +29,8 @@ HEAP_MEGABYTES: Final = 3072
 what Java keeps outside of its heap."""
 _SMALLEST_HEAP: Final = 1024
 _END_SECONDS: Final = 10
+_JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""Throughput over short pauses; and Spark's generated methods are huge."""
 _SPILL: Final = "spill-"
 _LARGEST_LOG: Final = 10_000_000
 _WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
@@ -91,7 +93,7 @@ def _lives(process: int) -> bool:
 
 
 def _log_quietly(conf: SparkConf, logging: Path, log: Path, java_options: str) -> None:
-    options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={log} -XX:-UsePerfData"
+    options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={log} {_JAVA}"
     conf.set("spark.driver.extraJavaOptions", f"{options} {java_options}")
 
 
@@ -118,6 +120,12 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
             # The paths that are read are known, one by one: no jobs to look for them.
             ("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000"),
+            # Rows that make up a session are gathered in memory, not by sorting them all.
+            ("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "1000000"),
+            # Each hour's file stays open while rows come, which saves sorting them by hour.
+            ("spark.sql.maxConcurrentOutputFileWriters", "32"),
+            ("spark.hadoop.parquet.block.size", str(32 * 2**20)),
+            ("spark.hadoop.parquet.compression.codec.zstd.level", "1"),
             ("spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version", "2"),
             ("spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
             ("spark.hadoop.parquet.page.verify-checksum.enabled", "true"),
