@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -72,7 +73,7 @@ def _ingest(
     ingestion = Ingestion(spark, warehouse, todo)
     try:
         changes, state = ingestion.run(said)
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         # Damage inside of a segment shows only when it is read. Find it, and go on without.
         said("looking for damaged segments")
         bad = unreadable(todo.fresh)
