@@ -1,0 +1,98 @@
+"""Whatever ends the pipeline and whenever, the tables are as if nothing had happened."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.pipeline_runs import finish, start, undisturbed, write_journal
+from harness.processes import jvms_of, wait_for_jvm, wait_until_gone
+from harness.segments import Pipeline
+from hubbub.pipeline.gold import TABLES
+
+pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(1800)]
+
+
+def kill_and_compare(spark: SparkSession, folder: Path, kills: int, tables: int, seed: int) -> None:
+    chosen = TABLES if tables < 0 else TABLES[:tables]
+    killed = Pipeline(spark, folder / "killed", chosen)
+    chance = random.Random(seed)
+    write_journal(killed.journal, range(2))
+    began = time.monotonic()
+    finish(start(killed, tables=tables))
+    seconds = time.monotonic() - began
+    for number in range(kills):
+        write_journal(killed.journal, [2 + number])
+        process = start(killed, tables=tables)
+        delay = chance.uniform(0.2, 1) * seconds
+        # A run may be faster than its kill; that is a kill after the end.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        left = jvms_of(process)
+        process.kill()
+        process.wait()
+        wait_until_gone(*left)
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
+    finish(start(killed, tables=tables))
+    other = undisturbed(spark, folder / "undisturbed", killed.journal, tables)
+    assert killed.everything() == other.everything()
+    assert not list((killed.warehouse.path / "state" / "drafts").glob("*"))
+
+
+def test_a_killed_run_continues_and_leaves_no_jvm(spark: SparkSession, tmp_path: Path) -> None:
+    kill_and_compare(spark, tmp_path, kills=2, tables=2, seed=5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_twenty_kills_at_random_moments_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    kill_and_compare(spark, tmp_path, kills=20, tables=-1, seed=7)
+
+
+def test_a_killed_jvm_is_said_and_the_next_run_completes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(spark, tmp_path, TABLES[:1])
+    write_journal(pipeline.journal, range(1))
+    process = start(pipeline, tables=1)
+    jvm = wait_for_jvm(process)
+    while not pipeline.warehouse.drafts.exists() or not list(pipeline.warehouse.drafts.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    jvm.kill()
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert pipeline.rows("messages") == []
+    finish(start(pipeline, tables=1))
+    assert len(pipeline.rows("messages")) == 11
+
+
+def test_a_full_disk_leaves_what_was_committed(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = Pipeline(spark, tmp_path, TABLES[:1])
+    write_journal(pipeline.journal, range(1))
+    finish(start(pipeline, tables=1))
+    before = pipeline.everything()
+    write_journal(pipeline.journal, [1], payload=100_000)
+
+    # No file may grow beyond this, in the process or its JVM: what a full disk looks like to them.
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limit[1]))
+    try:
+        process = start(pipeline, tables=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert b"File too large" in errors
+    assert pipeline.everything() == before
+    finish(start(pipeline, tables=1))
+    assert len(pipeline.rows("messages")) == 21
