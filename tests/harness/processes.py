@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 300
 
 
 def wait_for_jvm(process: subprocess.Popen[bytes]) -> psutil.Process:
@@ -39,6 +39,7 @@ def wait_until_gone(*processes: psutil.Process) -> None:
 def _is_spark(process: psutil.Process) -> bool:
     """Not the Java that is only asked for its version."""
     try:
-        return any("spark" in word.lower() for word in process.cmdline())
+        words = process.cmdline()
     except psutil.NoSuchProcess:
         return False
+    return any(word.endswith(("bin/spark-submit", ".SparkSubmit")) for word in words)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.segments import HOUR, NOW, Pipeline, delivered, published, session_opened
 
-pytestmark = pytest.mark.spec("PIPE-02")
+pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -20,6 +20,13 @@ from hubbub.pipeline.warehouse import Warehouse
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
+QUICK = (
+    *("--memory", "1024"),
+    *("--conf", "spark.sql.shuffle.partitions=2"),
+    *("--conf", "spark.sql.codegen.wholeStage=false"),
+    *("--conf", "spark.sql.codegen.factoryMode=NO_CODEGEN"),
+)
+"""For little data: nothing is compiled."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,17 +57,11 @@ def run(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, st
     return process.returncode, output.decode(), errors.decode()
 
 
-def close(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdout, process.stderr):
-        assert pipe is not None
-        pipe.close()
-
-
 def test_a_run_says_what_it_did_and_the_next_one_that_there_is_nothing_to_do(
     tmp_path: Path,
 ) -> None:
     write_segment(tmp_path / "journal", "a", [published(1), delivered(1), published(2, at=-1)])
-    code, output, errors = run(tmp_path, "run", "--memory", "1024")
+    code, output, errors = run(tmp_path, "run", *QUICK)
     assert (code, errors) == (0, "")
     assert "took in 1 segments with 2 events" in output
     assert "refused: 1 bad_time" in output
@@ -99,12 +100,11 @@ def test_what_is_wrong_is_said_in_one_line(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_jvm_outlives_the_command_however_it_ends(tmp_path: Path, number: int) -> None:
     write_segment(tmp_path / "journal", "a", [published(1)])
-    process = start(tmp_path, "start", "--every", "3600", "--memory", "1024")
+    process = start(tmp_path, "start", "--every", "3600", *QUICK)
     jvm = wait_for_jvm(process)
     process.send_signal(number)
-    process.wait(120)
+    process.communicate(timeout=120)
     wait_until_gone(jvm)
     assert process.returncode == (-number if number == signal.SIGKILL else 0)
-    close(process)
     with Warehouse(tmp_path / "warehouse").changing():
         pass

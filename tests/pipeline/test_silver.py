@@ -17,7 +17,7 @@ from harness.segments import (
     unsubscribed,
 )
 
-pytestmark = pytest.mark.spec("PIPE-02")
+pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(300)]
 
 SECOND = 1_000_000
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -17,9 +18,14 @@ from hubbub.pipeline.ingesting import Ingestion, Said
 from hubbub.pipeline.inspecting import unreadable
 from hubbub.pipeline.planning import DUPLICATE, Plan, plan
 from hubbub.pipeline.refining import Refinement, stale
+from hubbub.pipeline.session import compiling
 from hubbub.pipeline.state import State
 from hubbub.pipeline.tables import GoldTable
 from hubbub.pipeline.warehouse import Warehouse
+
+LITTLE_BYTES: Final = 16_000_000
+"""New segments up to here in all are little: to compile code for them takes longer than to do
+without."""
 
 
 @dataclass
@@ -56,13 +62,16 @@ def run_round(
     stays as it was."""
     summary = Summary()
     todo = plan(warehouse.state, journal, now(), full)
+    little = 0 < sum(one.size for one in todo.fresh.values()) < LITTLE_BYTES
     if not todo.idle:
         started = time.monotonic()
-        _ingest(warehouse, todo, spark(), said, summary)
+        with compiling(spark(), not little):
+            _ingest(warehouse, todo, spark(), said, summary)
         summary.silver_seconds = time.monotonic() - started
     if stale(warehouse.state, tables):
         started = time.monotonic()
-        _refine(warehouse, tables, spark(), said, summary)
+        with compiling(spark(), not little):
+            _refine(warehouse, tables, spark(), said, summary)
         summary.gold_seconds = time.monotonic() - started
     return summary
 

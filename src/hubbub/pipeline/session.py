@@ -16,7 +16,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -69,6 +69,26 @@ def spark_session(
                 session.stop()
             _forget_jvm()
     shutil.rmtree(scratch / f"{_SPILL}{os.getpid()}", ignore_errors=True)
+
+
+@contextlib.contextmanager
+def compiling(session: SparkSession, wanted: bool) -> Iterator[None]:
+    """Lets Spark compile its plans, or not, and leaves it as it was."""
+    settings = {
+        "spark.sql.codegen.wholeStage": str(wanted).lower(),
+        "spark.sql.codegen.factoryMode": "FALLBACK" if wanted else "NO_CODEGEN",
+    }
+    before = {key: str(session.conf.get(key)) for key in settings}
+    if before["spark.sql.codegen.wholeStage"] == "false":
+        settings = before  # whoever made the session wants none at all
+    try:
+        for key, value in settings.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            for key, value in before.items():
+                session.conf.set(key, value)
 
 
 def _remove_spills_of_the_dead(scratch: Path) -> None:
@@ -149,42 +169,73 @@ def _fitting_heap() -> int:
 
 @contextlib.contextmanager
 def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
+    with _watching() as watch, log.open("ab") as output:
+        try:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": output, "stderr": output}
+            )
+        except PySparkRuntimeError as error:
+            raise PipelineError(f"Java does not start; see {log}") from error
+        finally:
+            watch.restore()
+        try:
+            yield gateway
+        finally:
+            with contextlib.suppress(Exception):  # it may be gone already
+                gateway.shutdown()
+
+
+class _Watch:
+    """Tells the watcher of the JVM as soon as it is started, long before PySpark says so: who is
+    interrupted in between must not leave it behind."""
+
+    def __init__(self, watcher: subprocess.Popen[bytes]) -> None:
+        self._watcher = watcher
+        self._usual = vars(java_gateway)["Popen"]
+        self.jvm: subprocess.Popen[bytes] | None = None
+        vars(java_gateway)["Popen"] = self._start
+
+    def _start(self, *arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        jvm: subprocess.Popen[bytes] = self._usual(*arguments, **options)
+        self.jvm = jvm
+        assert self._watcher.stdin is not None
+        self._watcher.stdin.write(f"{jvm.pid}\n".encode())
+        self._watcher.stdin.flush()
+        return jvm
+
+    def restore(self) -> None:
+        vars(java_gateway)["Popen"] = self._usual
+
+    def end(self) -> None:
+        """The JVM is over when this returns; it has a moment to end by itself."""
+        if self.jvm is None:
+            return
+        assert self.jvm.stdin is not None
+        self.jvm.stdin.close()
+        try:
+            self.jvm.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.jvm.kill()
+            self.jvm.wait()
+
+
+@contextlib.contextmanager
+def _watching() -> Iterator[_Watch]:
     watcher = subprocess.Popen(  # noqa: S603
         ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, start_new_session=True
     )
     assert watcher.stdin is not None
+    watch = _Watch(watcher)
     try:
-        with log.open("ab") as output:
-            try:
-                gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                    conf, {"stdout": output, "stderr": output}
-                )
-            except PySparkRuntimeError as error:
-                raise PipelineError(f"Java does not start; see {log}") from error
-        watcher.stdin.write(f"{gateway.proc.pid}\n".encode())
-        watcher.stdin.flush()
-        try:
-            yield gateway
-        finally:
-            _end(gateway)
-            with contextlib.suppress(OSError):
-                watcher.stdin.write(b"ended\n")
+        yield watch
     finally:
+        watch.restore()
+        watch.end()
+        with contextlib.suppress(OSError):
+            watcher.stdin.write(b"ended\n")
         with contextlib.suppress(OSError):
             watcher.stdin.close()
         watcher.wait()
-
-
-def _end(gateway: Any) -> None:
-    with contextlib.suppress(Exception):  # it may be gone already
-        gateway.shutdown()
-    jvm = gateway.proc
-    jvm.stdin.close()
-    try:
-        jvm.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        jvm.kill()
-        jvm.wait()
 
 
 def _forget_jvm() -> None:
