@@ -1,4 +1,4 @@
-"""What the journal costs: the same load on hubs with and without one, in turns.
+"""What the journal costs: the same load on hubs with and without one, at the same time.
 
 The figure is CPU of the hub's processes for each message taken in or delivered. Sealing is left out
 there, since it can wait and has a process of its own; its speed is measured for itself.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
 
@@ -17,8 +18,8 @@ import msgspec
 from benchmarks.findings import Effort, Finding, spread
 from benchmarks.hub import Hubbub, hubbub
 from benchmarks.load.publishers import Pace, Steady, Window
-from benchmarks.load.run import exchange
-from benchmarks.scenarios.fanout import measure
+from benchmarks.load.run import ExchangeLoad, FanOutLoad, exchange, fan_out
+from benchmarks.load.subscribers import Audience
 from benchmarks.servers import workplace
 from hubbub.domain.journal import PUBLISHED, JournalEvent
 from hubbub.journal.folder import JournalFolder
@@ -30,10 +31,8 @@ _SUBSCRIBERS = 1_000
 _CONNECTIONS = 32
 _SEALED_EVENTS = 400_000
 _EVENTS_PER_RECORD = 1000
-_ROUNDS = 3
-"""A few percent are to be seen: each comparison is made so many times as often as others."""
 
-Measure = Callable[[Hubbub, Effort], float]
+Begin = Callable[[Hubbub], AbstractContextManager[FanOutLoad | ExchangeLoad]]
 
 
 def journal_cost(effort: Effort) -> list[Finding]:
@@ -47,23 +46,36 @@ def journal_cost(effort: Effort) -> list[Finding]:
     ]
 
 
-def _compare(effort: Effort, what: str, cost: Measure) -> Finding:
-    ratios, with_journal, without = [], [], []
-    for _ in range(effort.rounds * _ROUNDS):
-        with _hub(enabled=False) as server:
-            without.append(cost(server, effort))
-        with _hub(enabled=True) as server:
-            with_journal.append(cost(server, effort))
-        ratios.append(with_journal[-1] / without[-1])
-    overall = median(with_journal) / median(without)
+def _compare(effort: Effort, what: str, begin: Begin) -> Finding:
+    rounds = [_measure(effort, begin) for _ in range(effort.rounds)]
+    ratios = [on / off for off, on in rounds]
     return Finding(
         f"journal on against off, {what}: CPU",
         f"at most {_REACH:g} x",
-        f"{overall:.3f} x (pairs {spread(ratios, digits=3)}), "
-        f"{median(without):.2f} to {median(with_journal):.2f} µs each",
-        overall <= _REACH,
-        {"with": with_journal, "without": without},
+        f"{spread(ratios, ' x', 3)}, {median(off for off, _ in rounds):.2f} to "
+        f"{median(on for _, on in rounds):.2f} µs each",
+        median(ratios) <= _REACH,
+        {"rounds": rounds},
     )
+
+
+def _measure(effort: Effort, begin: Begin) -> tuple[float, float]:
+    """Microseconds of CPU for each message without a journal and with one, at the same time: what
+    disturbs one of them disturbs the other."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(_hub(enabled)) for enabled in (False, True)]
+        loads = [stack.enter_context(begin(server)) for server in servers]
+        for load, seconds in zip(loads, (0.0, effort.warm_seconds), strict=True):
+            load.warm(seconds)
+        before = [server.process.cpu_seconds() for server in servers]
+        for load in loads:
+            load.begin()
+        time.sleep(effort.seconds)
+        off, on = (
+            (server.process.cpu_seconds() - start) * 1e6 / max(1, load.counted()[2])
+            for server, load, start in zip(servers, loads, before, strict=True)
+        )
+        return off, on
 
 
 @contextlib.contextmanager
@@ -72,34 +84,20 @@ def _hub(enabled: bool) -> Iterator[Hubbub]:
         yield server
 
 
-def _posts(depth: int) -> Measure:
-    def cost(server: Hubbub, effort: Effort) -> float:
-        with exchange(server.posts("bench", _SIZE, _CONNECTIONS, depth)) as load:
-            load.warm(effort.warm_seconds)
-            before = server.process.cpu_seconds()
-            load.begin()
-            time.sleep(effort.seconds)
-            used = server.process.cpu_seconds() - before
-            return used * 1e6 / max(1, load.end().answered)
-
-    return cost
+def _posts(depth: int) -> Begin:
+    return lambda server: exchange(server.posts("bench", _SIZE, _CONNECTIONS, depth))
 
 
-def _stored(server: Hubbub, effort: Effort) -> float:
-    with exchange(server.stored("log:bench", _SIZE, 100)) as load:
-        load.warm(effort.warm_seconds)
-        before = server.process.cpu_seconds()
-        load.begin()
-        time.sleep(effort.seconds)
-        used = server.process.cpu_seconds() - before
-        return used * 1e6 / max(1, load.end().answered)
+def _stored(server: Hubbub) -> AbstractContextManager[ExchangeLoad]:
+    return exchange(server.stored("log:bench", _SIZE, 100))
 
 
-def _fan_out(pace: Pace) -> Measure:
-    def cost(server: Hubbub, effort: Effort) -> float:
-        return measure(server, effort, pace, _SUBSCRIBERS).per_million
-
-    return cost
+def _fan_out(pace: Pace) -> Begin:
+    return lambda server: fan_out(
+        Audience(server.subscription("bench"), _SUBSCRIBERS),
+        server.publication("bench", _SIZE),
+        pace,
+    )
 
 
 def _sealing(effort: Effort) -> Finding:

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from hubbub.journal.folder import JournalFolder
-from hubbub.journal.records import MAGIC, head_of
+from hubbub.journal.records import MAGIC
 from hubbub.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,9 @@ class SegmentOptions(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, gc=False, eq=False):
     """Events as the body of one record. `urgent`: somebody waits until it is synced."""
 
+    head: bytes
+    """What stands before the body in the file: made by who hands it over, since every turn that
+    this thread takes from the event loop's costs more than the checksum itself."""
     body: bytes
     count: int
     marks: dict[tuple[str, str], tuple[str, int]]
@@ -84,6 +87,8 @@ class SegmentThread(Thread):
         self._node = node
         self._clock = clock
         self._options = options
+        self._most = options.segment_bytes
+        self._looked_at = -WAKE_SECONDS
         self._synced = synced
         self._failed = failed
         self._asked = asked
@@ -113,16 +118,22 @@ class SegmentThread(Thread):
                 self._close()
                 if item.ends:
                     return
-            self._look_around()
+            self._look_around(idle=item is None)
 
-    def _look_around(self) -> None:
+    def _look_around(self, idle: bool) -> None:
+        """Now and then, whether there is much to do or nothing."""
         now = self._clock.monotonic()
-        if self._unsynced and (now >= self._sync_at or self._unsynced[-1].urgent):
+        urgent = bool(self._unsynced) and self._unsynced[-1].urgent
+        soon = now < self._looked_at + WAKE_SECONDS
+        if soon and not (idle or urgent) and self._size < self._most:
+            return
+        self._looked_at = now
+        if self._unsynced and (now >= self._sync_at or urgent):
             self._sync()
         if self._path is None:
             return
         age = now - self._begun
-        if self._size >= self._options.segment_bytes or age >= self._options.segment_seconds:
+        if self._size >= self._most or age >= self._options.segment_seconds:
             self._close()
         elif not self._request_told and self._folder.request_of(self._path).exists():
             self._request_told = True
@@ -133,7 +144,7 @@ class SegmentThread(Thread):
     def _write(self, batch: Batch) -> None:
         try:
             self._make_room()
-            self._append(batch.body)
+            self._append(batch.head, batch.body)
         except OSError as error:
             self._complain(error)
             self._failed(batch, "disk")
@@ -160,9 +171,8 @@ class SegmentThread(Thread):
         if self._full:
             raise OSError(errno.ENOSPC, "the disk is nearly full")
 
-    def _append(self, body: bytes) -> None:
+    def _append(self, *parts: bytes) -> None:
         """All of it or nothing. Raises `OSError`."""
-        parts = [head_of(body), body]
         size = sum(map(len, parts))
         try:
             written = os.writev(self._descriptor, parts)

@@ -1,6 +1,6 @@
 """The journal of a node: takes events on the event loop, gathers them, has a thread write them.
 
-An event costs the hot path an append to a list. Some hundred of them are encoded at once. Memory is
+An event costs the hot path an append to a list. Many of them are encoded at once. Memory is
 bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
 """
 
@@ -19,7 +19,7 @@ from hubbub.domain.messages import Message
 from hubbub.journal.events import Event, published_event
 from hubbub.journal.exporting import Exporter, RuleOf
 from hubbub.journal.folder import JournalFolder
-from hubbub.journal.records import events_of
+from hubbub.journal.records import events_of, head_of
 from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
 from hubbub.ports.clock import Clock
@@ -27,7 +27,7 @@ from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
 
-BATCH_EVENTS: Final = 512
+BATCH_EVENTS: Final = 2048
 BATCH_BYTES: Final = 256 * 1024
 FLUSH_SECONDS: Final = 0.2
 TICK_SECONDS: Final = 1.0
@@ -176,9 +176,12 @@ class JournalWriter:
             self._lose(events, "overload")
             return
         told = self._tell_losses()
-        self._send(Batch(_encode(events + told), len(events) + len(told), marks))
+        self._send(_encode(events + told), len(events) + len(told), marks)
 
-    def _send(self, batch: Batch) -> None:
+    def _send(self, body: bytes, count: int, marks: dict[tuple[str, str], tuple[str, int]]) -> None:
+        self._hand_over(Batch(head_of(body), body, count, marks))
+
+    def _hand_over(self, batch: Batch) -> None:
         self._sent_bytes += len(batch.body)
         self.thread.queue.put(batch)
 
@@ -189,10 +192,11 @@ class JournalWriter:
         if rule == "off":
             return True
         events = [published_event(message, epoch, rule, self._node) for message in messages]
-        batch = Batch(_encode(events), len(events), {}, urgent=True)
+        body = _encode(events)
+        batch = Batch(head_of(body), body, len(events), {}, urgent=True)
         done: asyncio.Future[bool] = self._loop.create_future()
         self._waiting[batch] = done
-        self._send(batch)
+        self._hand_over(batch)
         return await done
 
     # -- losses ---------------------------------------------------------------------------------

@@ -139,15 +139,15 @@ async def test_what_was_lost_is_told_as_soon_as_there_is_room(desk: Desk) -> Non
 
 
 async def test_a_segment_is_closed_by_its_size(desk: Desk) -> None:
-    desk.options["segment_bytes"] = 64 * 1024
+    desk.options |= {"segment_bytes": 64 * 1024, "max_buffered_bytes": 1 << 24}
     writer = desk.writer()
     writer.start()
-    for number in range(5_000):
+    for number in range(20_000):
         writer.record(event(session=f"session-{number}", reason="x" * 50))
     await writer.stop()
     segments = JournalFolder(desk.path).closed_segments()
     assert len(segments) > 3
-    assert len(journal_events(desk.path)) == 5_000
+    assert len(journal_events(desk.path)) == 20_000
 
 
 async def test_a_segment_is_closed_by_its_age_and_an_empty_one_is_never_made(desk: Desk) -> None:
