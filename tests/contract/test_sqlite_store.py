@@ -336,6 +336,25 @@ async def test_the_next_version_keeps_what_is_there_and_comes_all_or_nothing(pat
     assert rows == [("news", 3, "none")]
 
 
+async def test_the_bytes_of_channels_that_were_there_before_are_counted(path: Path) -> None:
+    migrations = load_migrations(SQLITE)
+    counting = next(m.version for m in migrations if "stored_bytes" in m.statements[0])
+    async with opened(SqliteStore(path)) as store:
+        await fill(store, 3)
+        await fill(store, 2, "other")
+    change(
+        path,
+        "ALTER TABLE channels DROP COLUMN stored_bytes",
+        f"DELETE FROM schema_versions WHERE version >= {counting}",
+    )
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, path, migrations[:counting])
+    connection.close()
+    async with opened(SqliteStore(path)) as store:
+        found = await store.read_channels("demo", "", 9)
+    assert [(each.name, each.stored_bytes) for each in found] == [("news", 30), ("other", 20)]
+
+
 # -- bounds -----------------------------------------------------------------------------------
 
 

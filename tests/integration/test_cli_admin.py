@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from harness.admin import admin_of
 from harness.command import COMMAND, PATIENCE_SECONDS, Ended, hubbub
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
+from harness.topics import STORED, HttpTopic
 from hubbub.cli import admin_client
 from hubbub.cli.main import main
 from hubbub.domain.permissions import Level
@@ -152,6 +153,45 @@ async def test_channels_in_use_and_with_settings(hub: RunningHub, run: Run) -> N
     assert (reset["rules"], reset["metadata"]) == (None, {"owner": "ann"})
     unknown = await run("channels", "show", "roo")
     assert unknown.out.splitlines()[:2] == ["channel   roo", "sessions  0"]
+
+
+# -- durable subscriptions ------------------------------------------------------------------------
+
+
+async def test_durable_subscriptions_are_seen_and_removed(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(rules=STORED))
+    token = hub.token("root", hub="*", level=Level.ADMIN)
+
+    async def run(*arguments: str) -> Ended:
+        return await invoke(*arguments, **at(hub, token))
+
+    assert "has no such durable subscription" in (await run("subscriptions", "list")).err
+    for user, channel in (("ann", "orders"), ("bob", "orders"), ("ann", "room:a/b")):
+        topic = HttpTopic(hub, channel, hub.token(user))
+        await topic.subscribe()
+        await topic.put("x")
+    listed = await run("subscriptions", "list", "--channel", "orders")
+    assert [line.split()[:4] for line in listed.out.splitlines()] == [
+        ["CHANNEL", "OWNER", "NAME", "LAG"],
+        ["orders", "u:ann", "default", "2"],
+        ["orders", "u:bob", "default", "1"],
+    ]
+    of_ann = await lines(run, "subscriptions", "list", "--owner", "u:ann")
+    assert [found["channel"] for found in of_ann] == ["orders", "room:a/b"]
+    shown = await answer(run, "subscriptions", "show", "room:a/b", "u:ann")
+    assert shown == of_ann[1]
+    removed = await run("subscriptions", "remove", "room:a/b", "u:ann", "--yes")
+    assert (removed.code, removed.out) == (0, "removed default\n")
+    gone = await run("subscriptions", "show", "room:a/b", "u:ann")
+    assert (gone.code, "not_found" in gone.err) == (1, True)
+
+
+async def test_limits_of_rules_are_numbers(run: Run) -> None:
+    await run("rules", "set", "short", "store=on", "maxAgeSeconds=3600", "dropUnread=on")
+    listed = await run("rules", "list", "--prefix", "short")
+    assert "store, maxAgeSeconds=3600, dropUnread" in listed.out
+    refused = await run("rules", "set", "short", "maxAgeSeconds=on")
+    assert (refused.code, "maxAgeSeconds is a whole number" in refused.err) == (2, True)
 
 
 # -- sessions and figures -------------------------------------------------------------------------
