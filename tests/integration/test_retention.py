@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.admin import HUB, admin_of, service_of
 from harness.clock import FakeClock
+from harness.journal import QUIET, stored_serials
 from harness.restarting import RestartingHub
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import STORED, HttpTopic, texts, until
@@ -137,6 +138,26 @@ async def test_what_everyone_has_acknowledged_goes_also_after_a_restart(tmp_path
         await put(topic, "e")
         assert texts(await topic.get("two", limit=9)) == ["d", "e"]
         assert (await topic.put("a")).json["channelSerial"] == "6"
+
+
+@pytest.mark.spec("PIPE-01")
+async def test_what_goes_is_in_the_journal_first_unless_the_rules_keep_it_out(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    secret = msgspec.structs.replace(LIMITED["few"], journal="off")
+    namespaces = LIMITED | {"secret": secret}
+    hub = await start_hub(open_hub(namespaces=namespaces), **SOON, **QUIET)
+    bodies = [str(number) for number in range(1, 51)]
+    await put(HttpTopic(hub, "secret:a"), *bodies)
+    await put(HttpTopic(hub, "few:a"), *bodies)
+
+    async def both_are_short() -> bool:
+        return all([await left(hub, name) == bodies[-2:] for name in ("few:a", "secret:a")])
+
+    await soon(both_are_short)
+    found = stored_serials(tmp_path / "data" / "journal")
+    assert set(found["few:a"]) >= set(range(1, 49))
+    assert "secret:a" not in found
 
 
 @pytest.mark.spec("ADMIN-01", "ADMIN-05")

@@ -31,6 +31,8 @@ from hubbub.storage.writes import Writes
 _ENVELOPE_BYTES = 300
 _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
+_RECLAIM_SLICE = 500
+"""Smaller: it goes on all the time, beside the appends of the same hub."""
 _NO_HUB = ""
 
 
@@ -134,10 +136,10 @@ class SqlStore:
         which = (hub, channel, serial, partition, term, spare_unread)
         messages = stored_bytes = 0
         while True:
-            deleted = await self._writes.call(hub, Writes.delete_before, *which, _DELETE_SLICE)
+            deleted = await self._writes.call(hub, Writes.delete_before, *which, _RECLAIM_SLICE)
             messages += deleted.messages
             stored_bytes += deleted.stored_bytes
-            if deleted.messages < _DELETE_SLICE:
+            if deleted.messages < _RECLAIM_SLICE:
                 return Deleted(messages, stored_bytes, deleted.first)
 
     async def stored_bytes(self, hub: str) -> int:
