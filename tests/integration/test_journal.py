@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.command import hubbub
 from harness.journal import QUIET, journal_events, journalled, only
 from harness.raw import RawConnection
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
@@ -370,3 +371,30 @@ async def test_durable_subscriptions_tell_what_they_handed_out_and_what_is_done(
             "subscription": "mine",
             "user": "ann",
         }
+
+
+async def test_the_command_line_shows_lists_and_seals(hub: RunningHub, journal: Path) -> None:
+    pytest.importorskip("pyarrow")
+    socket = await hub.socket(token=hub.token("ann"))
+    for number in range(3):
+        await socket.publish("whole:a", {"json": number})
+    await journalled(journal, lambda found: sum(e.kind == PUBLISHED for e in found) == 3)
+    where = ("--journal", str(journal))
+    shown = await hubbub("journal", "show", "--kind", PUBLISHED, "--limit", "2", *where)
+    lines = shown.out.splitlines()
+    assert len(lines) == 2
+    assert "message.published  acme  whole:a" in lines[-1]
+    assert "user=ann" in lines[-1]
+    assert "payload=2" in lines[-1]
+    assert (await hubbub("journal", "segments", *where)).out.split()[4] == "open"
+    sealed = await hubbub("journal", "seal", *where)
+    assert sealed.code == 0, sealed
+    assert len(sealed.out.splitlines()) == 1
+    again = await hubbub("journal", "show", "--channel", "whole:a", "--json", *where)
+    events = [json.loads(line) for line in again.out.splitlines()]
+    assert [event["serial"] for event in events if event["kind"] == PUBLISHED] == [1, 2, 3]
+    wrong = await hubbub("journal", "show", "--kind", "message.lost", *where)
+    assert wrong.code == 2
+    assert "message.published" in wrong.err
+    none = await hubbub("journal", "show", "--journal", str(journal / "none"))
+    assert none.code == 1

@@ -548,3 +548,18 @@ def test_the_reference_is_what_the_settings_say() -> None:
     for path in known_keys():
         assert f"`{path}`" in page
         assert f"`{variable_of(path)}`" in page
+
+
+@pytest.mark.spec("OPS-01", "PIPE-01")
+def test_off_is_a_word_for_rules_of_the_journal_as_yaml_reads_it_too(tmp_path: Path) -> None:
+    rules = "{bare: {journal: off}, quoted: {journal: 'off'}, whole: {journal: payload}, none: {}}"
+    hub = load_text(tmp_path, f"hubs: {{shop: {{rules: {rules}}}}}").hubs["shop"]
+    assert {name: each.journal for name, each in hub.rules.items()} == {
+        "bare": "off",
+        "quoted": "off",
+        "whole": "payload",
+        "none": "metadata",
+    }
+    with pytest.raises(SettingsError) as refused:
+        load_text(tmp_path, "hubs: {shop: {rules: {a: {journal: true}}}}")
+    assert "one of" in str(refused.value)
