@@ -8,10 +8,10 @@ from typing import Any
 
 import duckdb
 
-_SLOT = "(epoch_us(at) // 300000000) * 300"
+_SLOT = '(epoch_us("at") // 300000000) * 300'
 _QUERY = f"""
 WITH sent AS (
-    SELECT hub, {_SLOT} AS slot, sum(count) AS messages_out, sum(size) AS bytes_out,
+    SELECT hub, {_SLOT} AS slot, sum("count") AS messages_out, sum(size) AS bytes_out,
         min(latency_min) AS low, max(latency_max) AS high, sum(latency_sum) AS total,
         sum(latency_squares) AS squares
     FROM read_parquet($deliveries) GROUP BY ALL
@@ -33,7 +33,7 @@ WITH sent AS (
     SELECT hub, {_SLOT} AS slot, count(*) AS messages_in, sum(size) AS bytes_in
     FROM read_parquet($messages) GROUP BY ALL
 ), dropped AS (
-    SELECT hub, {_SLOT} AS slot, sum(coalesce(count, 1)) AS dropped
+    SELECT hub, {_SLOT} AS slot, sum(coalesce("count", 1)) AS dropped
     FROM read_parquet($drops) WHERE kind = 'message.dropped' GROUP BY ALL
 )
 SELECT hub, slot, coalesce(messages_in, 0)::BIGINT AS messages_in,
