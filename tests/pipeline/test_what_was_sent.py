@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import runpy
 import sys
 import time
 from collections import Counter
@@ -32,7 +33,7 @@ from hubbub.server.wiring import Server
 
 pytestmark = pytest.mark.timeout(900)
 MINUTE = 60_000_000
-LOAD = Path(__file__).parents[2] / "examples" / "traffic.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def tiles(page: str) -> dict[str, str]:
@@ -115,12 +116,19 @@ async def test_the_page_shows_what_the_example_load_sent_to_a_hub(
     for row in read_rows(folder, RowsQuery("latency")).rows:
         delivered_to[row["channel"]] += row["deliveries"]
     assert delivered_to == sent["deliveries"]
+    example = runpy.run_path(str(EXAMPLES / "analytics.py"))
+    hours = example["busiest_hours"](example["table"](spark, folder, "gold", "traffic"))
+    assert sum(row.messages_in for row in hours.collect()) == sent["total messages"]
+    publishers = example["loudest_publishers"](
+        example["table"](spark, folder, "silver", "messages")
+    )
+    assert sum(row.messages for row in publishers.collect()) == sent["total messages"]
 
 
 async def load(url: str) -> dict[str, Any]:
     """What the example sent, as it tells."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(LOAD), "--url", url, "--seconds", "2"),
+        *(sys.executable, str(EXAMPLES / "traffic.py"), "--url", url, "--seconds", "2"),
         stdout=asyncio.subprocess.PIPE,
     )
     said, _ = await asyncio.wait_for(process.communicate(), 60)

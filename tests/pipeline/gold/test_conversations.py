@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.gold import clock, gold, rows, silver
+from hubbub.pipeline.gold.components import components
 
 pytestmark = pytest.mark.timeout(300)
 SECOND = 1_000_000
@@ -143,3 +144,19 @@ def test_a_chain_of_hundreds_of_replies_is_one_thread(spark: SparkSession) -> No
     )
     assert (first.messages, second.messages) == (400, 2)
     assert first.thread == names[0]
+
+
+@pytest.mark.spec("PIPE-03")
+@pytest.mark.parametrize("few", [0, 1000], ids=["in rounds", "at once"])
+def test_components_are_found_in_rounds_and_at_once(spark: SparkSession, few: int) -> None:
+    """A ring, a chain, a star, a double edge and one to itself."""
+    ring = [(f"r{place}", f"r{(place + 1) % 9}") for place in range(9)]
+    chain = [(f"c{(place * 7) % 31:02}", f"c{((place + 1) * 7) % 31:02}") for place in range(30)]
+    star = [("s5", f"s{leaf}") for leaf in (1, 2, 8, 9)]
+    edges = [*ring, *chain, *star, ("x", "y"), ("y", "x"), ("z", "z")]
+    found = components(spark.createDataFrame(edges, "a string, b string"), few)
+    smallest = {"r": "r0", "c": "c00", "s": "s1", "x": "x", "y": "x"}
+    nodes = {node for edge in edges for node in edge} - {"r0", "c00", "s1", "x", "z"}
+    assert {row.node: row.root for row in found.collect()} == {
+        node: smallest[node[0]] for node in nodes
+    }

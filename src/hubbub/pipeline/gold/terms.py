@@ -30,16 +30,14 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
     words = messages.select(
         "hub", "hour", F.explode(F.array_distinct(F.split(_text(), _NO_LETTER))).alias("term")
     )
-    length = F.char_length("term")
-    told = (
-        length.between(MIN_CHARACTERS, MAX_CHARACTERS)
-        & ~F.col("term").isin(*STOP_WORDS)
-        & F.col("term").rlike(r"\p{L}")
-    )
     counted = (
-        words.where(told).groupBy("hub", "term", "hour").agg(F.count(F.lit(1)).alias("messages"))
+        words.where(F.char_length("term").between(MIN_CHARACTERS, MAX_CHARACTERS))
+        .groupBy("hub", "term", "hour")
+        .agg(F.count(F.lit(1)).alias("messages"))
     )
-    return shaped(counted.where(F.col("messages") >= MIN_MESSAGES), SCHEMA)
+    # Looked at once for each word, and not for each time that it was said.
+    telling = ~F.col("term").isin(*STOP_WORDS) & F.col("term").rlike(r"\p{L}")
+    return shaped(counted.where((F.col("messages") >= MIN_MESSAGES) & telling), SCHEMA)
 
 
 def _text() -> Column:
