@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hubbub.client import (
     Client,
+    ConnectionLost,
     Inbox,
     Options,
     Outbox,
@@ -134,7 +135,7 @@ async def connected(url: str) -> Client:
     while True:
         try:
             return await connect(url, hub=HUB, options=_OPTIONS)
-        except Unreachable:
+        except (Unreachable, ConnectionLost):
             await asyncio.sleep(0.1)
 
 
