@@ -31,8 +31,9 @@ async def running(
     folder: Path, clock: Clock | None = None, **overrides: object
 ) -> AsyncIterator[RunningHub]:
     """A hub `acme` on `folder`/data: channels `log:…` store and retain, others have a live
-    history."""
-    settings = hub_settings(folder, open_hub(namespaces={"log": KEPT}), **overrides)
+    history. It keeps no journal: the tests look at each file of the folder."""
+    quiet = {"journal__enabled": False, **overrides}
+    settings = hub_settings(folder, open_hub(namespaces={"log": KEPT}), **quiet)
     server = Server(settings, clock)
     await server.start()
     hub = RunningHub(server)
