@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 from harness.segments import NOW
+from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.failures import clear_spark_failures
 from hubbub.pipeline.gold import TABLES
 from hubbub.pipeline.rounds import run_round
 from hubbub.pipeline.session import spark_session
@@ -35,7 +37,11 @@ def main() -> None:
         ) as spark,
     ):
         chosen = TABLES if tables == "-1" else TABLES[: int(tables)]
-        run_round(warehouse, Path(journal), chosen, lambda: spark, now=lambda: NOW)
+        try:
+            with clear_spark_failures(warehouse.state_folder / "spark" / "spark.log"):
+                run_round(warehouse, Path(journal), chosen, lambda: spark, now=lambda: NOW)
+        except PipelineError as error:
+            sys.exit(error.message)
         status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
         print(status.size() - 1)  # the driver is among them
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from hubbub.pipeline.errors import PipelineError
 
+_DYING_SECONDS = 0.5
 _KEPT = "what was committed before is as it was"
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 
@@ -22,17 +25,28 @@ def clear_spark_failures(log: Path) -> Iterator[None]:
     """Raises `PipelineError`."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError, EOFError) as error:
-        raise PipelineError(
-            f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens"
-            f" again, {log} may say why"
-        ) from error
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
+        if isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or _jvm_ended():
+            raise PipelineError(
+                f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens"
+                f" again, {log} may say why"
+            ) from error
         raise PipelineError(_sentence(str(error), log)) from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise PipelineError(_sentence(str(error), log)) from error
+
+
+def _jvm_ended() -> bool:
+    """What it threw last may look like any error."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_DYING_SECONDS)
+    return process.poll() is not None
 
 
 def _sentence(text: str, log: Path) -> str:

@@ -7,6 +7,7 @@ waits for this process to end, kills it then; also when this process was killed 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
@@ -50,13 +51,13 @@ def spark_session(
     require_spark()
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_spills_of_the_dead(scratch)
-    with as_file(files("hubbub.pipeline") / "log4j2.properties") as logging:
+    with as_file(files("hubbub.pipeline") / "log4j2.properties") as log4j:
         conf = _configuration(scratch, master, heap_megabytes or _fitting_heap())
-        _log_quietly(conf, logging, scratch / "spark.log", java_options)
+        _log_quietly(conf, log4j, scratch / "spark.log", java_options)
     for key, value in (settings or {}).items():
         conf.set(key, value)
     log = scratch / "spark.log"
-    with _watched_gateway(conf, log) as gateway:
+    with _quiet_py4j(), _watched_gateway(conf, log) as gateway:
         try:
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
@@ -91,6 +92,23 @@ def compiling(session: SparkSession, wanted: bool) -> Iterator[None]:
                 session.conf.set(key, value)
 
 
+@contextlib.contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """When the JVM is killed, the bridge to it logs tracebacks. Whoever runs Spark says it."""
+
+    def from_elsewhere(record: logging.LogRecord) -> bool:
+        return "py4j" not in record.pathname
+
+    loggers = (logging.getLogger(), logging.getLogger("py4j.clientserver"))
+    for logger in loggers:
+        logger.addFilter(from_elsewhere)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(from_elsewhere)
+
+
 def _remove_spills_of_the_dead(scratch: Path) -> None:
     """A JVM that was killed leaves its temporary files; a log that grew too long starts anew."""
     for spill in scratch.glob(f"{_SPILL}*"):
@@ -112,8 +130,8 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _log_quietly(conf: SparkConf, logging: Path, log: Path, java_options: str) -> None:
-    options = f"-Dlog4j2.configurationFile=file:{logging} -Dhubbub.log={log} {_JAVA}"
+def _log_quietly(conf: SparkConf, log4j: Path, log: Path, java_options: str) -> None:
+    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dhubbub.log={log} {_JAVA}"
     conf.set("spark.driver.extraJavaOptions", f"{options} {java_options}")
 
 
