@@ -200,7 +200,7 @@ async def test_a_volume_is_restored_to_in_place(archive: Path, small_disk: Path)
 async def test_what_root_restores_belongs_to_the_user_of_the_hub(
     tmp_path: Path, data: Path, archive: Path
 ) -> None:
-    for path in (data, *data.iterdir()):
+    for path in (data, *data.rglob("*")):
         os.chown(path, 12345, 12346)
     restore(archive, data, force=True)
     for path in data.rglob("*"):
@@ -400,7 +400,7 @@ def test_a_restore_killed_at_any_step_leaves_all_of_the_old_data_or_all_of_the_n
     asyncio.run(fill(new, 9, size=10))
     (old / "data" / "hubbub.db-wal").write_bytes(b"the log of the old database")
     archive, _ = back_up(new / "data", tmp_path / "backup.tar.gz", with_secrets=True)
-    old_tree = tree(old / "data")
+    old_tree = {n: d for n, d in tree(old / "data").items() if "/" not in n}  # the journal stays
     outcomes = []
     for step in range(200):
         data = tmp_path / f"try-{step}" / "data"
