@@ -16,7 +16,7 @@ from faults.exactly_once.checker import Report, check
 
 pytestmark = pytest.mark.spec("ONCE-06")
 
-SHORT_KILLS = 6
+SHORT_KILLS = 4
 LONG_KILLS = 500
 
 

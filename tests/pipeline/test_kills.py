@@ -48,6 +48,7 @@ def kill_and_compare(spark: SparkSession, folder: Path, kills: int, tables: int,
     assert not list((killed.warehouse.path / "state" / "drafts").glob("*"))
 
 
+@pytest.mark.long
 def test_a_killed_run_continues_and_leaves_no_jvm(spark: SparkSession, tmp_path: Path) -> None:
     kill_and_compare(spark, tmp_path, kills=2, tables=2, seed=5)
 
@@ -77,6 +78,7 @@ def test_a_killed_jvm_is_said_and_the_next_run_completes(
     assert len(pipeline.rows("messages")) == 11
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_what_was_committed(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = Pipeline(spark, tmp_path, TABLES[:1])
     write_journal(pipeline.journal, range(1))

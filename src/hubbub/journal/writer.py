@@ -127,10 +127,12 @@ class JournalWriter:
         self._ticking = self._loop.create_task(self._tick())
 
     async def stop(self) -> None:
-        """Have everything on disk that the disk takes, and close the segment."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.wait([self._ticking])
+        """Have everything on disk that the disk takes, and close the segment. Does nothing where
+        it was never started."""
+        if self._ticking is None:
+            return
+        self._ticking.cancel()
+        await asyncio.wait([self._ticking])
         self._gather()
         self.thread.queue.put(END)
         await self._loop.run_in_executor(None, self.thread.join)
