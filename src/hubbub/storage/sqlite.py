@@ -33,7 +33,7 @@ class SqliteStore(SqlStore):
         max_bytes: int | None = None,
         page_bytes: int = 8 * 1024 * 1024,
         lock_patience_seconds: float = 5.0,
-        check_seconds: float = 5.0,
+        check_seconds: float = 0.5,
     ) -> None:
         options = WorkerOptions(
             role="writer",
