@@ -33,6 +33,7 @@ def test_the_next_run_makes_the_touched_hours_without_the_user(pipeline: Pipelin
     assert b"ann" not in everything.replace(b"channel", b"")
 
 
+@pytest.mark.long
 def test_compaction_and_retention_leave_the_tables_as_they_are(pipeline: Pipeline) -> None:
     journal = pipeline.journal
     for number in (1, 2, 3):

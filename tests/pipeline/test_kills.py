@@ -59,6 +59,7 @@ def test_twenty_kills_at_random_moments_change_nothing(spark: SparkSession, tmp_
     kill_and_compare(spark, tmp_path, kills=20, tables=-1, seed=7)
 
 
+@pytest.mark.long
 def test_a_killed_jvm_is_said_and_the_next_run_completes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
