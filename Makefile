@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run test pipeline lint check spec bench bench-pipeline bench-once soak faults docs format proto clean
+.PHONY: help run test pipeline lint check spec bench bench-pipeline bench-once soak faults campaign docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -68,6 +68,9 @@ soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick:
 
 faults: $(DEV_READY) ## kill processes 500 times, on each store, and check what is left (long)
 	@$(BIN)/pytest tests/faults --long -k "five_hundred" $(ARGS)
+
+campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="--kills 20 --seed 1")
+	@PYTHONPATH=.:tests $(BIN)/python -m faults.exactly_once.campaign $(ARGS)
 
 bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quick: less data)
 	@$(BIN)/python -m benchmarks.once $(ARGS)
