@@ -24,8 +24,8 @@ from hubbub.pipeline.tables import GoldTable
 from hubbub.pipeline.warehouse import Warehouse
 
 LITTLE_BYTES: Final = 16_000_000
-"""New segments up to here in all are little: to compile code for them takes longer than to do
-without."""
+"""New segments up to here in all are little: to compile code for taking them in takes longer than
+to do without. Gold tables may read much more than what is new, so theirs is always compiled."""
 
 
 @dataclass
@@ -70,8 +70,7 @@ def run_round(
         summary.silver_seconds = time.monotonic() - started
     if stale(warehouse.state, tables):
         started = time.monotonic()
-        with compiling(spark(), not little):
-            _refine(warehouse, tables, spark(), said, summary)
+        _refine(warehouse, tables, spark(), said, summary)
         summary.gold_seconds = time.monotonic() - started
     return summary
 
