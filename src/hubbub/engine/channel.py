@@ -20,7 +20,7 @@ from hubbub.domain.rules import Rules
 from hubbub.ports.bus import PublishOutcome, PublishReply
 
 if TYPE_CHECKING:
-    from hubbub.engine.durable import Cursors
+    from hubbub.engine.places import Cursors
     from hubbub.engine.producers import Producer
 
 

@@ -2,14 +2,88 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+
 from hubbub.domain.cursors import Cursor
+from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.topics import SubscriptionKey, dead_letter_channel
+from hubbub.engine.channel import Channel
+from hubbub.engine.counters import TopicCounters
+from hubbub.engine.places import Place
+from hubbub.engine.receipts import Receipts
+from hubbub.engine.shelf import Shelf
+from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 _PRINCIPAL = "subscription"
 
+Publish = Callable[[Message, PublishReply], None]
 
-def dead_letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
+
+class DeadLetters:
+    """Buries the messages of all channels of one owner."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        clock: Clock,
+        publish: Publish,
+        receipts: Receipts,
+        counters: defaultdict[str, TopicCounters],
+    ) -> None:
+        """`publish` takes a letter to wherever its channel is owned."""
+        self._shelf = shelf
+        self._clock = clock
+        self._publish = publish
+        self._receipts = receipts
+        self._counters = counters
+
+    def bury(self, channel: Channel, place: Place, serial: int) -> None:
+        """One at a time: they are numbered, so that none is put twice."""
+        if place.burying or place.gone:
+            return
+        place.burying = True
+        self._shelf.run(self._bury_now(channel, place, place.cursor.dying or serial))
+
+    async def _bury_now(self, channel: Channel, place: Place, serial: int) -> None:
+        cursor = place.cursor
+        try:
+            cursor.dying = serial
+            await self._shelf.save(channel, place, changed=True)
+            message = (await self._shelf.read(channel, [serial])).get(serial)
+            if message is not None:
+                await self._put(_letter(place.key, cursor, message, int(self._clock.now() * 1000)))
+            cursor.dead_letters += 1
+            self._counters[channel.hub].dead_letters += 1
+            cursor.acknowledge([serial], channel.head)
+            await self._shelf.save(channel, place, changed=True)
+            self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
+        except HubbubError as error:
+            logger.warning(
+                "message %d of channel %r could not be put to the dead letters: %s",
+                serial,
+                channel.name,
+                error.message,
+            )
+        finally:
+            place.burying = False
+        place.wake()
+
+    async def _put(self, letter: Message) -> None:
+        answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+        self._publish(letter, answer.set_result)
+        outcome = await answer
+        if outcome.error is not None:
+            raise outcome.error
+
+
+def _letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
     """The message as it goes to its dead letters. It is the subscription's own put, numbered by how
     many there were, so that one that is repeated after a crash is stored once."""
     headers = {

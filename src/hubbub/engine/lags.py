@@ -13,8 +13,8 @@ import msgspec
 
 from hubbub.domain.names import partition_of
 from hubbub.domain.topics import SubscriptionKey
-from hubbub.engine.durable import cursor_of
 from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.places import cursor_of
 from hubbub.ports.store import ChannelHead, Cursor, Store
 
 _PAGE = 500

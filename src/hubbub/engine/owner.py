@@ -37,9 +37,10 @@ from hubbub.engine.announcements import Announcements, Emit
 from hubbub.engine.appends import Appender
 from hubbub.engine.channel import Channel
 from hubbub.engine.counters import TopicCounters
-from hubbub.engine.durable import DurableSubscriptions, no_topic
+from hubbub.engine.durable import DurableSubscriptions
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.pages import page_from_store
+from hubbub.engine.places import no_topic
 from hubbub.engine.producers import Producers
 from hubbub.engine.receipts import Receipts
 from hubbub.engine.retained import RetainedMessages

@@ -38,8 +38,8 @@ from hubbub.domain.topics import (
     option_problems,
     principal_of,
 )
-from hubbub.engine.durable import describe_saved
 from hubbub.engine.hub import Hub
+from hubbub.engine.places import describe_saved
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.topic_making import TopicMaker
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
