@@ -1,0 +1,174 @@
+"""Requests to other nodes: sent again until they are answered, or given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from hubbub.cluster import datagrams
+from hubbub.cluster.datagrams import Call, Reply, Request, Stranger
+from hubbub.cluster.lanes import Conclude, Pending, SendingLane
+from hubbub.cluster.transport import Transport
+from hubbub.domain.errors import HubbubError, Internal, Unavailable
+
+REMEMBERED_INCARNATIONS = 8
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long to wait for an answer, and how soon to ask again."""
+
+    deadline_seconds: float = 5.0
+    first_retry_seconds: float = 0.05
+    longest_retry_seconds: float = 1.0
+
+
+class _Peer:
+    """Another node, as the sender of requests sees it."""
+
+    __slots__ = ("former", "incarnation", "lanes", "node")
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.incarnation = ""
+        self.former: deque[str] = deque(maxlen=REMEMBERED_INCARNATIONS)
+        self.lanes: dict[int, SendingLane] = {}
+
+
+class Requests:
+    """The sending ends of all lanes of one node."""
+
+    def __init__(
+        self, node: str, incarnation: str, transport: Transport, patience: Patience
+    ) -> None:
+        self._node = node
+        self._incarnation = incarnation
+        self._transport = transport
+        self._patience = patience
+        self._peers: dict[str, _Peer] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Answer whoever still waits."""
+        self._closed = True
+        error = Unavailable("this node leaves the cluster")
+        for peer in self._peers.values():
+            for lane in peer.lanes.values():
+                for pending in [*lane.under_way.values(), *lane.waiting]:
+                    self._conclude(pending, None, error)
+
+    async def ask(self, node: str, lane: int, call: Call, kind: Any) -> Any:
+        """The answer to a call, of this kind. Raises what the other node answered, or
+        `Unavailable`."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def conclude(value: Any, error: HubbubError | None) -> None:
+            if answered.done():
+                return
+            if error is None:
+                answered.set_result(value)
+            else:
+                answered.set_exception(error)
+
+        self.send(node, lane, call, kind, conclude)
+        return await answered
+
+    def send(self, node: str, lane_id: int, call: Call, kind: Any, conclude: Conclude) -> None:
+        if self._closed:
+            conclude(None, Unavailable("this node leaves the cluster"))
+            return
+        peer = self._peers.get(node)
+        if peer is None:
+            peer = self._peers[node] = _Peer(node)
+        lane = peer.lanes.get(lane_id)
+        if lane is None:
+            lane = peer.lanes[lane_id] = SendingLane(node, lane_id)
+        deadline = asyncio.get_running_loop().time() + self._patience.deadline_seconds
+        lane.add(Pending(lane, call, kind, conclude, deadline))
+        self._start(peer, lane)
+
+    def _start(self, peer: _Peer, lane: SendingLane) -> None:
+        for pending in lane.start():
+            pending.delay = self._patience.first_retry_seconds
+            self._send(peer, pending)
+
+    def _send(self, peer: _Peer, pending: Pending) -> None:
+        """Send it, for the first time or again, and look after it in a while."""
+        loop = asyncio.get_running_loop()
+        pending.sent = pending.sent or bool(peer.incarnation)
+        lane = pending.lane
+        request = Request(
+            self._node,
+            self._incarnation,
+            peer.incarnation,
+            lane.id,
+            pending.number,
+            lane.floor,
+            pending.call,
+        )
+        self._transport.send(peer.node, datagrams.encode(request))
+        delay = min(pending.delay, max(pending.deadline - loop.time(), 0.0))
+        pending.delay = min(pending.delay * 2, self._patience.longest_retry_seconds)
+        if pending.timer is not None:
+            pending.timer.cancel()
+        pending.timer = loop.call_later(delay, self._look_after, peer, pending)
+
+    def _look_after(self, peer: _Peer, pending: Pending) -> None:
+        if asyncio.get_running_loop().time() < pending.deadline:
+            self._send(peer, pending)
+        else:
+            self._conclude(pending, None, Unavailable(f"node {peer.node!r} does not answer"))
+
+    def _conclude(self, pending: Pending, value: Any, error: HubbubError | None) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+        lane = pending.lane
+        lane.remove(pending)
+        pending.conclude(value, error)
+        if not self._closed:
+            self._start(self._peers[lane.node], lane)
+            self._expire_waiting(lane)
+
+    def _expire_waiting(self, lane: SendingLane) -> None:
+        """Those that wait for a place have no timer; they are older the further ahead."""
+        now = asyncio.get_running_loop().time()
+        while lane.waiting and lane.waiting[0].deadline <= now:
+            pending = lane.waiting.popleft()
+            pending.conclude(None, Unavailable(f"node {lane.node!r} answers too slowly"))
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def receive_reply(self, reply: Reply) -> None:
+        peer = self._peers.get(reply.sender)
+        lane = peer.lanes.get(reply.lane) if peer is not None else None
+        pending = lane.under_way.get(reply.number) if lane is not None else None
+        if pending is None or peer is None or peer.incarnation != reply.incarnation:
+            return
+        if reply.error is not None:
+            self._conclude(pending, None, reply.error)
+            return
+        try:
+            value = datagrams.decode_value(reply.value, pending.kind)
+        except msgspec.MsgspecError as error:
+            self._conclude(pending, None, Internal(f"an answer cannot be read: {error}"))
+            return
+        self._conclude(pending, value, None)
+
+    def meet(self, stranger: Stranger) -> None:
+        """The node is another incarnation than was thought: what went to the one before may have
+        taken effect or not, and nobody is left to tell; the rest goes to the new one."""
+        peer = self._peers.get(stranger.sender)
+        if peer is None or stranger.incarnation in (peer.incarnation, *peer.former):
+            return
+        if peer.incarnation:
+            peer.former.append(peer.incarnation)
+        peer.incarnation = stranger.incarnation
+        error = Unavailable(f"node {peer.node!r} was restarted before it answered")
+        for lane in list(peer.lanes.values()):
+            under_way = list(lane.under_way.values())
+            for pending in [pending for pending in under_way if pending.sent]:
+                self._conclude(pending, None, error)
+            for pending in [pending for pending in under_way if not pending.sent]:
+                self._send(peer, pending)
