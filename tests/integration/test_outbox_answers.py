@@ -4,6 +4,8 @@ matters."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from hubbub.client import (
     Refusal,
     connect,
 )
+from hubbub.client.outbox_sender import OnRefused
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import (
     Internal,
@@ -83,12 +86,30 @@ async def desk(hub: ScriptedHub) -> Desk:
     return Desk(await hub.visitor())
 
 
-async def test_puts_are_sent_in_order_with_producer_sequence_and_fence(tmp_path: Path) -> None:
+@asynccontextmanager
+async def outbox_of(
+    folder: Path, on_refused: OnRefused | None = None
+) -> AsyncIterator[tuple[ScriptedHub, Outbox]]:
+    """An outbox in this folder, and the hub that it sends to."""
     async with (
         scripted_hub() as hub,
         connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
+        Outbox(client, folder / "outbox", on_refused=on_refused) as outbox,
     ):
+        yield hub, outbox
+
+
+async def offered(hub: ScriptedHub, outbox: Outbox, *given: str) -> tuple[Desk, list[PublishItem]]:
+    """Put these texts; where the hub receives them, and what."""
+    for text in given:
+        await outbox.put("t", text)
+    at = await desk(hub)
+    await at.opened()
+    return at, await at.puts(len(given))
+
+
+async def test_puts_are_sent_in_order_with_producer_sequence_and_fence(tmp_path: Path) -> None:
+    async with outbox_of(tmp_path) as (hub, outbox):
         for text in "abc":
             await outbox.put("t", text, "greeting")
         at = await desk(hub)
@@ -108,11 +129,7 @@ async def test_puts_are_sent_in_order_with_producer_sequence_and_fence(tmp_path:
 
 
 async def test_what_was_not_answered_is_sent_again_under_the_same_sequence(tmp_path: Path) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         for text in "ab":
             await outbox.put("t", text)
         at = await desk(hub)
@@ -132,16 +149,8 @@ async def test_what_was_not_answered_is_sent_again_under_the_same_sequence(tmp_p
 
 async def test_a_refused_put_gives_its_sequence_to_the_next(tmp_path: Path) -> None:
     told: list[Refusal] = []
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox", on_refused=told.append) as outbox,
-    ):
-        for text in "abcd":
-            await outbox.put("t", text)
-        at = await desk(hub)
-        await at.opened()
-        items = await at.puts(4)
+    async with outbox_of(tmp_path, on_refused=told.append) as (hub, outbox):
+        at, items = await offered(hub, outbox, *"abcd")
         gap = SequenceGap("expected 2")
         await at.answer(
             (items[0], None), (items[1], NotPermitted("no")), (items[2], gap), (items[3], gap)
@@ -164,11 +173,7 @@ async def test_a_refused_put_gives_its_sequence_to_the_next(tmp_path: Path) -> N
 async def test_who_waits_for_the_confirmation_of_a_refused_put_gets_the_error(
     tmp_path: Path,
 ) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         refused = asyncio.create_task(outbox.put("t", "a", confirm=True))
         at = await desk(hub)
         await at.opened()
@@ -185,11 +190,7 @@ async def test_a_put_that_was_stored_is_not_refused_whatever_the_hub_says_later(
     tmp_path: Path,
 ) -> None:
     """The answer was wrong, or that of a copy: the hub's count decides."""
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         await outbox.put("t", "a")
         at = await desk(hub)
         await at.opened()
@@ -234,16 +235,8 @@ async def test_after_a_crash_between_refusal_and_sending_the_next_has_the_sequen
 async def test_what_may_work_later_is_tried_again_and_nothing_is_dropped(
     tmp_path: Path, error: HubbubError
 ) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
-        for text in "ab":
-            await outbox.put("t", text)
-        at = await desk(hub)
-        await at.opened()
-        items = await at.puts(2)
+    async with outbox_of(tmp_path) as (hub, outbox):
+        at, items = await offered(hub, outbox, *"ab")
         await at.answer((items[0], error), (items[1], SequenceGap("expected 1")))
         await at.opened(fence=2)
         items = await at.puts(2)
@@ -256,11 +249,7 @@ async def test_what_may_work_later_is_tried_again_and_nothing_is_dropped(
 async def test_a_message_with_which_the_hub_fails_again_and_again_is_set_aside(
     tmp_path: Path,
 ) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         for text in "ab":
             await outbox.put("t", text)
         at = await desk(hub)
@@ -278,11 +267,7 @@ async def test_a_message_with_which_the_hub_fails_again_and_again_is_set_aside(
 
 async def test_a_message_that_ends_the_connection_is_found_and_set_aside(tmp_path: Path) -> None:
     """A frame beyond what the hub reads is not answered: the connection ends."""
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         await outbox.put("t", "fine")
         await outbox.put("t", "monster")
         await outbox.put("t", "also fine")
@@ -315,16 +300,8 @@ async def test_a_message_that_ends_the_connection_is_found_and_set_aside(tmp_pat
 
 
 async def test_a_hub_that_went_back_gets_what_waits_from_there_on(tmp_path: Path) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
-        for text in "ab":
-            await outbox.put("t", text)
-        at = await desk(hub)
-        await at.opened()
-        items = await at.puts(2)
+    async with outbox_of(tmp_path) as (hub, outbox):
+        at, items = await offered(hub, outbox, *"ab")
         await at.answer(*((item, None) for item in items))
         await outbox.drained()
         await outbox.put("t", "c")
@@ -339,11 +316,7 @@ async def test_a_hub_that_went_back_gets_what_waits_from_there_on(tmp_path: Path
 
 
 async def test_an_outbox_that_was_taken_over_says_so(tmp_path: Path) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         waiting = asyncio.create_task(outbox.put("t", "a", confirm=True))
         at = await desk(hub)
         await at.opened()
@@ -358,11 +331,7 @@ async def test_an_outbox_that_was_taken_over_says_so(tmp_path: Path) -> None:
 
 
 async def test_an_old_copy_of_an_outbox_says_so(tmp_path: Path) -> None:
-    async with (
-        scripted_hub() as hub,
-        connect(hub.url, options=QUICK) as client,
-        Outbox(client, tmp_path / "outbox") as outbox,
-    ):
+    async with outbox_of(tmp_path) as (hub, outbox):
         waiting = asyncio.create_task(outbox.put("t", "a", confirm=True))
         at = await desk(hub)
         await at.opened(last=7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from pyspark.sql import SparkSession
 
@@ -41,12 +40,7 @@ class Rounds:
     def __enter__(self) -> Rounds:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end_spark()
 
     def run(self, *, said: Said, full: bool = False) -> Summary:

@@ -7,7 +7,6 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from datetime import datetime
-from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,12 +65,7 @@ class Client:
     async def __aenter__(self) -> Client:
         return await self._start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _start(self) -> Client:

@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 
 from hubbub.client import inbox_tables as tables
 from hubbub.client.client import Client
@@ -44,12 +43,7 @@ class Inbox:
         self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def open(self) -> None:

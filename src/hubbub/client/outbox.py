@@ -15,7 +15,6 @@ import contextlib
 import sqlite3
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, overload
 
 from hubbub.client import outbox_tables as tables
@@ -58,12 +57,7 @@ class Outbox:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def open(self) -> None:

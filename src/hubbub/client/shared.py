@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from types import TracebackType
 
 from hubbub.client.backoff import Backoff
 from hubbub.client.messages import TopicMessage, from_article
@@ -52,12 +51,7 @@ class SharedReader:
     async def __aenter__(self) -> SharedReader:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._held and self._supervisor.connected:
             await self._acknowledge(self._held, give_back=True)
 

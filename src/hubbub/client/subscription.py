@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable
-from types import TracebackType
 from typing import Literal, Protocol
 
 from hubbub.client.errors import ClientClosed, MessagesLost
@@ -89,12 +88,7 @@ class Subscription:
     async def __aenter__(self) -> Subscription:
         return await self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.unsubscribe()
 
     async def unsubscribe(self) -> None:

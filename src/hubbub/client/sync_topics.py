@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hubbub.client import inbox as asynchronous_inbox
@@ -165,12 +164,7 @@ class Outbox:
     def __enter__(self) -> Outbox:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
@@ -251,12 +245,7 @@ class Inbox:
     def __enter__(self) -> Inbox:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import BINARY, TEXT, Message
+from hubbub.domain.messages import BINARY, TEXT
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
@@ -228,29 +228,13 @@ def _published(shape: shapes.ChannelPubResponse) -> Notice:
 
 def _delivery(shape: shapes.ChannelPublish) -> Notice:
     previous = None if shape.previous_serial is None else int(shape.previous_serial)
-    return notices.Delivery(_message(shape), shape.retained, previous)
-
-
-def _message(shape: shapes.ChannelPublish) -> Message:
-    """The hub is not on the wire: whoever opened the connection knows it."""
-    body, written_as = shapes.read_payload(shape.payload)
-    return Message(
-        shape.msg_id,
-        "",
-        shape.channel,
-        shape.event,
-        body,
-        shape.content_type or written_as,
-        shape.timestamp,
-        int(shape.channel_serial or 0),
-        shape.publisher,
-    )
+    return notices.Delivery(shapes.read_message(shape), shape.retained, previous)
 
 
 def _history_page(shape: shapes.HistoryResponse) -> Notice:
     return notices.HistoryPage(
         channel=shape.channel,
-        messages=tuple(_message(each) for each in shape.messages),
+        messages=tuple(shapes.read_message(each) for each in shape.messages),
         epoch=shape.epoch,
         head=int(shape.head or 0),
         recovered=shape.recovered,

@@ -15,7 +15,6 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import json_shapes as shapes
 from hubbub.protocols import json_topics
-from hubbub.protocols.json_shapes import write_payload
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,10 +26,10 @@ def notice_shape(notice: Notice) -> tuple[str, shapes.Shape]:
 
 
 def message_json(message: Message) -> bytes:
-    """The text of `message_shape`, for the message that has just been published: once for each,
+    """The text of `_message`, for the message that has just been published: once for each,
     and put together from known parts where that is faster."""
     if message.content_type != JSON:
-        return _encode(message_shape(message))
+        return _encode(_message(message))
     return b'%b%b},"msgID":%b,"ts":%d%b%b' % (
         _place(message.channel, message.event),
         message.payload,
@@ -51,22 +50,12 @@ def _end(publisher: str | None) -> bytes:
     return b"}" if publisher is None else b',"publisher":%b}' % _encode(publisher)
 
 
-def message_shape(message: Message) -> shapes.ChannelPublish:
-    payload, content_type = write_payload(message.payload, message.content_type)
-    return shapes.ChannelPublish(
-        channel=message.channel,
-        event=message.event,
-        payload=payload,
-        msg_id=message.id,
-        timestamp=message.published_at,
-        channel_serial=str(message.serial) if message.serial else None,
-        content_type=content_type,
-        publisher=message.publisher,
-    )
+def _message(message: Message) -> shapes.ChannelPublish:
+    return shapes.write_message(shapes.ChannelPublish, message)
 
 
 def _delivery(notice: notices.Delivery) -> shapes.Shape:
-    shape = message_shape(notice.message)
+    shape = _message(notice.message)
     shape.retained = notice.retained
     if notice.previous_serial is not None:
         shape.previous_serial = str(notice.previous_serial)
@@ -193,7 +182,7 @@ def _result(result: notices.PublishResult) -> shapes.Response:
 def _history_page(notice: notices.HistoryPage) -> shapes.Shape:
     return shapes.HistoryResponse(
         channel=notice.channel,
-        messages=tuple(message_shape(message) for message in notice.messages),
+        messages=tuple(_message(message) for message in notice.messages),
         recovered=notice.recovered,
         more=notice.more,
         req_id=notice.req_id or None,

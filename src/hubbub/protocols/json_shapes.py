@@ -6,11 +6,11 @@ left out while it has that value. Clients may write null for a field that they l
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from hubbub.domain.messages import BINARY, JSON, TEXT, is_text
+from hubbub.domain.messages import BINARY, JSON, TEXT, Message, is_text
 from hubbub.protocols.envelopes import MAX_SERIAL
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -224,7 +224,9 @@ class ChannelPubResponse(Shape):
     published: tuple[Response, ...]
 
 
-class ChannelPublish(Shape):
+class MessageShape(Shape):
+    """What every message looks like that the hub sends, whatever it comes with."""
+
     channel: str
     event: str
     payload: Payload
@@ -233,6 +235,44 @@ class ChannelPublish(Shape):
     channel_serial: Serial | None = None
     content_type: str | None = None
     publisher: str | None = None
+
+
+M = TypeVar("M", bound=MessageShape)
+
+
+def write_message(kind: type[M], message: Message, **beside: Any) -> M:
+    """The message as a shape of this kind, with what that says besides."""
+    payload, content_type = write_payload(message.payload, message.content_type)
+    return kind(
+        message.channel,
+        message.event,
+        payload,
+        message.id,
+        message.published_at,
+        str(message.serial) if message.serial else None,
+        content_type,
+        message.publisher,
+        **beside,
+    )
+
+
+def read_message(shape: MessageShape) -> Message:
+    """The reverse. The hub is not on the wire: whoever opened the connection knows it."""
+    body, written_as = read_payload(shape.payload)
+    return Message(
+        shape.msg_id,
+        "",
+        shape.channel,
+        shape.event,
+        body,
+        shape.content_type or written_as,
+        shape.timestamp,
+        int(shape.channel_serial or 0),
+        shape.publisher,
+    )
+
+
+class ChannelPublish(MessageShape):
     retained: bool = False
     previous_serial: Serial | None = None
 

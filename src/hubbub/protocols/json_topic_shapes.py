@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import field
-
-from hubbub.protocols.json_shapes import Int32, Int64, Payload, Serial, Shape
+from hubbub.protocols.json_shapes import Int32, Int64, MessageShape, Serial, Shape
 
 
 class TopicOptions(Shape):
@@ -80,15 +78,7 @@ class TopicState(Shape):
     req_id: Int64 | None = None
 
 
-class TopicArticle(Shape, kw_only=True):
-    channel: str
-    event: str
-    payload: Payload
-    msg_id: str
-    timestamp: int = field(name="ts")
-    channel_serial: Serial | None = None
-    content_type: str | None = None
-    publisher: str | None = None
+class TopicArticle(MessageShape, kw_only=True):
     deliveries: Int64
     redelivered: bool
 

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.domain import notices, requests
-from hubbub.domain.messages import Message
 from hubbub.domain.requests import Request
 from hubbub.domain.topics import (
     DEFAULT_SUBSCRIPTION,
@@ -18,7 +17,7 @@ from hubbub.domain.topics import (
     SubscriptionOptions,
 )
 from hubbub.protocols import json_topic_shapes as shapes
-from hubbub.protocols.json_shapes import Shape, write_payload
+from hubbub.protocols.json_shapes import Shape, write_message
 from hubbub.protocols.topic_checks import check_ack, check_get, parse_start
 
 _subscribe = msgspec.json.Decoder(shapes.TopicSubscribeRequest).decode
@@ -137,24 +136,16 @@ def options_shape(options: SubscriptionOptions) -> shapes.TopicOptions:
 
 
 def articles_shape(articles: Iterable[Article]) -> shapes.TopicArticles:
-    messages = tuple(_article(each.message, each) for each in articles)
-    return shapes.TopicArticles("TopicArticle" if messages else "EmptyTopic", messages)
-
-
-def _article(message: Message, article: Article) -> shapes.TopicArticle:
-    payload, content_type = write_payload(message.payload, message.content_type)
-    return shapes.TopicArticle(
-        channel=message.channel,
-        event=message.event,
-        payload=payload,
-        msg_id=message.id,
-        timestamp=message.published_at,
-        channel_serial=str(message.serial) if message.serial else None,
-        content_type=content_type,
-        publisher=message.publisher,
-        deliveries=article.deliveries,
-        redelivered=article.redelivered,
+    messages = tuple(
+        write_message(
+            shapes.TopicArticle,
+            each.message,
+            deliveries=each.deliveries,
+            redelivered=each.redelivered,
+        )
+        for each in articles
     )
+    return shapes.TopicArticles("TopicArticle" if messages else "EmptyTopic", messages)
 
 
 def _subscribed(notice: notices.TopicSubscribed) -> Shape:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hubbub.domain import notices, requests
-from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.topics import Article, SubscriptionInfo, SubscriptionKey, SubscriptionOptions
 from hubbub.protocols import json_topic_shapes as shapes
-from hubbub.protocols.json_shapes import Shape, read_payload
+from hubbub.protocols.json_shapes import Shape, read_message
 from hubbub.protocols.json_topics import options_shape, read_options
 
 
@@ -103,22 +102,7 @@ def _messages(shape: shapes.TopicMessagesNotice) -> Notice:
 
 
 def _articles(found: Iterable[shapes.TopicArticle]) -> tuple[Article, ...]:
-    return tuple(Article(_message(each), each.deliveries, each.redelivered) for each in found)
-
-
-def _message(shape: shapes.TopicArticle) -> Message:
-    body, written_as = read_payload(shape.payload)
-    return Message(
-        shape.msg_id,
-        "",
-        shape.channel,
-        shape.event,
-        body,
-        shape.content_type or written_as,
-        shape.timestamp,
-        int(shape.channel_serial or 0),
-        shape.publisher,
-    )
+    return tuple(Article(read_message(each), each.deliveries, each.redelivered) for each in found)
 
 
 def _acked(shape: shapes.TopicAckedNotice) -> Notice:
