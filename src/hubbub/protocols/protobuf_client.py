@@ -10,13 +10,14 @@ from google.protobuf.message import Message as Proto
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import BINARY, Message
+from hubbub.domain.messages import BINARY
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols import protobuf_topics_client
-from hubbub.protocols.envelopes import error_from_wire, parse_serial
+from hubbub.protocols.envelopes import error_from_wire
+from hubbub.protocols.protobuf_messages import read_message, read_serial
 
 
 def request_proto(request: Request) -> tuple[int, Proto]:
@@ -151,7 +152,9 @@ def _failures(found: Iterable[pb.ChannelFailure]) -> tuple[notices.ChannelFailur
 
 def _channels(found: Iterable[pb.SubscribedChannel]) -> tuple[notices.SubscribedChannel, ...]:
     return tuple(
-        notices.SubscribedChannel(each.channel, each.epoch, _serial(each.serial), each.recovered)
+        notices.SubscribedChannel(
+            each.channel, each.epoch, read_serial(each.serial), each.recovered
+        )
         for each in found
     )
 
@@ -171,10 +174,6 @@ def _members(found: Iterable[pb.PresenceMember]) -> tuple[notices.Member, ...]:
 
 def _from_json(extra: bytes) -> dict[str, Any]:
     return msgspec.json.decode(extra, type=dict[str, Any]) if extra else {}
-
-
-def _serial(text: str) -> int:
-    return parse_serial(text, "the hub's serial") if text else 0
 
 
 def _session_info(proto: pb.SessionInfoNotice) -> Notice:
@@ -231,38 +230,23 @@ def _result(proto: pb.Response) -> notices.PublishResult:
     return notices.PublishResult(
         proto.req_id,
         proto.msg_id if proto.HasField("msg_id") else None,
-        _serial(proto.channel_serial),
+        read_serial(proto.channel_serial),
         _error(proto.error) if proto.HasField("error") else None,
         proto.duplicate,
     )
 
 
 def _delivery(proto: pb.ChannelPublish) -> Notice:
-    previous = _serial(proto.previous_serial) if proto.HasField("previous_serial") else None
-    return notices.Delivery(_message(proto), proto.retained, previous)
-
-
-def _message(proto: pb.ChannelPublish) -> Message:
-    """The hub is not on the wire: whoever opened the connection knows it."""
-    return Message(
-        proto.msg_id,
-        "",
-        proto.channel,
-        proto.event,
-        proto.payload,
-        proto.content_type or BINARY,
-        proto.timestamp,
-        _serial(proto.channel_serial),
-        proto.publisher or None,
-    )
+    previous = read_serial(proto.previous_serial) if proto.HasField("previous_serial") else None
+    return notices.Delivery(read_message(proto), proto.retained, previous)
 
 
 def _history_page(proto: pb.HistoryResponse) -> Notice:
     return notices.HistoryPage(
         channel=proto.channel,
-        messages=tuple(_message(each) for each in proto.messages),
+        messages=tuple(read_message(each) for each in proto.messages),
         epoch=proto.epoch,
-        head=_serial(proto.head),
+        head=read_serial(proto.head),
         recovered=proto.recovered,
         more=proto.more,
         req_id=proto.req_id,
@@ -303,7 +287,7 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Notice]]] = {
     pb.EventType.History: (pb.HistoryResponse.FromString, _history_page),
     pb.EventType.ChannelReset: (
         pb.ChannelResetNotice.FromString,
-        lambda it: notices.ChannelReset(it.channel, it.epoch, _serial(it.serial)),
+        lambda it: notices.ChannelReset(it.channel, it.epoch, read_serial(it.serial)),
     ),
     pb.EventType.Presence: (pb.PresenceNotice.FromString, _presence),
     pb.EventType.Join: (

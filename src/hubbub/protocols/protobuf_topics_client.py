@@ -8,11 +8,10 @@ from typing import Any
 from google.protobuf.message import Message as Proto
 
 from hubbub.domain import notices, requests
-from hubbub.domain.messages import BINARY, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.topics import Article, SubscriptionInfo, SubscriptionKey
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.envelopes import parse_serial
+from hubbub.protocols.protobuf_messages import read_message, read_serial
 from hubbub.protocols.protobuf_topics import read_options, write_options
 
 
@@ -87,8 +86,8 @@ def _info(proto: pb.TopicState) -> SubscriptionInfo:
         key=SubscriptionKey("", proto.topic, "", proto.name),
         options=read_options(proto.options),
         epoch=proto.epoch,
-        floor=_serial(proto.floor),
-        head=_serial(proto.head),
+        floor=read_serial(proto.floor),
+        head=read_serial(proto.head),
         lag=proto.lag,
         handed_out=proto.handed_out,
         created_at=proto.created_at,
@@ -109,30 +108,20 @@ def _messages(proto: pb.TopicMessagesNotice) -> Notice:
 
 
 def _articles(found: Iterable[pb.TopicArticle]) -> tuple[Article, ...]:
-    return tuple(Article(_message(each), each.deliveries, each.redelivered) for each in found)
-
-
-def _message(proto: pb.TopicArticle) -> Message:
-    return Message(
-        proto.msg_id,
-        "",
-        proto.channel,
-        proto.event,
-        proto.payload,
-        proto.content_type or BINARY,
-        proto.timestamp,
-        _serial(proto.channel_serial),
-        proto.publisher or None,
-    )
+    return tuple(Article(read_message(each), each.deliveries, each.redelivered) for each in found)
 
 
 def _acked(proto: pb.TopicAckedNotice) -> Notice:
-    return notices.TopicAcked(proto.topic, proto.name, _serial(proto.floor), proto.req_id)
+    return notices.TopicAcked(proto.topic, proto.name, read_serial(proto.floor), proto.req_id)
 
 
 def _opened(proto: pb.ProducerOpenedNotice) -> Notice:
     return notices.ProducerOpened(
-        proto.topic, proto.producer, _serial(proto.fence), _serial(proto.sequence), proto.req_id
+        proto.topic,
+        proto.producer,
+        read_serial(proto.fence),
+        read_serial(proto.sequence),
+        proto.req_id,
     )
 
 
@@ -140,10 +129,6 @@ def _subscriptions(proto: pb.TopicSubscriptionsNotice) -> Notice:
     return notices.TopicSubscriptions(
         tuple(_info(each) for each in proto.subscriptions), proto.req_id
     )
-
-
-def _serial(text: str) -> int:
-    return parse_serial(text, "the hub's serial") if text else 0
 
 
 NOTICE_READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Notice]]] = {
