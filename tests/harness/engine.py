@@ -4,7 +4,7 @@ told, a store that fails on command, and nodes that are connected by a bus."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from harness.running_hub import open_hub
 from harness.unreliable import CALM, Faults, UnreliableNetwork
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import Patience, RemoteBus
+from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, NotAuthenticated
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
@@ -251,8 +252,11 @@ class Cluster:
         hubs: Iterable[HubConfiguration] = (),
         patience: Patience = PATIENT,
         announce_seconds: float | None = 0.01,
+        transport_of: Callable[[str], Awaitable[Transport]] | None = None,
         **limits: Any,
     ) -> None:
+        """`transport_of` replaces the unreliable network by another one."""
+        self._transport_of = transport_of
         self.store = FaultyStore(path / "hubbub.db")
         self.clock = FakeClock()
         self.network = UnreliableNetwork(seed, faults)
@@ -276,9 +280,13 @@ class Cluster:
 
     async def start_node(self, name: str) -> EngineNode:
         """Start a node, or start it again as a new process would."""
+        if self._transport_of is not None:
+            transport = await self._transport_of(name)
+        else:
+            transport = self.network.transport(name)
         bus = RemoteBus(
             name,
-            self.network.transport(name),
+            transport,
             owner_of=self.owner_of,
             nodes=lambda: self.names,
             reread_hub=lambda hub: self.nodes[name].directory.reload(hub),

@@ -1,0 +1,193 @@
+"""The connection to NATS: made with the configured credentials, and made again without end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import nats
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from hubbub.domain.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_SECONDS = 0.1
+PING_SECONDS = 2
+_PENDING_BYTES = 8 * 1024 * 1024
+_SEED_BYTES = 32
+
+Heard = Callable[[bytes], None]
+
+
+class NatsOptions(msgspec.Struct, frozen=True):
+    """`servers` are tried in turn. `credentials` is a file with a JWT and its key."""
+
+    servers: tuple[str, ...]
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    credentials: Path | None = None
+    tls: bool = False
+    tls_root_certificate: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    connect_seconds: float = 10.0
+
+
+class NatsConnection:
+    """`changed` is called when the connection is lost, and when it is back."""
+
+    def __init__(self, options: NatsOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._client = Client()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._problem = ""
+        self.changed: Callable[[], None] = lambda: None
+
+    @property
+    def connected(self) -> bool:
+        return self._client.is_connected
+
+    @property
+    def max_payload(self) -> int:
+        return self._client.max_payload
+
+    async def open(self) -> None:
+        """Raises `Unavailable` where no server answers or the credentials do not hold."""
+        options = self._options
+        signature, jwt = _credentials(options.credentials)
+        connecting = self._client.connect(
+            servers=list(options.servers),
+            name=self._name,
+            user=options.user,
+            password=options.password,
+            token=options.token,
+            signature_cb=signature,
+            user_jwt_cb=jwt,
+            tls=_tls(options),
+            allow_reconnect=True,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # seconds of any kind
+            connect_timeout=2,
+            ping_interval=PING_SECONDS,
+            max_outstanding_pings=2,
+            pending_size=_PENDING_BYTES,
+            error_cb=self._failed,
+            disconnected_cb=self._lost,
+            reconnected_cb=self._back,
+        )
+        try:
+            await asyncio.wait_for(connecting, options.connect_seconds)
+        except (TimeoutError, OSError, nats.errors.Error) as error:
+            servers = ", ".join(options.servers)
+            reason = self._problem or str(error) or "no answer"
+            raise Unavailable(
+                f"NATS at {servers} cannot be reached ({reason}); start it, or check broker.host "
+                "and the credentials under broker"
+            ) from error
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self._client.is_closed:
+            await self._client.close()
+
+    async def hear(self, subject: str, heard: Heard) -> None:
+        """Call `heard` with everything that is said on the subject, in order."""
+
+        async def pass_on(message: Msg) -> None:
+            heard(message.data)
+
+        await self._client.subscribe(subject, cb=pass_on)
+        await self._client.flush()
+
+    async def say(self, subject: str, data: bytes) -> None:
+        """Wait while the server is far behind. What cannot be sent now is lost."""
+        if not self.connected:
+            return
+        try:
+            await self._client.publish(subject, data)
+        except (OSError, nats.errors.Error) as error:
+            logger.debug("lost on the way to NATS: %s", error)
+
+    def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Have something go on until the connection is closed."""
+
+        async def guarded() -> None:
+            await work()
+
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _failed(self, error: Exception) -> None:
+        problem = str(error) or type(error).__name__
+        if problem != self._problem:
+            self._problem = problem
+            logger.warning("NATS: %s", problem)
+
+    async def _lost(self) -> None:
+        logger.warning("the connection to NATS is lost; connecting again")
+        self.changed()
+
+    async def _back(self) -> None:
+        self._problem = ""
+        logger.info("connected to NATS again")
+        self.changed()
+
+
+def _tls(options: NatsOptions) -> ssl.SSLContext | None:
+    encrypted = any(server.startswith(("tls:", "wss:")) for server in options.servers)
+    if not (options.tls or encrypted):
+        return None
+    context = ssl.create_default_context(cafile=_text(options.tls_root_certificate))
+    if options.tls_certificate is not None:
+        context.load_cert_chain(options.tls_certificate, options.tls_key)
+    return context
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _credentials(
+    path: Path | None,
+) -> tuple[Callable[[str], bytes] | None, Callable[[], bytearray] | None]:
+    """How to answer the server's challenge with the key in a credentials file, read anew each time
+    since it may be replaced."""
+    if path is None:
+        return None, None
+
+    def sign(nonce: str) -> bytes:
+        seed = _part(path, "USER NKEY SEED")
+        raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
+        key = Ed25519PrivateKey.from_private_bytes(raw[2 : 2 + _SEED_BYTES])
+        return base64.b64encode(key.sign(nonce.encode()))
+
+    def jwt() -> bytearray:
+        return bytearray(_part(path, "NATS USER JWT").encode())
+
+    return sign, jwt
+
+
+def _part(path: Path, title: str) -> str:
+    """The line below the title. Raises `Unavailable`."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}; check broker.credentialsFile") from error
+    for line, following in pairwise(lines):
+        if f"BEGIN {title}" in line:
+            return following.strip()
+    raise Unavailable(f"{path} has no part {title!r}; check broker.credentialsFile")

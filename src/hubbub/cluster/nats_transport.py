@@ -1,0 +1,161 @@
+"""Datagrams between nodes over NATS: joined, sealed, and cut where they are too large.
+
+Each node listens on a subject of its own and on one for all. What is sent to a node within one turn
+of the loop travels as one message. Where NATS is away or far behind, datagrams are lost: the bus
+above repeats what must arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from hubbub.cluster.nats_connection import NatsConnection
+from hubbub.cluster.sealing import ALL, Letter, Seals
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+LETTER_BYTES = 256 * 1024
+"""How much is joined at most; more would only make those behind it wait."""
+_OVERHEAD_BYTES = 1024
+_MAX_PIECES_BYTES = 128 * 1024 * 1024
+
+Heard = Callable[[str, bytes], None]
+"""Takes the sender and what it said."""
+
+
+class NatsTransport:
+    """`cluster.transport.Transport`, and a way to speak to everyone."""
+
+    def __init__(self, node: str, prefix: str, connection: NatsConnection, seals: Seals) -> None:
+        self._node = node
+        self._prefix = prefix
+        self._connection = connection
+        self._seals = seals
+        self._waiting: dict[str, list[bytes]] = {}
+        self._waiting_bytes = 0
+        self._more = asyncio.Event()
+        self._pieces: dict[str, list[bytes]] = {}
+        self._receive: Callable[[bytes], None] = _ignore
+        self._hear: Heard = _ignore_heard
+        self.lost = 0
+        """Datagrams that were not sent."""
+
+    async def start(self) -> None:
+        await self._connection.hear(self.subject_of(self._node), self._arrived)
+        await self._connection.hear(self.subject_of(ALL), self._arrived)
+        self._connection.run(self._post)
+
+    def subject_of(self, node: str) -> str:
+        return f"{self._prefix}.all" if node == ALL else f"{self._prefix}.node.{node}"
+
+    def listen(self, receive: Callable[[bytes], None]) -> None:
+        self._receive = receive
+
+    def listen_to_all(self, hear: Heard) -> None:
+        """Call `hear` with what nodes say to everyone, this one included."""
+        self._hear = hear
+
+    def send(self, node: str, data: bytes) -> None:
+        if self._waiting_bytes > MAX_WAITING_BYTES or not self._connection.connected:
+            self.lost += 1
+            return
+        waiting = self._waiting.get(node)
+        if waiting is None:
+            waiting = self._waiting[node] = []
+        waiting.append(data)
+        self._waiting_bytes += len(data)
+        self._more.set()
+
+    def say_to_all(self, data: bytes) -> None:
+        self.send(ALL, data)
+
+    # -- the way out ----------------------------------------------------------------------------
+
+    async def _post(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
+            for node, datagrams in waiting.items():
+                await self._post_to(node, datagrams)
+
+    async def _post_to(self, node: str, datagrams: list[bytes]) -> None:
+        most = max(self._connection.max_payload - _OVERHEAD_BYTES, _OVERHEAD_BYTES)
+        room = min(LETTER_BYTES, most)
+        together: list[bytes] = []
+        size = 0
+        for data in datagrams:
+            if together and size + len(data) > room:
+                await self._say(node, tuple(together))
+                together, size = [], 0
+            if len(data) > most:
+                await self._post_in_pieces(node, data, most)
+                continue
+            together.append(data)
+            size += len(data) + 5
+        if together:
+            await self._say(node, tuple(together))
+
+    async def _post_in_pieces(self, node: str, data: bytes, most: int) -> None:
+        pieces = -(-len(data) // most)
+        for piece in range(pieces):
+            part = data[piece * most : (piece + 1) * most]
+            await self._say(node, (part,), piece, pieces)
+
+    async def _say(
+        self, node: str, datagrams: tuple[bytes, ...], piece: int = 0, pieces: int = 1
+    ) -> None:
+        data = self._seals.close(node, datagrams, piece, pieces)
+        await self._connection.say(self.subject_of(node), data)
+
+    # -- the way in -----------------------------------------------------------------------------
+
+    def _arrived(self, data: bytes) -> None:
+        letter = self._seals.open(data)
+        if letter is None:
+            return
+        if letter.pieces > 1:
+            whole = self._put_together(letter)
+            if whole is not None:
+                self._pass_on(letter, whole)
+            return
+        for datagram in letter.datagrams:
+            self._pass_on(letter, datagram)
+
+    def _pass_on(self, letter: Letter, datagram: bytes) -> None:
+        """A datagram that cannot be handled must not end the listening."""
+        try:
+            if letter.receiver == ALL:
+                self._hear(letter.sender, datagram)
+            else:
+                self._receive(datagram)
+        except Exception:
+            logger.exception("a datagram of node %s could not be handled", letter.sender)
+
+    def _put_together(self, letter: Letter) -> bytes | None:
+        """Pieces come in order, or not at all; None until the last one is here."""
+        pieces = self._pieces.setdefault(letter.sender, [])
+        if letter.piece == 0:
+            pieces.clear()
+        if letter.piece != len(pieces) or not letter.datagrams:
+            pieces.clear()
+            return None
+        pieces.append(letter.datagrams[0])
+        if sum(map(len, pieces)) > _MAX_PIECES_BYTES:
+            pieces.clear()
+            return None
+        if len(pieces) < letter.pieces:
+            return None
+        del self._pieces[letter.sender]
+        return b"".join(pieces)
+
+
+def _ignore(data: bytes) -> None:
+    pass
+
+
+def _ignore_heard(sender: str, data: bytes) -> None:
+    pass

@@ -1,0 +1,119 @@
+"""Seals: who on the bus is a member, and what was said before.
+
+Everything between nodes is signed with a key that follows from the cluster's secret, together with
+its sender, its receiver and a number that only grows. So a stranger on the bus can neither speak as
+a node nor say again what a node has said. Nothing is encrypted here: that is what TLS is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+logger = logging.getLogger(__name__)
+
+ALL = "*"
+"""The receiver of what is said to everyone."""
+SEAL_BYTES = 16
+CLOCK_TOLERANCE_SECONDS = 60.0
+"""How far a clock may be off when a node speaks for the first time."""
+_REMEMBERED_LIVES = 1000
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True):
+    """Some datagrams from one node to another, or one piece of a datagram that is too large."""
+
+    sender: str
+    incarnation: str
+    receiver: str
+    number: int
+    time: float
+    datagrams: tuple[bytes, ...]
+    piece: int = 0
+    pieces: int = 1
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Letter).decode
+
+
+class Seals:
+    """Signs what one node says, and checks what it hears."""
+
+    def __init__(
+        self, node: str, incarnation: str, cluster: str, secret: str, now: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._incarnation = incarnation
+        self._now = now
+        self._key = hashlib.blake2b(
+            secret.encode(), key=cluster.encode()[:64], person=b"hubbub cluster"
+        ).digest()
+        self._numbers: dict[str, int] = {}
+        self._heard: dict[tuple[str, str, bool], int] = {}
+        self.refused = 0
+
+    def close(
+        self, receiver: str, datagrams: tuple[bytes, ...], piece: int = 0, pieces: int = 1
+    ) -> bytes:
+        number = self._numbers[receiver] = self._numbers.get(receiver, 0) + 1
+        body = _encode(
+            Letter(
+                self._node,
+                self._incarnation,
+                receiver,
+                number,
+                self._now(),
+                datagrams,
+                piece,
+                pieces,
+            )
+        )
+        return body + self._sign(body)
+
+    def open(self, data: bytes) -> Letter | None:
+        """What a member said to this node; None for anything else."""
+        body, seal = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
+        if not hmac.compare_digest(seal, self._sign(body)):
+            self._refuse("its signature is wrong; is cluster.secret the same everywhere?")
+            return None
+        try:
+            letter = _decode(body)
+        except msgspec.MsgspecError as error:
+            self._refuse(f"it cannot be read: {error}")
+            return None
+        if letter.receiver not in (self._node, ALL):
+            self._refuse(f"it is meant for {letter.receiver!r}")
+            return None
+        return letter if self._is_new(letter) else None
+
+    def _is_new(self, letter: Letter) -> bool:
+        stream = (letter.sender, letter.incarnation, letter.receiver == ALL)
+        last = self._heard.get(stream)
+        if last is None:
+            skew = abs(letter.time - self._now())
+            if skew > CLOCK_TOLERANCE_SECONDS:
+                self._refuse(
+                    f"node {letter.sender!r} has a clock that is {skew:.0f} seconds off, or it was "
+                    "said before"
+                )
+                return False
+            if len(self._heard) >= _REMEMBERED_LIVES:
+                del self._heard[next(iter(self._heard))]
+        elif letter.number <= last:
+            self.refused += 1  # doubled by a network, or said again by a stranger
+            return False
+        self._heard[stream] = letter.number
+        return True
+
+    def _sign(self, body: bytes) -> bytes:
+        return hashlib.blake2b(body, key=self._key, digest_size=SEAL_BYTES).digest()
+
+    def _refuse(self, reason: str) -> None:
+        self.refused += 1
+        if self.refused & (self.refused - 1) == 0:  # at 1, 2, 4, 8 …: a flood must not fill the log
+            logger.warning("refused a cluster message (%d so far): %s", self.refused, reason)

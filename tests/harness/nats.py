@@ -1,0 +1,47 @@
+"""A real NATS server for tests, and buses between nodes that speak over it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
+from hubbub.cluster.nats_transport import NatsTransport
+from hubbub.cluster.sealing import Seals
+from hubbub.server.nats_server import NatsServer
+
+SECRET = "a secret between the nodes of a test"
+
+
+@asynccontextmanager
+async def nats_server(folder: Path) -> AsyncIterator[NatsServer]:
+    server = NatsServer(folder)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+class NatsNetwork:
+    """Gives each node a transport with a connection of its own."""
+
+    def __init__(self, options: NatsOptions, secret: str = SECRET) -> None:
+        self._options = options
+        self._secret = secret
+        self.connections: list[NatsConnection] = []
+
+    async def transport(self, node: str, incarnation: str = "1") -> NatsTransport:
+        connection = NatsConnection(self._options, f"hubbub/test/{node}")
+        await connection.open()
+        self.connections.append(connection)
+        seals = Seals(node, incarnation, "test", self._secret, time.time)
+        transport = NatsTransport(node, "test", connection, seals)
+        await transport.start()
+        return transport
+
+    async def close(self) -> None:
+        for connection in self.connections:
+            await connection.close()
