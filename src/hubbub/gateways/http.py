@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 _REASONS = {
     200: "OK",
     201: "Created",
+    202: "Accepted",
     204: "No Content",
     304: "Not Modified",
     400: "Bad Request",
@@ -38,6 +39,7 @@ _REASONS = {
     405: "Method Not Allowed",
     408: "Request Timeout",
     409: "Conflict",
+    410: "Gone",
     412: "Precondition Failed",
     413: "Content Too Large",
     422: "Unprocessable Content",
@@ -49,6 +51,7 @@ _REASONS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
+TEXT_UTF8 = "text/plain; charset=utf-8"
 _OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _KNOWN_TARGET_BYTES = 1024
@@ -147,7 +150,14 @@ class HttpLimits(msgspec.Struct, frozen=True):
 class Exchange:
     """The answer to one request, to be given exactly once."""
 
-    __slots__ = ("_answered", "_connection", "_keep_alive", "_without_body", "extra_headers")
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_keep_alive",
+        "_without_body",
+        "extra_headers",
+        "text_errors",
+    )
 
     def __init__(self, connection: HttpConnection, head: Head) -> None:
         self._connection = connection
@@ -156,6 +166,8 @@ class Exchange:
         self._answered = False
         self.extra_headers = b""
         """Complete header lines that every answer gets (CORS)."""
+        self.text_errors = False
+        """Errors are said in plain text, for clients that may know nothing of JSON."""
 
     @property
     def connection(self) -> HttpConnection:
@@ -177,7 +189,12 @@ class Exchange:
         self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
 
     def fail(self, error: HubbubError) -> None:
-        self.answer(error.http_status, error_body(error), headers=error_headers(error))
+        headers = error_headers(error)
+        if self.text_errors:
+            headers += f"Hubbub-Error: {error.code}\r\n"
+            self.answer(error.http_status, error_text(error), TEXT_UTF8, headers)
+        else:
+            self.answer(error.http_status, error_body(error), headers=headers)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Answer later; whatever happens, the client gets an answer."""
@@ -219,6 +236,11 @@ def error_headers(error: HubbubError) -> str:
     elif isinstance(error, UpgradeRequired):
         headers += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     return headers
+
+
+def error_text(error: HubbubError) -> bytes:
+    """The code in words, and the message."""
+    return f"{error.code.replace('_', ' ')}: {error.message}\n".encode(errors="replace")
 
 
 def error_body(error: HubbubError) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, HubbubError, Malformed, MethodNotAllowed, NotFound
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.gateways.calls import no_path, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.gateways.topics_api import TopicsApi
@@ -49,17 +50,17 @@ class HubApi:
                 identity = require_identity(request, target, hub, self._node.tokens)
                 exchange.run(self._presence(exchange, hub, identity, channel))
             elif what in ("messages", "presence"):
-                raise _wrong_method(method, *(("GET", "POST") if what == "messages" else ("GET",)))
+                raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
             else:
-                raise _no_path(request)
+                raise no_path(request)
         elif rest[:1] in (("topics",), ("subscriptions",)):
             self._topics.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
-                raise _wrong_method(method, "POST")
+                raise wrong_method(request, "POST")
             self._publish_batch(request, target, exchange, hub)
         else:
-            raise _no_path(request)
+            raise no_path(request)
 
     # -- publishing -----------------------------------------------------------------------------
 
@@ -277,14 +278,3 @@ def _number(target: Target, name: str) -> int | None:
     if not value.isascii() or not value.isdigit() or len(value) > 18:
         raise Malformed(f"{name}={value!r} is not a number")
     return int(value)
-
-
-def _wrong_method(method: bytes, *right: str) -> MethodNotAllowed:
-    return MethodNotAllowed(
-        f"{method.decode('latin-1')} is not for this path; use {' or '.join(right)}", right
-    )
-
-
-def _no_path(request: Request) -> NotFound:
-    path = request.url.partition(b"?")[0].decode("latin-1")
-    return NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")

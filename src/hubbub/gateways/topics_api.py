@@ -7,13 +7,13 @@ import re
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
-from hubbub.domain.errors import GoingAway, Malformed, MethodNotAllowed, NotFound
+from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.names import check_name
-from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Producer, PublishItem, TopicGet
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.gateways.calls import Call, UnderWay, no_path
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols import json_topics_http as bodies
@@ -23,8 +23,6 @@ from hubbub.protocols.topic_checks import check_get, parse_start
 
 _T = TypeVar("_T")
 _SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
-_TOKENS = ("token", "access_token")
-"""Parameters that every path takes."""
 
 
 class TopicsApi:
@@ -33,13 +31,11 @@ class TopicsApi:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way = UnderWay()
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
-        call = _Call(
-            hub, require_identity(request, target, hub, self._node.tokens), request, target
-        )
+        call = Call(hub, require_identity(request, target, hub, self._node.tokens), request, target)
         match target.segments[3:]:
             case ("topics", topic, "messages"):
                 call.expect(b"POST")
@@ -62,8 +58,7 @@ class TopicsApi:
                 call.expect(b"POST")
                 work = self._get_each(call)
             case _:
-                path = request.url.partition(b"?")[0].decode("latin-1")
-                raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
+                raise no_path(request)
         exchange.run(_answer(exchange, work))
 
     def stop(self) -> None:
@@ -73,7 +68,7 @@ class TopicsApi:
 
     # -- producers ------------------------------------------------------------------------------
 
-    async def _put(self, call: _Call, topic: str) -> bytes:
+    async def _put(self, call: Call, topic: str) -> bytes:
         query = call.query("event", "producer", "sequence", "fence")
         payload, content_type = parse_payload(
             call.request.body, call.request.header(b"content-type")
@@ -86,23 +81,23 @@ class TopicsApi:
             store=True,
             producer=_producer(query),
         )
-        message_id, outcome = await self._finish(
+        message_id, outcome = await self._under_way.finish(
             self._node.topics.put(call.hub, call.identity, item, "http")
         )
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 
-    async def _open_producer(self, call: _Call, topic: str, producer: str) -> bytes:
+    async def _open_producer(self, call: Call, topic: str, producer: str) -> bytes:
         call.query()
         check_name(producer, "producer")
         return bodies.producer_json(
-            await self._finish(
+            await self._under_way.finish(
                 self._node.topics.open_producer(call.hub, call.identity, topic, producer)
             )
         )
 
     # -- subscriptions --------------------------------------------------------------------------
 
-    def _subscription(self, call: _Call, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
+    def _subscription(self, call: Call, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
         check_name(name, "subscription")
         if call.request.method == b"PUT":
             return self._subscribe(call, topic, name)
@@ -111,30 +106,32 @@ class TopicsApi:
         call.expect(b"GET", b"PUT", b"DELETE")
         return self._info(call, topic, name)
 
-    async def _subscribe(self, call: _Call, topic: str, name: str) -> bytes:
+    async def _subscribe(self, call: Call, topic: str, name: str) -> bytes:
         start = parse_start(call.query("start").get("start", "new"), "start")
         options = bodies.read_options(call.request.body)
-        info = await self._finish(
+        info = await self._under_way.finish(
             self._node.topics.subscribe(call.hub, call.identity, topic, name, options, start)
         )
         return bodies.state_json(info, "SUBSCRIBED")
 
-    async def _unsubscribe(self, call: _Call, topic: str, name: str) -> bytes:
+    async def _unsubscribe(self, call: Call, topic: str, name: str) -> bytes:
         call.query()
-        await self._finish(self._node.topics.unsubscribe(call.hub, call.identity, topic, name))
+        await self._under_way.finish(
+            self._node.topics.unsubscribe(call.hub, call.identity, topic, name)
+        )
         return b'{"answer":"UNSUBSCRIBED"}'
 
-    async def _info(self, call: _Call, topic: str, name: str) -> bytes:
+    async def _info(self, call: Call, topic: str, name: str) -> bytes:
         call.query()
         return bodies.state_json(await self._node.topics.info(call.hub, call.identity, topic, name))
 
-    async def _list(self, call: _Call) -> bytes:
+    async def _list(self, call: Call) -> bytes:
         call.query()
         return bodies.states_json(await self._node.topics.list_own(call.hub, call.identity))
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def _get(self, call: _Call, topic: str, name: str) -> bytes:
+    async def _get(self, call: Call, topic: str, name: str) -> bytes:
         query = call.query("limit", "wait", "consumer", "ackUpTo", "after")
         check_name(name, "subscription")
         wanted = check_get(
@@ -165,18 +162,18 @@ class TopicsApi:
         self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
         return bodies.articles_json(articles)
 
-    async def _get_each(self, call: _Call) -> bytes:
+    async def _get_each(self, call: Call) -> bytes:
         name = call.query("name").get("name", DEFAULT_SUBSCRIPTION)
         check_name(name, "subscription")
         return bodies.each_json(
             await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
         )
 
-    async def _acknowledge(self, call: _Call, topic: str, name: str) -> bytes:
+    async def _acknowledge(self, call: Call, topic: str, name: str) -> bytes:
         call.query()
         check_name(name, "subscription")
         done = bodies.read_acknowledgement(call.request.body, topic, name)
-        floor = await self._finish(
+        floor = await self._under_way.finish(
             self._node.topics.acknowledge(
                 call.hub,
                 call.identity,
@@ -205,55 +202,6 @@ class TopicsApi:
             raise GoingAway("the server is shutting down; ask again") from None
         finally:
             self._waiting.discard(task)
-
-    async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """What changes something is not cut in half by a client that goes away."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # said to the client, if it is still there
-
-
-class _Call:
-    """A request, and who made it in which hub."""
-
-    __slots__ = ("_target", "hub", "identity", "request")
-
-    def __init__(self, hub: Hub, identity: Identity, request: Request, target: Target) -> None:
-        self.hub = hub
-        self.identity = identity
-        self.request = request
-        self._target = target
-
-    def expect(self, *methods: bytes) -> None:
-        """Raises `MethodNotAllowed`."""
-        if self.request.method not in methods:
-            right = [method.decode() for method in methods]
-            raise MethodNotAllowed(
-                f"{self.request.method.decode('latin-1')} is not for this path; "
-                f"use {' or '.join(right)}",
-                right,
-            )
-
-    def query(self, *known: str) -> dict[str, str]:
-        """The parameters, of which there may be no others: a name that is misspelt must not pass
-        for one that was left out."""
-        found: dict[str, str] = {}
-        for name, value in self._target.query:
-            if name in _TOKENS:
-                continue
-            if name not in known:
-                may = f"it takes {', '.join(known)}" if known else "it takes none"
-                raise Malformed(f"this path has no parameter {name[:40]!r}; {may}")
-            if name in found:
-                raise Malformed(f"the parameter {name!r} is there twice; give it once")
-            found[name] = value
-        return found
 
 
 async def _answer(exchange: Exchange, work: Awaitable[bytes]) -> None:

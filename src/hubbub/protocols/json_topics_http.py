@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 import msgspec
 
-from hubbub.domain.errors import Malformed
 from hubbub.domain.requests import TopicAck
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
 from hubbub.protocols import json_topics
 from hubbub.protocols.json_shapes import Serial
-from hubbub.protocols.payloads import is_utf8
+from hubbub.protocols.payloads import read_json
 from hubbub.protocols.topic_checks import check_ack
 
-_T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -34,12 +31,12 @@ def read_options(body: bytes) -> SubscriptionOptions | None:
     """None: nothing was said about them. Raises `Malformed`."""
     if not body:
         return None
-    return _read(_options, body, "the options of a subscription")
+    return read_json(_options, body, "the options of a subscription")
 
 
 def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:
     """Raises `Malformed`, `TooLarge`."""
-    said = _read(_acknowledgement, body, "an acknowledgement")
+    said = read_json(_acknowledgement, body, "an acknowledgement")
     return check_ack(
         TopicAck(
             topic,
@@ -51,17 +48,6 @@ def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:
         ),
         "ack",
     )
-
-
-def _read(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
-    if not is_utf8(body):
-        raise Malformed("the body is not UTF-8")
-    try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise Malformed(f"the body is not {what}: {error}") from None
-    except RecursionError:
-        raise Malformed("the body is nested too deeply") from None
 
 
 def put_json(message_id: str | None, serial: int, duplicate: bool) -> bytes:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import accumulate
+from typing import TypeVar
 
 import msgspec
 
-from hubbub.domain.errors import InvalidPayload
+from hubbub.domain.errors import InvalidPayload, Malformed
 from hubbub.domain.messages import BINARY, JSON, TEXT, is_text
 
+_T = TypeVar("_T")
 MAX_CONTENT_TYPE_CHARS = 255
 MAX_JSON_DEPTH = 256
 """Readers recurse, and the deeper ones fail. What this hub accepts, all of its clients can read
@@ -53,6 +55,37 @@ def typed_payload(body: bytes, content_type: str) -> tuple[bytes, str]:
     return body, plain
 
 
+def untouched_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
+    """The body as it is, to the byte, and its content type: for what is passed on to receivers of
+    HTTP requests, who must get what was published.
+
+    The types `application/json` and `text/…` promise that the payload can be spliced into what
+    other clients get. Where it cannot, the type is spelt in another way, which means the same in
+    HTTP and promises nothing here: those clients get it as base64.
+    """
+    if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
+        return (body, TEXT) if is_utf8(body) else (body, BINARY)
+    _plain_content_type(content_type)  # refuses what is no content type
+    kept, main = content_type.strip(), _main_part(content_type)
+    if main == JSON and _has_no_parameters_but_utf8(kept):
+        return body, JSON if _is_plain_json(body) else "Application/json"
+    if is_text(main):
+        return body, (main if is_utf8(body) else main.capitalize()) + kept[len(main) :]
+    return body, kept
+
+
+def _has_no_parameters_but_utf8(content_type: str) -> bool:
+    rest = content_type.partition(";")[2].strip().lower().replace('"', "")
+    return rest in ("", "charset=utf-8", "charset=utf8")
+
+
+def _is_plain_json(body: bytes) -> bool:
+    try:
+        return json_text(body) == body
+    except InvalidPayload:
+        return False
+
+
 def json_text(body: bytes) -> bytes:
     """The JSON text on one line, if it is one."""
     if not body.isascii() and not is_utf8(body):
@@ -73,6 +106,18 @@ def one_line(text: bytes) -> bytes:
     if NEWLINE in text or _RETURN in text:
         return text.replace(b"\n", b" ").replace(b"\r", b" ")
     return text
+
+
+def read_json(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
+    """A body that is not a payload but says what to do. Raises `Malformed`."""
+    if not is_utf8(body):
+        raise Malformed("the body is not UTF-8")
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"the body is not {what}: {error}") from None
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None
 
 
 def is_utf8(body: bytes) -> bool:

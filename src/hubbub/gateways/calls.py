@@ -1,0 +1,79 @@
+"""What the doors behind the listener share: a request with who made it, work that is not cut in
+half, and what to say of a wrong path or method."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
+from hubbub.domain.permissions import Identity
+from hubbub.engine.hub import Hub
+from hubbub.gateways.http import Request, Target
+
+_T = TypeVar("_T")
+_TOKENS = ("token", "access_token")
+"""Parameters that every path takes."""
+
+
+class Call:
+    """A request, and who made it in which hub."""
+
+    __slots__ = ("_target", "hub", "identity", "request")
+
+    def __init__(self, hub: Hub, identity: Identity, request: Request, target: Target) -> None:
+        self.hub = hub
+        self.identity = identity
+        self.request = request
+        self._target = target
+
+    def expect(self, *methods: bytes) -> None:
+        """Raises `MethodNotAllowed`."""
+        if self.request.method not in methods:
+            raise wrong_method(self.request, *(method.decode() for method in methods))
+
+    def query(self, *known: str) -> dict[str, str]:
+        """The parameters, of which there may be no others: a name that is misspelt must not pass
+        for one that was left out."""
+        found: dict[str, str] = {}
+        for name, value in self._target.query:
+            if name in _TOKENS:
+                continue
+            if name not in known:
+                may = f"it takes {', '.join(known)}" if known else "it takes none"
+                raise Malformed(f"this path has no parameter {name[:40]!r}; {may}")
+            if name in found:
+                raise Malformed(f"the parameter {name!r} is there twice; give it once")
+            found[name] = value
+        return found
+
+
+class UnderWay:
+    """Work that changes something."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def finish(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What changes something is not cut in half by a client that goes away."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # said to the client, if it is still there
+
+
+def wrong_method(request: Request, *right: str) -> MethodNotAllowed:
+    return MethodNotAllowed(
+        f"{request.method.decode('latin-1')} is not for this path; use {' or '.join(right)}", right
+    )
+
+
+def no_path(request: Request) -> NotFound:
+    path = request.url.partition(b"?")[0].decode("latin-1")
+    return NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
