@@ -6,13 +6,20 @@ import json
 from collections.abc import Callable
 from itertools import cycle, islice
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
-from hubbub.protocols.payloads import MAX_JSON_DEPTH, json_text, parse_payload
+from hubbub.protocols.json_shapes import write_payload
+from hubbub.protocols.payloads import (
+    MAX_JSON_DEPTH,
+    json_text,
+    parse_payload,
+    untouched_payload,
+)
 
 NESTINGS: list[Callable[[object], object]] = [
     lambda inner: [inner],
@@ -124,3 +131,48 @@ def test_json_of_only_brackets_is_checked_in_one_pass() -> None:
     hostile = b"[" + b",".join([inner] * 1000) + b"]"
 
     assert json_text(hostile) == hostile
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "kept"),
+    [
+        (b"hi\r\n", None, TEXT),
+        (b"hi", "application/x-www-form-urlencoded", TEXT),
+        (b"\xff", None, BINARY),
+        (b"<p>", "Text/HTML; charset=utf-8", "text/html; charset=utf-8"),
+        ("é".encode("latin-1"), "text/xml;charset=iso-8859-1", "Text/xml;charset=iso-8859-1"),
+        (b'{"a":1}', "application/json", JSON),
+        (b'{"a":1}', 'application/json; charset="UTF-8"', JSON),
+        (b'{"a":1}', "application/json; version=2", "application/json; version=2"),
+        (b'{\n"a": 1}\n', "application/json", "Application/json"),
+        (b"{broken", "application/json", "Application/json"),
+        (b'{"a":1}', "application/feed+json", "application/feed+json"),
+        (b"<feed/>", "application/atom+xml", "application/atom+xml"),
+    ],
+)
+@pytest.mark.spec("WEB-01", "WEB-03")
+def test_what_is_passed_on_over_http_keeps_its_bytes_and_the_meaning_of_its_type(
+    body: bytes, content_type: str | None, kept: str
+) -> None:
+    assert untouched_payload(body, content_type) == (body, kept)
+
+
+@given(
+    st.binary(),
+    st.sampled_from(
+        ["application/json", "APPLICATION/JSON; charset=utf8", "text/plain", "tExt/x; a=b", "a/b"]
+    ),
+)
+@pytest.mark.spec("WEB-01")
+def test_whatever_is_passed_on_can_also_be_shown_to_clients_in_json(
+    body: bytes, content_type: str
+) -> None:
+    payload, _ = write_payload(*untouched_payload(body, content_type))
+
+    json.loads(msgspec.json.encode(payload))
+
+
+@pytest.mark.parametrize("content_type", ["x" * 256, "a/\x00", "a/é"])
+def test_a_content_type_that_is_none_is_refused_for_passing_on_too(content_type: str) -> None:
+    with pytest.raises(InvalidPayload):
+        untouched_payload(b"", content_type)
