@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-develop
 BENCH_READY := $(VENV)/.ready-to-measure
@@ -43,7 +44,7 @@ pipeline: $(PIPELINE_READY) ## bring the analytics up to date with the journal
 test: $(DEV_READY) $(PIPELINE_READY) ## run the tests
 	@sh scripts/java.sh || echo "setup: going on without the tests that need Java" >&2
 	@sh scripts/jeromq.sh
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 lint: $(DEV_READY) $(PIPELINE_READY) ## check style, types and architecture
 	@$(BIN)/ruff check .

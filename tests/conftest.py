@@ -16,6 +16,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(config.rootpath / "tests").parts[0]
+        # What shares a fixture stays together; one Spark at a time.
+        group = "spark" if folder == "pipeline" else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
     if config.getoption("--long"):
         return
     long = [item for item in items if item.get_closest_marker("long")]
