@@ -84,6 +84,10 @@ HUB_SENTENCES = {
         "allowedOrigins": "Origins of web pages that may use this hub, in place of "
         "`listener.allowedOrigins`; the same forms.",
         "trustedIssuers": "Others whose signed tokens are accepted, see below.",
+        "openTopics": "Everybody may register topics of Light-PubSubHubbub, publish to those "
+        "without a key, and subscribe to them.",
+        "allowPrivateCallbacks": "Webhooks may go to addresses that are not public, such as this "
+        "machine. Leave it off where strangers may subscribe.",
     },
     TrustedIssuer: {
         "issuer": "`iss` of its tokens, exactly.",
@@ -102,10 +106,14 @@ HUB_SENTENCES = {
         "messagesPerSecond": "Messages published each second, by all together.",
         "deliveriesPerSecond": "Messages delivered each second, to all together.",
         "storedBytes": "Bytes of stored messages.",
+        "webhooks": "Webhooks; 0 here means 10,000.",
+        "webhookRequestsPerSecond": "Requests that go out to webhooks each second.",
     },
     Rules: {
         "retain": "The last message marked `retain` is sent to each new subscriber.",
         "store": "Messages marked `store` are on disk before anyone sees them.",
+        "storeByDefault": "With `store`, messages without the mark, too, unless they are "
+        "transient. So webhooks get all that is published.",
         "push": "Messages marked `push` may also go to push services.",
         "presence": "Subscribers see who else is there.",
         "occupancy": "Subscribers see how many are there.",

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 
+from contract.webhook_store_contract import WebhookStoreContract
 from hubbub.domain.errors import Conflict, StaleOwner, StoreUnavailable, VersionMismatch
 from hubbub.domain.messages import Attributes, Location, Message
 from hubbub.ports.store import (
@@ -121,7 +122,7 @@ def audit(action: str, **other: object) -> AuditEntry:
     return AuditEntry(action=action, **(fields | other))  # type: ignore[arg-type]
 
 
-class StoreContract:
+class StoreContract(WebhookStoreContract):
     @pytest.fixture
     def make_store(self) -> MakeStore:
         """Makes stores, not yet open, that all stand on the same data, empty at first."""

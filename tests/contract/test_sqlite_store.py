@@ -345,6 +345,8 @@ async def test_the_bytes_of_channels_that_were_there_before_are_counted(path: Pa
     change(
         path,
         "ALTER TABLE channels DROP COLUMN stored_bytes",
+        "DROP TABLE web_topics",
+        "DROP TABLE webhooks",
         f"DELETE FROM schema_versions WHERE version >= {counting}",
     )
     connection = sqlite3.connect(path, isolation_level=None)

@@ -77,9 +77,9 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
     quotas.sessions=1000. An empty value takes a name away: defaultRules=
 
     Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
-    authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), and
-    quotas.sessions, .channels,
-    .messagesPerSecond, .deliveriesPerSecond, .storedBytes.
+    authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
+    allowPrivateCallbacks, and quotas.sessions, .channels, .messagesPerSecond,
+    .deliveriesPerSecond, .storedBytes, .webhooks, .webhookRequestsPerSecond.
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)

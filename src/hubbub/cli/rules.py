@@ -72,9 +72,9 @@ def set_rules(
     """Turn features of the rules NAME on or off, at once for all channels that have them.
 
     Features that are not given stay as they are. Rules that are not there yet are made, with all
-    else off. Features are on or off: retain, store, push, presence, occupancy, public,
-    clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread. Limits are numbers,
-    0 for none: maxAgeSeconds, maxStoredMessages, maxStoredBytes. What the journal keeps of
+    else off. Features are on or off: retain, store, storeByDefault, push, presence, occupancy,
+    public, clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread. Limits are
+    numbers, 0 for none: maxAgeSeconds, maxStoredMessages, maxStoredBytes. What the journal keeps of
     messages: journal=off, metadata or payload.
     """
     path = ("hubs", hub, "rules", name)

@@ -26,6 +26,7 @@ HubbubError
 │   ├── RestoreFailed     the restore key is unknown, spent or expired
 │   ├── SequenceGap       a put leaves out sequence numbers of its producer
 │   ├── SequenceReused    a put repeats a sequence number with other content
+│   ├── TopicExists       the topic is registered already
 │   └── ProducerFenced    another process took the producer id over
 ├── Limited               too much or too fast; later it may work
 │   ├── RateLimited       messages per second
@@ -202,6 +203,10 @@ class SequenceGap(Conflict):
 
 class SequenceReused(Conflict):
     code = "sequence_reused"
+
+
+class TopicExists(Conflict):
+    code = "topic_exists"
 
 
 class ProducerFenced(Conflict):

@@ -39,6 +39,8 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     drop_unread: bool = False
     """The limits hold even for what a durable subscription still has to get, which misses it."""
     journal: PayloadRule = "metadata"
+    store_by_default: bool = False
+    """Where the channel stores: each message that is not transient, also without being asked."""
 
     @property
     def reclaims(self) -> bool:
@@ -69,6 +71,9 @@ class Quotas(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     messages_per_second: int = 0
     deliveries_per_second: int = 0
     stored_bytes: int = 0
+    webhooks: int = 0
+    """0 here means the usual limit."""
+    webhook_requests_per_second: int = 0
 
 
 class TrustedIssuer(
@@ -104,6 +109,11 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     allowed_origins: tuple[str, ...] = ()
     trusted_issuers: tuple[TrustedIssuer, ...] = ()
     quotas: Quotas = Quotas()
+    open_topics: bool = False
+    """Everybody may register topics of Light-PubSubHubbub, publish to those that have no key, and
+    subscribe to them, as in the paper."""
+    allow_private_callbacks: bool = False
+    """Webhooks may go to addresses that are not public, such as this machine."""
 
 
 class AuthProvider(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -91,6 +91,7 @@ class Appender:
             if channel.must_store(message):
                 heads[channel] += 1
                 message.serial = heads[channel]
+                message.store = True  # also where the rules wanted it and not the publisher
                 appends.append(self._append_of(channel, message))
         try:
             results = iter(await self._store.append(appends) if appends else [])

@@ -115,7 +115,8 @@ class Channel:
     # -- order ----------------------------------------------------------------------------------
 
     def must_store(self, message: Message) -> bool:
-        return message.store and self.rules.store and not message.transient
+        rules = self.rules
+        return rules.store and (message.store or rules.store_by_default) and not message.transient
 
     def must_retain(self, message: Message) -> bool:
         return message.retain and self.rules.retain

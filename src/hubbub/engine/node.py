@@ -40,6 +40,8 @@ from hubbub.engine.subscriptions import Subscriptions
 from hubbub.engine.tokens import ANY_HUB, Tokens
 from hubbub.engine.topic_making import TopicMaker
 from hubbub.engine.topics import Topics
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.service import Webhooks
 from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
@@ -68,6 +70,7 @@ class Node:
         transmit: Transmitter,
         limits: EngineLimits,
         journal: Journal = NO_JOURNAL,
+        webhooks: WebhookLimits | None = None,
     ) -> None:
         self.bus = bus
         self.clock = clock
@@ -80,6 +83,7 @@ class Node:
         maker = TopicMaker(directory)
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker)
+        self.webhooks = Webhooks(bus, store, clock, self.topics, maker, webhooks or WebhookLimits())
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
         self.authentication = Authentication(tokens, authenticator, limits)

@@ -141,11 +141,18 @@ def _demo_hub() -> HubConfiguration:
     )
     return HubConfiguration(
         hub="demo",
-        settings=HubSettings(allow_anonymous=True, default_rules="open", topic_rules="log"),
+        settings=HubSettings(
+            allow_anonymous=True,
+            default_rules="open",
+            topic_rules="topic",
+            open_topics=True,
+            allow_private_callbacks=True,
+        ),
         rules={
             "open": opened,
             "room": msgspec.structs.replace(opened, presence=True, occupancy=True),
             "log": msgspec.structs.replace(opened, store=True),
+            "topic": msgspec.structs.replace(opened, store=True, store_by_default=True),
         },
         namespaces={"room": "room", "log": "log"},
     )

@@ -80,7 +80,7 @@ class AdministrationWrites:
             limit,
         )
         if deleted < limit:
-            for table in ("producers", "cursors", "channels"):
+            for table in ("producers", "cursors", "webhooks", "web_topics", "channels"):
                 await self._delete(f"{table} WHERE hub = $1", hub)
             await self._delete("hub_usage WHERE hub = $1", hub)
         return deleted

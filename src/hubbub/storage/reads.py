@@ -20,6 +20,7 @@ from hubbub.storage.records import MESSAGE_COLUMNS, from_blob, from_row
 from hubbub.storage.retention import RetentionReads
 from hubbub.storage.sql import Row, Sql
 from hubbub.storage.topics import TopicReads
+from hubbub.storage.webhooks import WebhookReads
 
 # Table and column names only; every value is a parameter.
 _SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE channel_id = $1"  # noqa: S608
@@ -75,7 +76,7 @@ class _Page:
         return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
 
 
-class Reads(RetentionReads, TopicReads, ExportReads, AdministrationReads):
+class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, AdministrationReads):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
@@ -209,6 +210,11 @@ SINGLE_STATEMENTS = frozenset(
         Reads.read_places,
         Reads.read_stored_hubs,
         Reads.read_channels,
+        Reads.read_web_topic,
+        Reads.list_web_topics,
+        Reads.read_webhook,
+        Reads.read_webhooks,
+        Reads.count_webhooks,
     )
 )
 """The reads that need no transaction to come from one moment."""

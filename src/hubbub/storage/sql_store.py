@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
+from hubbub.domain.webhooks import Webhook, WebTopic
 from hubbub.ports.store import (
     Append,
     AuditEntry,
@@ -217,6 +218,48 @@ class SqlStore:
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[Cursor, ChannelHead | None]]:
         return await self._reads.call(_NO_HUB, Reads.read_places, after, limit)
+
+    # -- webhooks -----------------------------------------------------------------------------
+
+    async def add_web_topic(self, topic: WebTopic) -> bool:
+        return await self._writes.call(topic.hub, Writes.add_web_topic, topic)
+
+    async def save_web_topic(self, topic: WebTopic) -> None:
+        await self._writes.call(topic.hub, Writes.save_web_topic, topic)
+
+    async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
+        return await self._reads.call(hub, Reads.read_web_topic, hub, channel)
+
+    async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
+        return await self._reads.call(hub, Reads.list_web_topics, hub, after, limit)
+
+    async def delete_web_topic(self, hub: str, channel: str) -> bool:
+        return await self._writes.call(hub, Writes.delete_web_topic, hub, channel)
+
+    async def save_webhook(self, webhook: Webhook) -> None:
+        await self._writes.call(webhook.hub, Writes.save_webhook, webhook)
+
+    async def delete_webhook(self, hub: str, webhook: str) -> bool:
+        return await self._writes.call(hub, Writes.delete_webhook, hub, webhook)
+
+    async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
+        return await self._reads.call(hub, Reads.read_webhook, hub, webhook)
+
+    async def read_webhooks(
+        self,
+        hub: str | None = None,
+        channel: str | None = None,
+        partitions: Sequence[int] | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[Webhook]:
+        chosen = None if partitions is None else list(partitions)
+        return await self._reads.call(
+            hub or _NO_HUB, Reads.read_webhooks, hub, channel, chosen, after, limit
+        )
+
+    async def count_webhooks(self, hub: str) -> int:
+        return await self._reads.call(hub, Reads.count_webhooks, hub)
 
     # -- the journal --------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from hubbub.storage.records import to_blob
 from hubbub.storage.retention import RetentionWrites
 from hubbub.storage.sql import ManyRows, Sql, insert
 from hubbub.storage.topics import TopicWrites
+from hubbub.storage.webhooks import WebhookWrites
 
 _TAKE_PARTITIONS = insert(
     "partitions",
@@ -49,7 +50,7 @@ _DELETE_SESSIONS = ManyRows(
 )
 
 
-class Writes(RetentionWrites, TopicWrites, ExportWrites, AdministrationWrites):
+class Writes(RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 

@@ -87,6 +87,8 @@ class Quotas(Shape, frozen=True):
     messages_per_second: Count = 0
     deliveries_per_second: Count = 0
     stored_bytes: Count = 0
+    webhooks: Count = 0
+    webhook_requests_per_second: Count = 0
 
 
 class HubSettings(Shape, frozen=True):
@@ -102,6 +104,8 @@ class HubSettings(Shape, frozen=True):
     allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
     trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
     quotas: Quotas = Quotas()
+    open_topics: bool = False
+    allow_private_callbacks: bool = False
 
 
 class Rules(Shape, frozen=True):
@@ -124,6 +128,7 @@ class Rules(Shape, frozen=True):
     reclaim_acknowledged: bool = False
     drop_unread: bool = False
     journal: PayloadRule = "metadata"
+    store_by_default: bool = False
 
 
 class AuthProvider(Shape, frozen=True):

@@ -1,0 +1,174 @@
+"""Callbacks: the URLs that a hub sends requests to, and the addresses that it may connect to."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest
+
+MAX_URL_CHARS = 2000
+
+_UNUSABLE = re.compile("[\x00-\x20\x7f-\x9f\ud800-\udfff\\\\]")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*\.?")
+_SAFE = "/:?#[]@!$&'()*+,;=%-._~"
+_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_COMPATIBLE = IPv6Network("::/96")
+
+Address = IPv4Address | IPv6Address
+
+
+class CallbackParts(msgspec.Struct, frozen=True):
+    """A URL that was checked, as a client needs it."""
+
+    tls: bool
+    host: str
+    """In lower case; an IPv6 address without brackets."""
+    port: int
+    target: str
+    """Path and query, as they stand in a request."""
+    authority: str
+    """As in the header `Host`."""
+
+
+@lru_cache(maxsize=16_384)
+def check_callback(url: str) -> CallbackParts:
+    """Its parts. Raises `BadRequest`, which names what is wrong."""
+    if len(url) > MAX_URL_CHARS:
+        raise BadRequest(
+            f"the callback {url[:40]!r}… has {len(url)} characters; at most {MAX_URL_CHARS} are "
+            "allowed"
+        )
+    found = _UNUSABLE.search(url)
+    if found:
+        raise _bad(url, f"contains {found.group()!r}; encode it with %")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = _checked_host(url, parts.hostname or "")
+    except ValueError:
+        raise _bad(url, "has no port from 1 to 65535, or no host that can be read") from None
+    if parts.scheme not in ("http", "https"):
+        raise _bad(url, "must begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise BadRequest("the callback holds a user or password (hidden); leave it out")
+    if port == 0 or parts.netloc.endswith(":"):
+        raise _bad(url, "has no port from 1 to 65535")
+    tls = parts.scheme == "https"
+    shown = f"[{host}]" if ":" in host else host
+    target = quote(parts.path or "/", safe=_SAFE)
+    if parts.query:
+        target += "?" + quote(parts.query, safe=_SAFE)
+    return CallbackParts(
+        tls=tls,
+        host=host,
+        port=port or (443 if tls else 80),
+        target=target,
+        authority=shown if port is None else f"{shown}:{port}",
+    )
+
+
+def _checked_host(url: str, host: str) -> str:
+    if not host:
+        raise _bad(url, "has no host")
+    if ":" in host:
+        if "%" in host:
+            raise _bad(url, "names a zone in its address; leave it out")
+        return IPv6Address(host).compressed
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise _bad(url, "has a host that is no name") from None
+    if len(name) > 253 or not _HOST.fullmatch(name):
+        raise _bad(url, "has a host that is neither a name nor an address")
+    return name
+
+
+def _bad(url: str, problem: str) -> BadRequest:
+    return BadRequest(f"the callback {url[:200]!r} {problem}")
+
+
+class LiteralAddress(msgspec.Struct, frozen=True):
+    """An address that stands in a URL as it is."""
+
+    text: str
+    public: bool
+
+
+def literal_address(host: str) -> LiteralAddress | None:
+    """The address that a host is, in whatever spelling systems read as one (decimal, octal, hex,
+    with parts left out); None: it is a name."""
+    try:
+        found: Address | None = ip_address(host)
+    except ValueError:
+        found = _legacy_address(host)
+    return LiteralAddress(str(found), is_public_address(str(found))) if found is not None else None
+
+
+def _legacy_address(host: str) -> IPv4Address | None:
+    parts = host.rstrip(".").split(".")
+    numbers = [_legacy_number(part) for part in parts]
+    if len(parts) > 4 or None in numbers:
+        return None
+    *front, last = (number or 0 for number in numbers)
+    if any(number > 255 for number in front) or last >= 256 ** (4 - len(front)):
+        return None
+    value = last + sum(number << (8 * (3 - index)) for index, number in enumerate(front))
+    return IPv4Address(value)
+
+
+def _legacy_number(text: str) -> int | None:
+    try:
+        if text[:2] in ("0x", "0X"):
+            return int(text[2:] or "0", 16)
+        if text.isdecimal() and text.isascii():
+            return int(text, 8 if text[0] == "0" else 10)
+    except ValueError:
+        pass
+    return None
+
+
+def is_public_address(text: str) -> bool:
+    """Whether it is an address of one machine on the public Internet, also where it is an IPv4
+    address in the clothes of an IPv6 one. What cannot be read is not."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return all(map(_is_global_unicast, _unwrapped(address)))
+
+
+def _unwrapped(address: Address) -> list[Address]:
+    """The address, and those that packets to it may end up at."""
+    found: list[Address] = [address]
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return [address.ipv4_mapped]
+        low = IPv4Address(int(address) & 0xFFFFFFFF)
+        if address.sixtofour is not None:
+            found.append(address.sixtofour)
+        if address.teredo is not None:
+            found.extend(address.teredo)
+        if any(address in network for network in _NAT64):
+            return [low]
+        if address in _COMPATIBLE:
+            found.append(low)
+    return found
+
+
+def _is_global_unicast(address: Address) -> bool:
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not address.is_reserved
+        and not address.is_unspecified
+        and not address.is_loopback
+        and not address.is_link_local
+        and not address.is_private
+        and not (isinstance(address, IPv6Address) and address.is_site_local)
+        and not (isinstance(address, IPv6Address) and address.scope_id is not None)
+    )

@@ -1,0 +1,54 @@
+"""What the engine needs to send requests to servers that strangers named.
+
+Contract for every sender:
+- The name is resolved and every address of it is checked before one is connected to, and it is
+  that very address that is connected to. No address that is not public, unless `allow_private`.
+- No redirect is followed; no cookie, credential or proxy is used.
+- Time and size of an answer are bounded by the request.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import msgspec
+
+FailureWord = Literal[
+    "refused_address", "resolve", "connect", "timeout", "closed", "too_large", "protocol", "tls"
+]
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A request. `Host`, `Content-Length` and `Connection` are up to the sender."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    timeout_seconds: float = 10.0
+    """For all of it, from the name to the last byte of the answer."""
+    max_answer_bytes: int = 64 * 1024
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`headers` are in lower case; of several with one name, the last."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    duration_seconds: float
+
+
+class SendFailed(Exception):
+    """There is no whole answer. `status` is what it began with, if it got so far."""
+
+    def __init__(self, word: FailureWord, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.word = word
+        self.message = message
+        self.status = status
+
+
+class HttpSender(Protocol):
+    async def send(self, request: Outgoing, allow_private: bool = False) -> Answer:
+        """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""

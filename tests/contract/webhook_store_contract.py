@@ -1,0 +1,101 @@
+"""What every adapter of `hubbub.ports.store.Store` must do with webhooks and their topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hubbub.domain.names import partition_of
+from hubbub.domain.webhooks import Pending, Webhook, WebTopic, webhook_id
+from hubbub.ports.store import Store
+
+
+def webhook(
+    channel: str = "news",
+    callback: str = "http://a.example/x",
+    hub: str = "demo",
+    **more: Any,
+) -> Webhook:
+    identifier = webhook_id("websub", hub, channel, callback)
+    fields = {"topic": channel, "secret": b"\x00secret", "created_at": 5, **more}
+    return Webhook(hub, channel, identifier, "websub", callback, **fields)
+
+
+class WebhookStoreContract:
+    """Part of `StoreContract`, which has the fixtures."""
+
+    @pytest.mark.spec("WEB-02")
+    async def test_a_topic_is_added_once_and_replaced_by_saving(self, store: Store) -> None:
+        topic = WebTopic("demo", "news", b"hash", 7)
+        assert await store.read_web_topic("demo", "news") is None
+        assert await store.add_web_topic(topic) is True
+        assert await store.add_web_topic(msgspec.structs.replace(topic, key_hash=None)) is False
+        assert await store.read_web_topic("demo", "news") == topic
+        fetched = WebTopic("demo", "news", None, 8, "http://a/b", '"e"', "Mon", b"d", "text/html")
+        await store.save_web_topic(fetched)
+        assert await store.read_web_topic("demo", "news") == fetched
+        assert await store.delete_web_topic("demo", "news") is True
+        assert await store.delete_web_topic("demo", "news") is False
+
+    async def test_topics_are_listed_in_order_of_a_hub(self, store: Store) -> None:
+        for hub, channel in (("demo", "b"), ("demo", "a"), ("demo", "c"), ("other", "a")):
+            await store.add_web_topic(WebTopic(hub, channel))
+        page = await store.list_web_topics("demo", "", 2)
+        assert [topic.channel for topic in page] == ["a", "b"]
+        assert [topic.channel for topic in await store.list_web_topics("demo", "b", 9)] == ["c"]
+
+    @pytest.mark.spec("WEB-02", "WEB-03")
+    async def test_a_webhook_is_read_as_it_was_saved(self, store: Store) -> None:
+        pending = Pending("subscribe", 9, 600, b"new secret", "sha512")
+        first = webhook(
+            state="pending", pending=pending, key=b"k" * 16, owner="u:ann", expires_at=2**40
+        )
+        await store.save_webhook(first)
+        assert await store.read_webhook("demo", first.id) == first
+        active = msgspec.structs.replace(first, state="active", pending=None, secret=None)
+        await store.save_webhook(active)
+        assert await store.read_webhook("demo", first.id) == active
+        assert await store.read_webhook("other", first.id) is None
+        assert await store.count_webhooks("demo") == 1
+        assert await store.delete_webhook("demo", first.id) is True
+        assert await store.delete_webhook("demo", first.id) is False
+        assert await store.read_webhook("demo", first.id) is None
+
+    async def test_webhooks_are_found_by_hub_channel_and_partition(self, store: Store) -> None:
+        made = [
+            webhook(channel, f"http://a.example/{n}", hub=hub)
+            for hub in ("demo", "other")
+            for channel in ("news", "sport")
+            for n in range(3)
+        ]
+        for each in made:
+            await store.save_webhook(each)
+        in_order = sorted(made, key=lambda each: (each.hub, each.id))
+        assert await store.read_webhooks() == in_order
+        assert await store.read_webhooks("demo") == [w for w in in_order if w.hub == "demo"]
+        of_news = await store.read_webhooks("demo", "news")
+        assert {w.channel for w in of_news} == {"news"}
+        assert len(of_news) == 3
+        partition = partition_of("other", "sport")
+        found = await store.read_webhooks(partitions=[partition, 1023])
+        assert {w.id for w in made if w.hub == "other" and w.channel == "sport"} <= {
+            w.id for w in found
+        }
+        assert {partition_of(w.hub, w.channel) for w in found} <= {partition, 1023}
+        assert await store.read_webhooks(partitions=[]) == []
+        page = await store.read_webhooks("demo", limit=2)
+        rest = await store.read_webhooks("demo", after=("demo", page[-1].id))
+        assert page + rest == await store.read_webhooks("demo")
+
+    @pytest.mark.spec("ADMIN-01")
+    async def test_webhooks_and_topics_go_with_their_hub(self, store: Store) -> None:
+        gone, stays = webhook(hub="gone"), webhook(hub="stays")
+        for each in (gone, stays):
+            await store.save_webhook(each)
+            await store.add_web_topic(WebTopic(each.hub, "news"))
+        await store.delete_hub("gone")
+        assert await store.read_webhooks() == [stays]
+        assert await store.read_web_topic("gone", "news") is None
+        assert await store.read_web_topic("stays", "news") is not None
