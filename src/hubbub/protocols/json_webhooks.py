@@ -1,0 +1,107 @@
+"""The JSON of plain webhooks: what is asked for, and how one is shown. Secrets are never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from hubbub.domain.callbacks import check_callback
+from hubbub.domain.names import check_name
+from hubbub.domain.webhooks import Algorithm, Webhook, WebhookStatus
+from hubbub.protocols.light import read_key, read_secret
+from hubbub.protocols.payloads import read_json
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    channel: str
+    callback: str
+    secret: str | None = None
+    algorithm: Algorithm = "sha256"
+    key: str | None = None
+    lease_seconds: float | None = None
+    start: str = "new"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A webhook that somebody wants. `start`: as for durable subscriptions."""
+
+    channel: str
+    callback: str
+    secret: bytes | None
+    algorithm: Algorithm
+    key: bytes | None
+    lease_seconds: float | None
+    start: str
+
+
+_order = msgspec.json.Decoder(_Order)
+
+
+def read_order(body: bytes) -> Order:
+    """Raises `Malformed`, `BadRequest`, `InvalidName`."""
+    said = read_json(
+        _order, body, 'a webhook, like {"channel": "orders", "callback": "https://example.org/in"}'
+    )
+    check_callback(said.callback)
+    return Order(
+        check_name(said.channel, "channel"),
+        said.callback,
+        read_secret(said.secret),
+        said.algorithm,
+        read_key(said.key),
+        said.lease_seconds,
+        said.start,
+    )
+
+
+class _Shown(msgspec.Struct, rename="camel"):
+    id: str
+    kind: str
+    channel: str
+    callback: str
+    topic: str
+    state: str
+    signed: bool
+    encrypted: bool
+    created_at: int
+    expires_at: int | None
+    owner: str | None
+    status: _Status | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Status(WebhookStatus, frozen=True, rename="camel"):
+    """The same fields, with the names that they have in JSON."""
+
+
+def webhook_json(webhook: Webhook, status: WebhookStatus | None = None) -> bytes:
+    """With `status`, how it is doing, too."""
+    return _encode(_shown(webhook, status))
+
+
+def webhooks_json(webhooks: Iterable[Webhook], following: str | None) -> bytes:
+    """A page of them; `next` is where the following one begins, if there is more."""
+    return _encode({"webhooks": [_shown(each) for each in webhooks], "next": following})
+
+
+def replayed_json(delivered: int, failed: int) -> bytes:
+    return b'{"delivered":%d,"failed":%d}' % (delivered, failed)
+
+
+def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> _Shown:
+    return _Shown(
+        id=webhook.id,
+        kind=webhook.kind,
+        channel=webhook.channel,
+        callback=webhook.callback,
+        topic=webhook.topic,
+        state=webhook.state,
+        signed=webhook.secret is not None,
+        encrypted=webhook.key is not None,
+        created_at=webhook.created_at,
+        expires_at=webhook.expires_at,
+        owner=webhook.owner,
+        status=msgspec.UNSET if status is None else _Status(**msgspec.structs.asdict(status)),
+    )
