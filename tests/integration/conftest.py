@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from harness.certificates import make_certificate
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from hubbub.domain.rules import HubConfiguration
 from hubbub.ports.clock import Clock
@@ -48,3 +49,9 @@ async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     running = RunningHub(server)
     yield running
     await running.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1 and its key."""
+    return make_certificate(tmp_path_factory.mktemp("tls"))
