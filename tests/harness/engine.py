@@ -4,7 +4,7 @@ told, a store that fails on command, and nodes that are connected by a bus."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -239,6 +239,20 @@ def publish(
     receive(connection, Publish(items))
 
 
+class StaticOwners:
+    """Partitions that never move: each node has every n-th."""
+
+    def __init__(self, node: str, names: Sequence[str]) -> None:
+        self._node = node
+        self._names = names
+
+    def owner_of(self, partition: int) -> str:
+        return self._names[partition % len(self._names)]
+
+    def serves(self, partition: int) -> bool:
+        return self.owner_of(partition) == self._node
+
+
 class Cluster:
     """Nodes in one process that share a store and are connected by an unreliable network."""
 
@@ -287,7 +301,7 @@ class Cluster:
         bus = RemoteBus(
             name,
             transport,
-            owner_of=self.owner_of,
+            owners=StaticOwners(name, self.names),
             nodes=lambda: self.names,
             reread_hub=lambda hub: self.nodes[name].directory.reload(hub),
             patience=self.patience,
@@ -360,10 +374,15 @@ class RecordingSink:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, FeedEvent]] = []
         self.changed_hubs: list[str] = []
+        self.changed_partitions: set[int] = set()
         self._changed = asyncio.Event()
 
     def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
         self.events.append((hub, channel, event))
+        self._changed.set()
+
+    def owners_changed(self, partitions: Collection[int]) -> None:
+        self.changed_partitions.update(partitions)
         self._changed.set()
 
     def hub_changed(self, hub: str) -> None:

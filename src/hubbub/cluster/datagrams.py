@@ -14,8 +14,8 @@ from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Member
-from hubbub.domain.topics import TopicRequest
-from hubbub.ports.bus import FeedEvent
+from hubbub.domain.topics import TopicRequest, channel_of
+from hubbub.ports.bus import Attachment, FeedEvent, Following
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
@@ -28,6 +28,19 @@ class Publish(msgspec.Struct, frozen=True, tag="publish"):
 class Attach(msgspec.Struct, frozen=True, tag="attach"):
     hub: str
     channel: str
+
+
+class Follow(msgspec.Struct, frozen=True, tag="follow"):
+    """`Attach` for many channels of one partition, with all that the node has to say of each."""
+
+    followings: tuple[Following, ...]
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """The answer to `Follow`: None where the error of the same place says why not."""
+
+    attachments: tuple[Attachment | None, ...]
+    errors: tuple[HubbubError | None, ...]
 
 
 class Detach(msgspec.Struct, frozen=True, tag="detach"):
@@ -94,6 +107,7 @@ class HubChanged(msgspec.Struct, frozen=True, tag="hub_changed"):
 Call = (
     Publish
     | Attach
+    | Follow
     | Detach
     | Join
     | Leave
@@ -109,7 +123,8 @@ Call = (
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
     """A call with its place in a lane. `floor`: the sender has given up, or has its answer to,
-    every call of the lane with a smaller number."""
+    every call of the lane with a smaller number; `since`: what the floor was when the call was
+    sent for the first time."""
 
     sender: str
     incarnation: str
@@ -119,6 +134,7 @@ class Request(msgspec.Struct, frozen=True, tag="request"):
     number: int
     floor: int
     call: Call
+    since: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
@@ -151,6 +167,27 @@ class Feed(msgspec.Struct, frozen=True, tag="feed"):
     hub: str
     channel: str
     event: FeedEvent
+
+
+def place_of(call: Call) -> tuple[str, str] | None:
+    """The channel, by hub and name, whose owner must answer the call; None where any node may."""
+    if isinstance(call, Publish):
+        return call.message.hub, call.message.channel
+    if isinstance(call, AskHistory):
+        return call.query.hub, call.query.channel
+    if isinstance(call, AskTopic):
+        return channel_of(call.request)
+    if isinstance(call, Follow):
+        return call.followings[0].hub, call.followings[0].channel
+    if isinstance(call, Tell | HubChanged):
+        return None
+    return call.hub, call.channel
+
+
+def may_repeat(call: Call) -> bool:
+    """Whether the call may take effect at two owners, one after the other, as if it had once: a
+    publish only where its producer numbers what it puts."""
+    return not isinstance(call, Publish) or call.message.stamp is not None
 
 
 Datagram = Request | Reply | Stranger | Feed

@@ -26,7 +26,18 @@ Conclude = Callable[[Any, HubbubError | None], None]
 class Pending:
     """A request that has no answer yet."""
 
-    __slots__ = ("call", "conclude", "deadline", "delay", "kind", "lane", "number", "sent", "timer")
+    __slots__ = (
+        "call",
+        "conclude",
+        "deadline",
+        "delay",
+        "kind",
+        "lane",
+        "number",
+        "sent",
+        "since",
+        "timer",
+    )
 
     def __init__(
         self, lane: SendingLane, call: Call, kind: Any, conclude: Conclude, deadline: float
@@ -37,6 +48,8 @@ class Pending:
         self.conclude = conclude
         self.deadline = deadline
         self.number = 0
+        self.since = 0
+        """The lane's floor when it was sent for the first time."""
         self.delay = 0.0
         self.sent = False
         """Whether it went to an incarnation that would take it up."""
@@ -69,6 +82,7 @@ class SendingLane:
             pending.number = self._next
             self._next += 1
             self.under_way[pending.number] = pending
+            pending.since = self.floor
             yield pending
 
     def remove(self, pending: Pending) -> None:
@@ -81,25 +95,31 @@ class SendingLane:
 class ReceivingLane:
     """The receiving end: the number that must come next, and the answers so far."""
 
-    __slots__ = ("_answers", "_early", "_expected")
+    __slots__ = ("_answers", "_early", "_expected", "refused")
 
     def __init__(self) -> None:
         self._expected = 1
-        self._early: dict[int, Call] = {}
+        self._early: dict[int, tuple[Call, int]] = {}
         self._answers: dict[int, bytes] = {}
+        self.refused = 0
+        """The last number that was refused since the channel is elsewhere. What its sender sent
+        before it knew must be refused too, or it would overtake."""
 
-    def take(self, number: int, floor: int, call: Call) -> list[tuple[int, Call]]:
-        """A request has come, perhaps again. Answers those whose turn it is now."""
+    def take(
+        self, number: int, floor: int, call: Call, since: int = 0
+    ) -> list[tuple[int, Call, int]]:
+        """A request has come, perhaps again. Answers those whose turn it is now, each with its
+        number and what the floor was when it was made."""
         if floor > self._expected:
             self._expected = floor
-            self._early = {n: call for n, call in self._early.items() if n >= floor}
+            self._early = {n: early for n, early in self._early.items() if n >= floor}
         for answered in [n for n in self._answers if n < floor]:
             del self._answers[answered]
         if self._expected <= number < self._expected + WINDOW:
-            self._early[number] = call
-        ready: list[tuple[int, Call]] = []
+            self._early[number] = (call, since)
+        ready: list[tuple[int, Call, int]] = []
         while self._expected in self._early:
-            ready.append((self._expected, self._early.pop(self._expected)))
+            ready.append((self._expected, *self._early.pop(self._expected)))
             self._expected += 1
         return ready
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.owner import ChannelOwner
-from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, PublishReply
+from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply
 
 NODE = "local"
 
@@ -35,6 +36,9 @@ class LocalBus:
 
     async def attach(self, hub: str, channel: str) -> Attachment:
         return await self._owner.attach(NODE, hub, channel)
+
+    async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
+        return [await self._owner.follow(NODE, following) for following in followings]
 
     def detach(self, hub: str, channel: str) -> None:
         self._owner.detach(NODE, hub, channel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -13,20 +13,17 @@ import msgspec
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Reply, Request, Stranger
 from hubbub.cluster.lanes import ReceivingLane
+from hubbub.cluster.owners import Owners
+from hubbub.cluster.service import QUESTIONS, Service
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner
-from hubbub.domain.topics import channel_of
-from hubbub.engine.owner import ChannelOwner
-from hubbub.ports.bus import FeedSink, PublishOutcome
+from hubbub.domain.names import partition_of
+from hubbub.ports.bus import PublishOutcome
 
 logger = logging.getLogger(__name__)
 
 REMEMBERED_EVENTS = 4096
 REMEMBERED_INCARNATIONS = 8
-
-_QUESTIONS = (
-    datagrams.AskMembers | datagrams.AskOccupancy | datagrams.AskHistory | datagrams.AskTopic
-)
 
 
 class _Caller:
@@ -63,24 +60,23 @@ class Receiver:
         node: str,
         incarnation: str,
         transport: Transport,
-        *,
-        owns: Callable[[str, str], bool],
-        reread_hub: Callable[[str], Awaitable[None]],
+        owners: Owners,
     ) -> None:
         self.node = node
         self.incarnation = incarnation
         self._transport = transport
-        self._owns = owns
-        self._reread_hub = reread_hub
+        self._owners = owners
+        self._held: list[tuple[str, Call, _Answer]] = []
         self._callers: dict[str, _Caller] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._owner: ChannelOwner
-        self._sink: FeedSink
+        self.service: Service
 
-    def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
-        self._owner = owner
-        self._sink = sink
+    def owners_changed(self) -> None:
+        """Look again at the calls for partitions that were about to be taken over."""
+        held, self._held = self._held, []
+        for node, call, answer in held:
+            self._take_up(node, call, answer)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -92,7 +88,7 @@ class Receiver:
     def receive_event(self, feed: Feed) -> None:
         caller = self._caller(feed.sender, feed.incarnation)
         if caller is not None and caller.is_new(feed.number):
-            self._sink.receive(feed.hub, feed.channel, feed.event)
+            self.service.sink.receive(feed.hub, feed.channel, feed.event)
 
     def receive_request(self, request: Request) -> None:
         if request.receiver != self.incarnation:
@@ -108,8 +104,9 @@ class Receiver:
         answered = lane.answer_to(request.number)
         if answered is not None:
             self._transport.send(request.sender, answered)
-        for number, call in lane.take(request.number, request.floor, request.call):
-            self._take_up(request.sender, call, _Answer(self, request, lane, number))
+        ready = lane.take(request.number, request.floor, request.call, request.since)
+        for number, call, since in ready:
+            self._take_up(request.sender, call, _Answer(self, request, lane, number, since))
 
     def send_answer(self, node: str, data: bytes) -> None:
         if not self._closed:
@@ -132,7 +129,19 @@ class Receiver:
 
     def _take_up(self, node: str, call: Call, answer: _Answer) -> None:
         """A task begins in the next turn of the loop: so must all others, to keep the order."""
-        if isinstance(call, datagrams.Attach | _QUESTIONS | datagrams.HubChanged):
+        place = datagrams.place_of(call)
+        if place is not None:
+            partition = partition_of(*place)
+            if answer.overtakes:
+                answer.refuse(place)
+                return
+            if not self._owners.serves(partition):
+                if self._owners.owner_of(partition) == self.node:
+                    self._held.append((node, call, answer))
+                else:
+                    answer.refuse(place)
+                return
+        if isinstance(call, QUESTIONS):
             self._spawn(self._answer_later(node, call, answer))
         else:
             asyncio.get_running_loop().call_soon(self._answer_now, node, call, answer)
@@ -140,68 +149,30 @@ class Receiver:
     def _answer_now(self, node: str, call: Call, answer: _Answer) -> None:
         if self._closed:
             return
-        try:
-            self._check_owner(call)
-        except StaleOwner as error:
-            answer.fail(error)
-            return
-        owner = self._owner
-        if isinstance(call, datagrams.Publish):
+        place = datagrams.place_of(call)
+        if place is not None and not self._owners.serves(partition_of(*place)):
+            answer.refuse(place)  # it moved in this turn of the loop
+        elif isinstance(call, datagrams.Publish):
             self._publish(call, answer)
-            return
-        if isinstance(call, datagrams.Tell):
-            self._sink.receive(call.hub, call.channel, call.event)
-        elif isinstance(call, datagrams.Detach):
-            owner.detach(node, call.hub, call.channel)
-        elif isinstance(call, datagrams.Join):
-            owner.join(node, call.hub, call.channel, call.members)
-        elif isinstance(call, datagrams.Leave):
-            owner.leave(node, call.hub, call.channel, call.session_ids)
-        elif isinstance(call, datagrams.Occupy):
-            owner.occupy(node, call.hub, call.channel, call.count)
-        answer.give(None)
+        else:
+            self.service.do(node, call)
+            answer.give(None)
 
     def _publish(self, call: datagrams.Publish, answer: _Answer) -> None:
         if call.awaited:
-            self._owner.publish(call.message, answer.give_outcome)
+            self.service.owner.publish(call.message, answer.give_outcome)
         else:
-            self._owner.publish(call.message, None)
+            self.service.owner.publish(call.message, None)
             answer.give(datagrams.Published(0))
 
     async def _answer_later(self, node: str, call: Call, answer: _Answer) -> None:
         try:
-            self._check_owner(call)
-            answer.give(await self._find_out(node, call))
+            answer.give(await self.service.find_out(node, call))
         except HubbubError as error:
             answer.fail(error)
         except Exception:
             logger.exception("a request of node %s failed in an unforeseen way", node)
             answer.fail(Internal("the channel's owner failed to handle the request"))
-
-    async def _find_out(self, node: str, call: Call) -> object:
-        owner = self._owner
-        if isinstance(call, datagrams.Attach):
-            return await owner.attach(node, call.hub, call.channel)
-        if isinstance(call, datagrams.AskMembers):
-            return await owner.members(call.hub, call.channel)
-        if isinstance(call, datagrams.AskOccupancy):
-            return await owner.occupancy(call.hub, call.channel)
-        if isinstance(call, datagrams.AskHistory):
-            return await owner.history(call.query)
-        if isinstance(call, datagrams.AskTopic):
-            return await owner.topic(call.request)
-        if isinstance(call, datagrams.HubChanged):
-            await self._reread_hub(call.hub)
-            owner.hub_changed(call.hub)
-            self._sink.hub_changed(call.hub)
-        return None
-
-    def _check_owner(self, call: Call) -> None:
-        """Raises `StaleOwner` if the call is for a channel that another node owns."""
-        channel = _channel_of(call)
-        if channel is not None and not self._owns(*channel):
-            hub, name = channel
-            raise StaleOwner(f"node {self.node!r} does not own {name!r} of hub {hub!r}")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -212,15 +183,26 @@ class Receiver:
 class _Answer:
     """Where the answer to one request goes, and where it is kept for a second asking."""
 
-    __slots__ = ("_lane", "_number", "_receiver", "_request")
+    __slots__ = ("_lane", "_number", "_receiver", "_request", "_since")
 
     def __init__(
-        self, receiver: Receiver, request: Request, lane: ReceivingLane, number: int
+        self, receiver: Receiver, request: Request, lane: ReceivingLane, number: int, since: int
     ) -> None:
         self._receiver = receiver
         self._request = request
         self._lane = lane
         self._number = number
+        self._since = since
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether a call before it was refused, which its sender did not know when it sent this."""
+        return self._since <= self._lane.refused
+
+    def refuse(self, place: tuple[str, str]) -> None:
+        hub, channel = place
+        node = self._receiver.node
+        self.fail(StaleOwner(f"node {node!r} does not own {channel!r} of hub {hub!r}"))
 
     def give(self, value: object) -> None:
         self._send(datagrams.encode_value(value), None)
@@ -232,6 +214,8 @@ class _Answer:
             self.give(datagrams.Published(outcome.serial, outcome.duplicate, outcome.message_id))
 
     def fail(self, error: HubbubError) -> None:
+        if isinstance(error, StaleOwner):
+            self._lane.refused = max(self._lane.refused, self._number)
         self._send(datagrams.NOTHING, error)
 
     def _send(self, value: msgspec.Raw, error: HubbubError | None) -> None:
@@ -249,16 +233,3 @@ class _Answer:
         )
         self._lane.answer(self._number, data)
         receiver.send_answer(request.sender, data)
-
-
-def _channel_of(call: Call) -> tuple[str, str] | None:
-    """The channel whose owner must answer the call; None where any node may."""
-    if isinstance(call, datagrams.Publish):
-        return call.message.hub, call.message.channel
-    if isinstance(call, datagrams.AskHistory):
-        return call.query.hub, call.query.channel
-    if isinstance(call, datagrams.AskTopic):
-        return channel_of(call.request)
-    if isinstance(call, datagrams.Tell | datagrams.HubChanged):
-        return None
-    return call.hub, call.channel

@@ -18,13 +18,16 @@ from typing import Any
 
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Reply, Request
+from hubbub.cluster.owners import Owners
 from hubbub.cluster.receiving import Receiver
+from hubbub.cluster.routes import Routes
 from hubbub.cluster.sending import Patience, Requests
+from hubbub.cluster.service import Service
 from hubbub.cluster.transport import Transport
-from hubbub.domain.errors import HubbubError, Malformed
+from hubbub.domain.errors import HubbubError, Internal, Malformed
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.names import partition_of
+from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
 from hubbub.engine.owner import ChannelOwner
@@ -32,21 +35,21 @@ from hubbub.ports.bus import (
     Attachment,
     FeedEvent,
     FeedSink,
+    Following,
     HeadAnnounced,
     Published,
-    PublishOutcome,
     PublishReply,
 )
 
-__all__ = ["OwnerOf", "Patience", "RemoteBus"]
+__all__ = ["Patience", "RemoteBus"]
 
 logger = logging.getLogger(__name__)
 
 HUB_LANE = -1
-"""The lane of what concerns a whole hub; all others are numbered like the partitions."""
-
-OwnerOf = Callable[[str, str], str]
-"""The node that owns a channel: (hub, channel)."""
+"""The lane of what concerns a whole hub; those of calls to owners are numbered like the
+partitions."""
+TELL_LANES = PARTITIONS
+"""The first of the lanes from owners to nodes."""
 
 
 class RemoteBus:
@@ -57,116 +60,108 @@ class RemoteBus:
         node: str,
         transport: Transport,
         *,
-        owner_of: OwnerOf,
+        owners: Owners,
         nodes: Callable[[], Sequence[str]],
         reread_hub: Callable[[str], Awaitable[None]],
         patience: Patience = Patience(),  # noqa: B008 - immutable
+        incarnation: str = "",
     ) -> None:
         """`nodes` are all members, this one included; `reread_hub` brings a hub's settings into
         this node's memory after another node changed them."""
         self.node = node
-        self.incarnation = secrets.token_hex(8)
+        self.incarnation = incarnation or secrets.token_hex(8)
         self._transport = transport
-        self._owner_of = owner_of
         self._nodes = nodes
+        self._reread_hub = reread_hub
         self._requests = Requests(node, self.incarnation, transport, patience)
-        self._receiver = Receiver(
-            node, self.incarnation, transport, owns=self._owns, reread_hub=reread_hub
-        )
+        self._receiver = Receiver(node, self.incarnation, transport, owners)
+        self._routes = Routes(node, owners, self._requests, patience.deadline_seconds)
         self._events = 0
         self._closed = False
-        self._owner: ChannelOwner
-        self._sink: FeedSink
+        self._service: Service
 
     def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
-        self._owner = owner
-        self._sink = sink
-        self._receiver.connect(owner, sink)
+        self._service = Service(owner, sink, self._reread_hub)
+        self._receiver.service = self._routes.service = self._service
         self._transport.listen(self._receive)
 
     async def close(self) -> None:
         """Answer whoever still waits, and end what is under way."""
         self._closed = True
         self._requests.close()
+        await self._routes.close()
         await self._receiver.close()
+
+    def owners_changed(self) -> None:
+        """The ring is another one, or this node has taken over what it should."""
+        self._receiver.owners_changed()
+        self._routes.owners_changed()
+
+    def lose(self, node: str) -> None:
+        """A node is gone. What it was asked is answered for it."""
+        self._requests.lose(node)
 
     # -- what sessions call ---------------------------------------------------------------------
 
     def publish(self, message: Message, reply: PublishReply | None) -> None:
-        owner = self._owner_of(message.hub, message.channel)
-        if owner == self.node:
-            self._owner.publish(message, reply)
-            return
-
-        def conclude(published: datagrams.Published | None, error: HubbubError | None) -> None:
-            if reply is None:
-                return
-            if published is None:
-                reply(PublishOutcome(error=error))
-            else:
-                p = published
-                reply(PublishOutcome(p.serial, error, p.duplicate, p.message_id))
-
-        lane = partition_of(message.hub, message.channel)
-        call = datagrams.Publish(message, reply is not None)
-        self._requests.send(owner, lane, call, datagrams.Published, conclude)
+        self._routes.publish(partition_of(message.hub, message.channel), message, reply)
 
     async def attach(self, hub: str, channel: str) -> Attachment:
-        if self._owns(hub, channel):
-            return await self._owner.attach(self.node, hub, channel)
         answer: Attachment = await self._ask(
             hub, channel, datagrams.Attach(hub, channel), Attachment
         )
         return answer
 
+    async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
+        """One call for each partition, so that it keeps its place among joins and leaves."""
+        parts: dict[int, list[int]] = {}
+        for at, following in enumerate(followings):
+            parts.setdefault(partition_of(following.hub, following.channel), []).append(at)
+        answers: dict[int, Attachment | HubbubError] = {}
+
+        async def follow(partition: int, places: list[int]) -> None:
+            call = datagrams.Follow(tuple(followings[at] for at in places))
+            try:
+                followed = await self._routes.ask(partition, call, datagrams.Followed)
+            except HubbubError as error:
+                answers.update(dict.fromkeys(places, error))
+                return
+            for at, attachment, refusal in zip(
+                places, followed.attachments, followed.errors, strict=True
+            ):
+                answers[at] = attachment or refusal or Internal("an owner gave no answer")
+
+        await asyncio.gather(*(follow(*part) for part in parts.items()))
+        return [answers[at] for at in range(len(followings))]
+
     def detach(self, hub: str, channel: str) -> None:
-        if self._owns(hub, channel):
-            self._owner.detach(self.node, hub, channel)
-        else:
-            self._say(hub, channel, datagrams.Detach(hub, channel))
+        self._say(hub, channel, datagrams.Detach(hub, channel))
 
     def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
-        if self._owns(hub, channel):
-            self._owner.join(self.node, hub, channel, members)
-        else:
-            self._say(hub, channel, datagrams.Join(hub, channel, tuple(members)))
+        self._say(hub, channel, datagrams.Join(hub, channel, tuple(members)))
 
     def leave(self, hub: str, channel: str, session_ids: Sequence[str]) -> None:
-        if self._owns(hub, channel):
-            self._owner.leave(self.node, hub, channel, session_ids)
-        else:
-            self._say(hub, channel, datagrams.Leave(hub, channel, tuple(session_ids)))
+        self._say(hub, channel, datagrams.Leave(hub, channel, tuple(session_ids)))
 
     def occupy(self, hub: str, channel: str, count: int) -> None:
-        if self._owns(hub, channel):
-            self._owner.occupy(self.node, hub, channel, count)
-        else:
-            self._say(hub, channel, datagrams.Occupy(hub, channel, count))
+        self._say(hub, channel, datagrams.Occupy(hub, channel, count))
 
     async def members(self, hub: str, channel: str) -> tuple[Member, ...]:
-        if self._owns(hub, channel):
-            return await self._owner.members(hub, channel)
         call = datagrams.AskMembers(hub, channel)
         answer: tuple[Member, ...] = await self._ask(hub, channel, call, tuple[Member, ...])
         return answer
 
     async def occupancy(self, hub: str, channel: str) -> int:
-        if self._owns(hub, channel):
-            return await self._owner.occupancy(hub, channel)
         answer: int = await self._ask(hub, channel, datagrams.AskOccupancy(hub, channel), int)
         return answer
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
-        if self._owns(query.hub, query.channel):
-            return await self._owner.history(query)
         call = datagrams.AskHistory(query)
         answer: HistoryPage = await self._ask(query.hub, query.channel, call, HistoryPage)
         return answer
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         hub, channel = channel_of(request)
-        if self._owns(hub, channel):
-            return await self._owner.topic(request)
         answer: TopicAnswer = await self._ask(
             hub, channel, datagrams.AskTopic(request), answer_type(request)
         )
@@ -174,8 +169,8 @@ class RemoteBus:
 
     async def announce_hub_change(self, hub: str) -> None:
         """A node that cannot be reached now rereads the settings by itself later."""
-        self._owner.hub_changed(hub)
-        self._sink.hub_changed(hub)
+        self._service.owner.hub_changed(hub)
+        self._service.sink.hub_changed(hub)
         others = [node for node in self._nodes() if node != self.node]
         call = datagrams.HubChanged(hub)
         answers = [self._requests.ask(node, HUB_LANE, call, None) for node in others]
@@ -193,7 +188,7 @@ class RemoteBus:
         """The owner's way to the nodes."""
         for node in nodes:
             if node == self.node:
-                self._sink.receive(hub, channel, event)
+                self._service.sink.receive(hub, channel, event)
         others = [node for node in nodes if node != self.node]
         if not others:
             return
@@ -205,23 +200,27 @@ class RemoteBus:
             for node in others:
                 self._transport.send(node, data)
         else:
-            lane = partition_of(hub, channel)
+            lane = TELL_LANES + partition_of(hub, channel)
             for node in others:
                 self._requests.send(node, lane, datagrams.Tell(hub, channel, event), None, _ignore)
 
     # -- between the two ------------------------------------------------------------------------
 
-    def _owns(self, hub: str, channel: str) -> bool:
-        return self._owner_of(hub, channel) == self.node
-
     def _say(self, hub: str, channel: str, call: Call) -> None:
-        """A request that nobody waits for."""
-        owner = self._owner_of(hub, channel)
-        self._requests.send(owner, partition_of(hub, channel), call, None, _ignore)
+        """A call that nobody waits for. If it is given up, the owner is told everything again."""
+        partition = partition_of(hub, channel)
+        if self._routes.is_direct(partition):
+            self._service.do(self.node, call)
+            return
+
+        def conclude(value: Any, error: HubbubError | None) -> None:
+            if error is not None and not self._closed:
+                self._service.sink.owners_changed((partition,))
+
+        self._routes.send(partition, call, None, conclude)
 
     async def _ask(self, hub: str, channel: str, call: Call, kind: Any) -> Any:
-        owner = self._owner_of(hub, channel)
-        return await self._requests.ask(owner, partition_of(hub, channel), call, kind)
+        return await self._routes.ask(partition_of(hub, channel), call, kind)
 
     def _receive(self, data: bytes) -> None:
         if self._closed:

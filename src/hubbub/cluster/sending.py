@@ -25,6 +25,14 @@ class Patience(msgspec.Struct, frozen=True):
     longest_retry_seconds: float = 1.0
 
 
+class NodeLost(Unavailable):
+    """The node that was asked is gone. `perhaps`: the call may have taken effect there."""
+
+    def __init__(self, message: str, perhaps: bool) -> None:
+        super().__init__(message)
+        self.perhaps = perhaps
+
+
 class _Peer:
     """Another node, as the sender of requests sees it."""
 
@@ -75,7 +83,28 @@ class Requests:
         self.send(node, lane, call, kind, conclude)
         return await answered
 
-    def send(self, node: str, lane_id: int, call: Call, kind: Any, conclude: Conclude) -> None:
+    def busy(self, lane_id: int) -> bool:
+        """Whether any node still has to answer something of this lane."""
+        lanes = (peer.lanes.get(lane_id) for peer in self._peers.values())
+        return any(lane is not None and (lane.under_way or lane.waiting) for lane in lanes)
+
+    def lose(self, node: str) -> None:
+        """The node is gone: whoever waits for it learns so now."""
+        peer = self._peers.get(node)
+        for lane in list(peer.lanes.values()) if peer is not None else ():
+            for pending in [*lane.under_way.values(), *lane.waiting]:
+                error = NodeLost(f"node {node!r} was lost before it answered", pending.sent)
+                self._conclude(pending, None, error)
+
+    def send(
+        self,
+        node: str,
+        lane_id: int,
+        call: Call,
+        kind: Any,
+        conclude: Conclude,
+        deadline: float | None = None,
+    ) -> None:
         if self._closed:
             conclude(None, Unavailable("this node leaves the cluster"))
             return
@@ -85,7 +114,8 @@ class Requests:
         lane = peer.lanes.get(lane_id)
         if lane is None:
             lane = peer.lanes[lane_id] = SendingLane(node, lane_id)
-        deadline = asyncio.get_running_loop().time() + self._patience.deadline_seconds
+        if deadline is None:
+            deadline = asyncio.get_running_loop().time() + self._patience.deadline_seconds
         lane.add(Pending(lane, call, kind, conclude, deadline))
         self._start(peer, lane)
 
@@ -107,6 +137,7 @@ class Requests:
             pending.number,
             lane.floor,
             pending.call,
+            pending.since,
         )
         self._transport.send(peer.node, datagrams.encode(request))
         delay = min(pending.delay, max(pending.deadline - loop.time(), 0.0))
@@ -165,7 +196,7 @@ class Requests:
         if peer.incarnation:
             peer.former.append(peer.incarnation)
         peer.incarnation = stranger.incarnation
-        error = Unavailable(f"node {peer.node!r} was restarted before it answered")
+        error = NodeLost(f"node {peer.node!r} was restarted before it answered", perhaps=True)
         for lane in list(peer.lanes.values()):
             under_way = list(lane.under_way.values())
             for pending in [pending for pending in under_way if pending.sent]:

@@ -11,6 +11,7 @@ from hubbub.ports.bus import (
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
+    MembersPresent,
     OccupancyChanged,
 )
 
@@ -46,6 +47,14 @@ class Announcements:
         for channel in channels:
             if channel.nodes and channel.loaded:
                 self._tell(channel, HeadAnnounced(channel.epoch, channel.head))
+
+    def everything(self, channel: Channel) -> None:
+        """Tell who is there and how many, as a whole."""
+        channel.joined = channel.left = None
+        if channel.rules.presence:
+            self._tell(channel, MembersPresent(channel.present()))
+        if channel.rules.occupancy:
+            self._tell(channel, OccupancyChanged(channel.occupancy()))
 
     def _tell_presence(self) -> None:
         changed, self._presence = self._presence, {}

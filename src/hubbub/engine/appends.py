@@ -60,6 +60,12 @@ class Appender:
             await asyncio.gather(*self._tasks)
             await asyncio.sleep(0)
 
+    async def landed_so_far(self) -> None:
+        """Wait until the appends that are under way now have ended."""
+        await asyncio.sleep(0)  # what is ready sets out in this turn of the loop
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
     def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
         self._count_bytes(channel.hub, len(message.payload))
         channel.wait(message, reply)

@@ -49,6 +49,7 @@ class Channel:
         "partition",
         "producers",
         "queue",
+        "released",
         "retained",
         "retained_until",
         "retaining",
@@ -70,6 +71,8 @@ class Channel:
         """Epoch and head count in memory, not on disk."""
         self.loaded = False
         self.loading = False
+        self.released = False
+        """Another node owns it now; what is still under way here ends with `StaleOwner`."""
         self.stale = False
         """The rules changed while an append was under way: apply them when it has landed."""
         self.idle_since = 0.0
@@ -195,6 +198,10 @@ class Channel:
             self.left = {}
         self.left[session_id] = entry[0]
         return True
+
+    def session_ids(self, node: str) -> list[str]:
+        """Of those who are present, who is connected to this node."""
+        return [each for each, (_, where) in (self.members or {}).items() if where == node]
 
     def present(self) -> tuple[Member, ...]:
         return tuple(member for member, _ in self.members.values()) if self.members else ()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy
+from hubbub.domain.names import partition_of
+from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy, Presence
 from hubbub.engine.deliveries import Tally
 from hubbub.engine.fanout import Fanout, Group
 from hubbub.engine.hub import Hub
@@ -24,6 +25,7 @@ from hubbub.ports.bus import (
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
+    MembersPresent,
     OccupancyChanged,
     Published,
 )
@@ -53,6 +55,7 @@ class Feed:
         "groups",
         "hub",
         "occupancy",
+        "partition",
         "position",
         "retained",
         "subscribers",
@@ -62,6 +65,7 @@ class Feed:
     def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout) -> None:
         self.hub = hub
         self.channel = channel
+        self.partition = partition_of(hub.name, channel)
         self.epoch = ""
         self.position = 0
         self.occupancy: int | None = None
@@ -104,6 +108,11 @@ class Feed:
             if self._early is not None and self._early[0] == self.epoch:
                 self.position = max(self.position, self._early[1])
 
+    def renewed(self, attachment: Attachment) -> None:
+        """The channel's owner, a new one perhaps, was told again that this node follows it."""
+        if self.attached:
+            self._compare(attachment.epoch, attachment.head)
+
     def receive(self, event: FeedEvent) -> None:
         if not self.attached:
             if isinstance(event, Published) and event.message.serial:
@@ -121,6 +130,8 @@ class Feed:
             self.say(Joined(self.channel, event.members))
         elif isinstance(event, MembersLeft):
             self.say(Left(self.channel, event.members))
+        elif isinstance(event, MembersPresent):
+            self.say(Presence(self.channel, event.members))
 
     def _receive_message(self, message: Message, epoch: str) -> None:
         serial = message.serial

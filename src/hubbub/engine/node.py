@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 from hubbub.domain.errors import (
@@ -34,6 +34,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.queries import Queries
+from hubbub.engine.renewal import Renewal
 from hubbub.engine.restoring import Restorer
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
@@ -91,6 +92,7 @@ class Node:
         self.hubs: dict[str, Hub] = {}
         self.counters: dict[str, HubCounters] = {}
         """Those of known hubs outlive them; a name that was only tried must not cost memory."""
+        self.renewal = Renewal(bus, self.hubs, self.spawn)
         self.session_count = 0
         self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,6 +121,11 @@ class Node:
         feed = known.feeds.get(channel) if known is not None else None
         if feed is not None:
             feed.receive(event)
+        else:
+            self.bus.detach(hub, channel)  # the owner did not hear that nobody follows it here
+
+    def owners_changed(self, partitions: Collection[int]) -> None:
+        self.renewal.owners_changed(partitions)
 
     def hub_changed(self, hub: str) -> None:
         """Apply changed settings at once, also to who is already here."""

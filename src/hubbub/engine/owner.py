@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
-from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded
+from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import HistoryQuery, LiveHistory
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
@@ -35,6 +35,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.announcements import Announcements, Emit
 from hubbub.engine.appends import Appender
+from hubbub.engine.attendance import Attendance
 from hubbub.engine.channel import Channel
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.durable import DurableSubscriptions
@@ -44,7 +45,7 @@ from hubbub.engine.places import no_topic
 from hubbub.engine.producers import Producers
 from hubbub.engine.receipts import Receipts
 from hubbub.engine.retained import RetainedMessages
-from hubbub.ports.bus import Attachment, Published, PublishOutcome, PublishReply
+from hubbub.ports.bus import Attachment, Following, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.store import Deleted, Store
@@ -78,6 +79,7 @@ class ChannelOwner:
         self._channels: dict[tuple[str, str], Channel] = {}
         self._channels_of: dict[str, int] = {}
         self._announcements = Announcements(emit)
+        self.attendance = Attendance(self._channels, self._announcements, clock)
         self.terms: dict[int, int] = {}
         """Of the partitions that this node owns."""
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
@@ -98,12 +100,32 @@ class ChannelOwner:
             accept_unstored=self._accept_unstored,
             landed=self._landed,
         )
+        self.detach = self.attendance.detach
+        self.join = self.attendance.join
+        self.leave = self.attendance.leave
+        self.occupy = self.attendance.occupy
         self._loads: set[asyncio.Task[None]] = set()
         self._next_look = 0.0
 
-    def start(self, terms: Mapping[int, int]) -> None:
-        """Begin to own the partitions, each under its term."""
+    def start(self, terms: Mapping[int, int], settle_seconds: float = 0.0) -> None:
+        """Begin to own the partitions, each under its term. Where others owned them before, the
+        followers have some seconds to tell who they are."""
         self.terms.update(terms)
+        if settle_seconds:
+            self.attendance.settle(list(terms), settle_seconds)
+
+    async def release(self, partitions: Collection[int]) -> None:
+        """Another node owns these partitions now: let their channels go at once, and wait until
+        nothing is under way. What was not done ends with `StaleOwner`: it took no effect."""
+        for partition in partitions:
+            self.terms.pop(partition, None)
+        for channel in [c for c in self._channels.values() if c.partition in partitions]:
+            channel.released = True
+            error = _moved(channel)
+            channel.fail_waiting(error)
+            self._wake(channel, error)
+            self._remove(channel)
+        await self._appender.landed_so_far()
 
     async def stop(self) -> None:
         """Let what was accepted become durable and be answered."""
@@ -138,41 +160,15 @@ class ChannelOwner:
 
     async def attach(self, node: str, hub: str, name: str) -> Attachment:
         channel = self._channel(hub, name)
-        if node not in channel.nodes:
-            channel.nodes = (*channel.nodes, node)
+        self.attendance.attach(node, channel)
         await self._loaded(channel)
         return Attachment(channel.epoch, channel.head, self._retained.current(channel))
 
-    def detach(self, node: str, hub: str, name: str) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is None or node not in channel.nodes:
-            return
-        channel.nodes = tuple(other for other in channel.nodes if other != node)
-        channel.idle_since = self._clock.monotonic()
-        if channel.counts is not None and channel.counts.pop(node, 0):
-            self._announcements.occupancy_changed(channel)
-
-    def join(self, node: str, hub: str, name: str, members: Sequence[Member]) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None and channel.rules.presence:
-            for member in members:
-                if channel.join(node, member):
-                    self._announcements.presence_changed(channel)
-
-    def leave(self, node: str, hub: str, name: str, session_ids: Sequence[str]) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None:
-            for session_id in session_ids:
-                if channel.leave(node, session_id):
-                    self._announcements.presence_changed(channel)
-
-    def occupy(self, node: str, hub: str, name: str, count: int) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None and channel.rules.occupancy:
-            if channel.counts is None:
-                channel.counts = {}
-            channel.counts[node] = count
-            self._announcements.occupancy_changed(channel)
+    async def follow(self, node: str, following: Following) -> Attachment:
+        channel = self._channel(following.hub, following.channel)
+        self.attendance.renew(node, channel, following.members, following.count)
+        await self._loaded(channel)
+        return Attachment(channel.epoch, channel.head, self._retained.current(channel))
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:
         channel = self._channels.get((hub, name))
@@ -202,6 +198,8 @@ class ChannelOwner:
             if not channel.rules.store:
                 raise no_topic(hub, name)
             return await self._serve_topic(channel, request)
+        except HubbubError as error:
+            raise (_moved(channel) if channel.released else error) from error
         finally:
             channel.busy -= 1
             channel.idle_since = self._clock.monotonic()
@@ -336,7 +334,8 @@ class ChannelOwner:
     async def _load_now(self, channel: Channel) -> None:
         try:
             rules = None
-            while rules != channel.rules:  # they may change while the store is asked
+            # They may change while the store is asked.
+            while rules != channel.rules and not channel.released:
                 rules = channel.rules
                 await self._read_state(channel)
         except HubbubError as error:
@@ -345,6 +344,8 @@ class ChannelOwner:
             self._wake(channel, error)
             return
         channel.loading = False
+        if channel.released:
+            return
         channel.loaded = True
         self._wake(channel, None)
         self._announcements.heads((channel,))
@@ -392,7 +393,9 @@ class ChannelOwner:
 
     def _landed(self, channel: Channel, intact: bool) -> None:
         """An append has ended. After a failed one, or under new rules, begin again from disk."""
-        if channel.stale:
+        if channel.released:
+            channel.fail_waiting(_moved(channel))
+        elif channel.stale:
             channel.stale = False
             self._apply_rules(channel)
         elif not intact:
@@ -482,6 +485,10 @@ class ChannelOwner:
 
     def announce_heads(self) -> None:
         self._announcements.heads(list(self._channels.values()))
+
+
+def _moved(channel: Channel) -> StaleOwner:
+    return StaleOwner(f"channel {channel.name!r} of hub {channel.hub!r} has moved to another node")
 
 
 def _ignore(_: PublishOutcome) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, StaleOwner, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.engine.channel import Channel
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -89,6 +89,9 @@ class RetainedMessages:
                 await self._store.save_retained(
                     channel.retained, channel.retained_until, channel.partition, term
                 )
+        except StaleOwner as error:
+            # The message was delivered: nobody may take this for one that took no effect.
+            return Unavailable(f"the message was delivered, but not kept: {error.message}")
         except HubbubError as error:
             return error
         return None

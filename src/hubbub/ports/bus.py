@@ -14,7 +14,7 @@ Contract of the bus:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import msgspec
@@ -50,6 +50,16 @@ class Attachment(msgspec.Struct, frozen=True):
     retained: Message | None
 
 
+class Following(msgspec.Struct, frozen=True):
+    """All that a node has to say to the owner of a channel that it follows: who of its sessions is
+    present, and how many are subscribed."""
+
+    hub: str
+    channel: str
+    members: tuple[Member, ...]
+    count: int
+
+
 class Published(msgspec.Struct, frozen=True, tag="published"):
     """Feed event: a message, in the epoch that its serial counts in."""
 
@@ -65,6 +75,12 @@ class MembersLeft(msgspec.Struct, frozen=True, tag="left"):
     members: tuple[Member, ...]
 
 
+class MembersPresent(msgspec.Struct, frozen=True, tag="present"):
+    """Feed event: these are all who are there; told after the channel has moved to a new owner."""
+
+    members: tuple[Member, ...]
+
+
 class OccupancyChanged(msgspec.Struct, frozen=True, tag="occupancy"):
     count: int
 
@@ -76,7 +92,9 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
     head: int
 
 
-FeedEvent = Published | MembersJoined | MembersLeft | OccupancyChanged | HeadAnnounced
+FeedEvent = (
+    Published | MembersJoined | MembersLeft | MembersPresent | OccupancyChanged | HeadAnnounced
+)
 
 
 class FeedSink(Protocol):
@@ -88,6 +106,10 @@ class FeedSink(Protocol):
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub changed: read them again and apply them."""
 
+    def owners_changed(self, partitions: Collection[int]) -> None:
+        """These partitions have other owners, or lost sight of this node: tell them again what it
+        follows."""
+
 
 class Bus(Protocol):
     """The way to the owners, for the sessions of one node."""
@@ -98,6 +120,10 @@ class Bus(Protocol):
 
     async def attach(self, hub: str, channel: str) -> Attachment:
         """From now on this node receives the channel's feed events. Attaching again renews it."""
+
+    async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
+        """Attach to many channels at once, and have the owners forget what this node said before
+        and does not say again. Answers for each, in order."""
 
     def detach(self, hub: str, channel: str) -> None:
         """This node has no subscriber of the channel left."""

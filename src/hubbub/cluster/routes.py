@@ -1,0 +1,309 @@
+"""The way of a call to the owner of its channel, also while that moves from node to node.
+
+Who does not own a channel refuses with `StaleOwner`; the call took no effect, so it is sent again,
+to whom the ring names then. Calls of one partition stay in order: once one has to be sent again,
+those behind it wait until everything that is under way has come back. A call to a node that died
+may have taken effect: it is sent again only where that does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import Any
+
+from hubbub.cluster.datagrams import Call, Publish, Published, may_repeat
+from hubbub.cluster.lanes import Conclude
+from hubbub.cluster.owners import Owners
+from hubbub.cluster.sending import NodeLost, Requests
+from hubbub.cluster.service import QUESTIONS, Service
+from hubbub.domain.errors import HubbubError, Internal, StaleOwner, Unavailable
+from hubbub.domain.messages import Message
+from hubbub.ports.bus import PublishOutcome, PublishReply
+
+logger = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS = 0.01
+LONGEST_RETRY_SECONDS = 0.1
+
+
+class Journey:
+    """A call on its way."""
+
+    __slots__ = ("call", "conclude", "deadline", "kind", "number", "partition")
+
+    def __init__(
+        self,
+        number: int,
+        partition: int,
+        call: Call,
+        kind: Any,
+        conclude: Conclude,
+        deadline: float,
+    ) -> None:
+        self.number = number
+        self.partition = partition
+        self.call = call
+        self.kind = kind
+        self.conclude = conclude
+        self.deadline = deadline
+
+
+class _Detour:
+    """The calls of a partition that wait to be sent, again or for the first time."""
+
+    __slots__ = ("delay", "timer", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Journey] = []
+        self.delay = FIRST_RETRY_SECONDS
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Routes:
+    """Of one node. `service` does what the node has to do itself."""
+
+    def __init__(
+        self, node: str, owners: Owners, requests: Requests, deadline_seconds: float
+    ) -> None:
+        self._node = node
+        self._owners = owners
+        self._requests = requests
+        self._deadline_seconds = deadline_seconds
+        self._numbers = itertools.count(1)
+        self._detours: dict[int, _Detour] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.service: Service
+
+    def is_direct(self, partition: int) -> bool:
+        """Whether a call can be made in this process, right now."""
+        return self._owners.serves(partition) and partition not in self._detours
+
+    def publish(self, partition: int, message: Message, reply: PublishReply | None) -> None:
+        if self.is_direct(partition):
+            if reply is None:
+                self.service.owner.publish(message, None)
+            else:
+                back = _Back(self, next(self._numbers), partition, message, reply)
+                self.service.owner.publish(message, back)
+            return
+        call = Publish(message, reply is not None)
+        self.send(partition, call, Published, _told(reply))
+
+    def send(self, partition: int, call: Call, kind: Any, conclude: Conclude) -> None:
+        deadline = asyncio.get_running_loop().time() + self._deadline_seconds
+        number = next(self._numbers)
+        self._route(Journey(number, partition, call, kind, conclude, deadline))
+
+    async def ask(self, partition: int, call: Call, kind: Any) -> Any:
+        """Raises what the owner answered, or `Unavailable`."""
+        if self.is_direct(partition):
+            try:
+                return await self.service.find_out(self._node, call)
+            except StaleOwner:
+                pass  # it has just moved
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def conclude(value: Any, error: HubbubError | None) -> None:
+            if answered.done():
+                return
+            if error is None:
+                answered.set_result(value)
+            else:
+                answered.set_exception(error)
+
+        self.send(partition, call, kind, conclude)
+        return await answered
+
+    def owners_changed(self) -> None:
+        """Look again at everything that waits."""
+        for partition in list(self._detours):
+            self._retry(partition)
+
+    async def close(self) -> None:
+        for detour in self._detours.values():
+            if detour.timer is not None:
+                detour.timer.cancel()
+            for journey in detour.waiting:
+                journey.conclude(None, Unavailable("this node leaves the cluster"))
+        self._detours.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- one call -------------------------------------------------------------------------------
+
+    def _route(self, journey: Journey) -> None:
+        partition = journey.partition
+        owner = self._owners.owner_of(partition)
+        if partition in self._detours:
+            self._wait(journey)
+        elif self._owners.serves(partition):
+            self._serve(journey)
+        elif owner in ("", self._node):
+            self._wait(journey)
+        else:
+            self._requests.send(
+                owner,
+                partition,
+                journey.call,
+                journey.kind,
+                lambda value, error: self._answered(journey, value, error),
+                journey.deadline,
+            )
+
+    def _serve(self, journey: Journey) -> None:
+        call = journey.call
+        if isinstance(call, Publish):
+            back = _Back(
+                self,
+                journey.number,
+                journey.partition,
+                call.message,
+                _telling(journey.conclude),
+                journey.deadline,
+            )
+            self.service.owner.publish(call.message, back)
+        elif isinstance(call, QUESTIONS):
+            task = asyncio.get_running_loop().create_task(self._find_out(journey))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self.service.do(self._node, call)
+            journey.conclude(None, None)
+
+    async def _find_out(self, journey: Journey) -> None:
+        try:
+            answer = await self.service.find_out(self._node, journey.call)
+        except HubbubError as error:
+            self._answered(journey, None, error)
+        except Exception:
+            logger.exception("a call failed in an unforeseen way")
+            journey.conclude(None, Internal("the channel's owner failed to handle the request"))
+        else:
+            journey.conclude(answer, None)
+
+    def _answered(self, journey: Journey, value: Any, error: HubbubError | None) -> None:
+        again = isinstance(error, StaleOwner) or (
+            isinstance(error, NodeLost) and (not error.perhaps or may_repeat(journey.call))
+        )
+        if again:
+            self.wait(journey)
+        else:
+            journey.conclude(value, error)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def wait(self, journey: Journey) -> None:
+        """It took no effect where it was: have it go where it should."""
+        if asyncio.get_running_loop().time() < journey.deadline:
+            self._wait(journey)
+        else:
+            journey.conclude(None, _unserved(journey.partition))
+
+    def _wait(self, journey: Journey) -> None:
+        detour = self._detours.get(journey.partition)
+        if detour is None:
+            detour = self._detours[journey.partition] = _Detour()
+            self._look_after(journey.partition, detour)
+        detour.waiting.append(journey)
+
+    def _look_after(self, partition: int, detour: _Detour) -> None:
+        loop = asyncio.get_running_loop()
+        if detour.timer is not None:
+            detour.timer.cancel()
+        detour.timer = loop.call_later(detour.delay, self._retry, partition)
+        detour.delay = min(2 * detour.delay, LONGEST_RETRY_SECONDS)
+
+    def _retry(self, partition: int) -> None:
+        detour = self._detours[partition]
+        now = asyncio.get_running_loop().time()
+        late = [journey for journey in detour.waiting if journey.deadline <= now]
+        detour.waiting = [journey for journey in detour.waiting if journey.deadline > now]
+        owner = self._owners.owner_of(partition)
+        unknown = owner == "" or (owner == self._node and not self._owners.serves(partition))
+        if unknown or self._requests.busy(partition):
+            self._look_after(partition, detour)
+        else:
+            if detour.timer is not None:
+                detour.timer.cancel()
+            del self._detours[partition]
+            for journey in sorted(detour.waiting, key=lambda journey: journey.number):
+                self._route(journey)
+            again = self._detours.get(partition)
+            if again is not None:
+                again.delay = detour.delay
+        for journey in late:
+            journey.conclude(None, _unserved(partition))
+
+
+class _Back:
+    """The reply to a publish in this process; one that came to nothing goes on its way again."""
+
+    __slots__ = ("_deadline", "_message", "_number", "_partition", "_reply", "_routes")
+
+    def __init__(
+        self,
+        routes: Routes,
+        number: int,
+        partition: int,
+        message: Message,
+        reply: PublishReply,
+        deadline: float = 0.0,
+    ) -> None:
+        self._routes = routes
+        self._number = number
+        self._partition = partition
+        self._message = message
+        self._reply = reply
+        self._deadline = deadline
+
+    def __call__(self, outcome: PublishOutcome) -> None:
+        if not isinstance(outcome.error, StaleOwner):
+            self._reply(outcome)
+            return
+        now = asyncio.get_running_loop().time()
+        self._routes.wait(
+            Journey(
+                self._number,
+                self._partition,
+                Publish(self._message, awaited=True),
+                Published,
+                _told(self._reply),
+                self._deadline or now + self._routes._deadline_seconds,
+            )
+        )
+
+
+def _told(reply: PublishReply | None) -> Conclude:
+    """What becomes of a publish elsewhere, for who waits for it here."""
+
+    def conclude(published: Published | None, error: HubbubError | None) -> None:
+        if reply is None:
+            return
+        if published is None:
+            reply(PublishOutcome(error=error))
+        else:
+            p = published
+            reply(PublishOutcome(p.serial, error, p.duplicate, p.message_id))
+
+    return conclude
+
+
+def _telling(conclude: Conclude) -> PublishReply:
+    """The other way round."""
+
+    def reply(outcome: PublishOutcome) -> None:
+        if outcome.error is not None:
+            conclude(None, outcome.error)
+        else:
+            conclude(Published(outcome.serial, outcome.duplicate, outcome.message_id), None)
+
+    return reply
+
+
+def _unserved(partition: int) -> Unavailable:
+    return Unavailable(
+        f"no node serves this channel at the moment (partition {partition}); try again"
+    )

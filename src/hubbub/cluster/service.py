@@ -1,0 +1,85 @@
+"""What a node does for the calls of others, and for its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hubbub.cluster import datagrams
+from hubbub.cluster.datagrams import Call, Follow, Followed
+from hubbub.domain.errors import HubbubError
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.bus import Attachment, FeedSink, Following
+
+QUESTIONS = (
+    datagrams.Attach
+    | datagrams.Follow
+    | datagrams.AskMembers
+    | datagrams.AskOccupancy
+    | datagrams.AskHistory
+    | datagrams.AskTopic
+    | datagrams.HubChanged
+)
+"""Calls whose answer takes a while."""
+
+
+class Service:
+    """The owner and the sessions of one node, behind calls."""
+
+    def __init__(
+        self,
+        owner: ChannelOwner,
+        sink: FeedSink,
+        reread_hub: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.owner = owner
+        self.sink = sink
+        self._reread_hub = reread_hub
+
+    def do(self, node: str, call: Call) -> None:
+        """For a call that nobody has to wait for."""
+        owner = self.owner
+        if isinstance(call, datagrams.Tell):
+            self.sink.receive(call.hub, call.channel, call.event)
+        elif isinstance(call, datagrams.Detach):
+            owner.detach(node, call.hub, call.channel)
+        elif isinstance(call, datagrams.Join):
+            owner.join(node, call.hub, call.channel, call.members)
+        elif isinstance(call, datagrams.Leave):
+            owner.leave(node, call.hub, call.channel, call.session_ids)
+        elif isinstance(call, datagrams.Occupy):
+            owner.occupy(node, call.hub, call.channel, call.count)
+
+    async def find_out(self, node: str, call: Call) -> object:
+        """The answer to a question."""
+        owner = self.owner
+        if isinstance(call, datagrams.Attach):
+            return await owner.attach(node, call.hub, call.channel)
+        if isinstance(call, Follow):
+            return await self._follow(node, call)
+        if isinstance(call, datagrams.AskMembers):
+            return await owner.members(call.hub, call.channel)
+        if isinstance(call, datagrams.AskOccupancy):
+            return await owner.occupancy(call.hub, call.channel)
+        if isinstance(call, datagrams.AskHistory):
+            return await owner.history(call.query)
+        if isinstance(call, datagrams.AskTopic):
+            return await owner.topic(call.request)
+        if isinstance(call, datagrams.HubChanged):
+            await self._reread_hub(call.hub)
+            owner.hub_changed(call.hub)
+            self.sink.hub_changed(call.hub)
+        return None
+
+    async def _follow(self, node: str, call: Follow) -> Followed:
+        async def follow(following: Following) -> Attachment | HubbubError:
+            try:
+                return await self.owner.follow(node, following)
+            except HubbubError as error:
+                return error
+
+        answers = await asyncio.gather(*(follow(each) for each in call.followings))
+        return Followed(
+            tuple(None if isinstance(each, HubbubError) else each for each in answers),
+            tuple(each if isinstance(each, HubbubError) else None for each in answers),
+        )
