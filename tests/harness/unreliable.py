@@ -31,6 +31,7 @@ class UnreliableNetwork:
         """Pairs (sender, receiver) between which nothing passes."""
         self._random = random.Random(seed)
         self._listeners: dict[str, Callable[[bytes], None]] = {}
+        self.everyone: dict[str, Callable[[str, bytes], None]] = {}
 
     def transport(self, node: str) -> UnreliableTransport:
         return UnreliableTransport(self, node)
@@ -45,6 +46,13 @@ class UnreliableNetwork:
                 continue
             delay = self._random.random() * self.faults.longest_delay_seconds
             asyncio.get_running_loop().call_later(delay, self._deliver, receiver, data)
+
+    def carry_to_all(self, sender: str, data: bytes) -> None:
+        """Heartbeats are many: none is doubled or delayed, but they are lost and cut off."""
+        loop = asyncio.get_running_loop()
+        for receiver, hear in list(self.everyone.items()):
+            if self._random.random() >= self.faults.lost and (sender, receiver) not in self.cut:
+                loop.call_soon(hear, sender, data)
 
     def _deliver(self, receiver: str, data: bytes) -> None:
         listener = self._listeners.get(receiver)
@@ -64,3 +72,9 @@ class UnreliableTransport:
 
     def send(self, node: str, data: bytes) -> None:
         self._network.carry(self._node, node, data)
+
+    def say_to_all(self, data: bytes) -> None:
+        self._network.carry_to_all(self._node, data)
+
+    def listen_to_all(self, hear: Callable[[str, bytes], None]) -> None:
+        self._network.everyone[self._node] = hear

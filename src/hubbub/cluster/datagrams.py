@@ -100,6 +100,12 @@ class Tell(msgspec.Struct, frozen=True, tag="tell"):
     event: FeedEvent
 
 
+class Renew(msgspec.Struct, frozen=True, tag="renew"):
+    """From an owner to all nodes: it has lost sight of who follows these partitions."""
+
+    partitions: tuple[int, ...]
+
+
 class HubChanged(msgspec.Struct, frozen=True, tag="hub_changed"):
     hub: str
 
@@ -117,6 +123,7 @@ Call = (
     | AskHistory
     | AskTopic
     | Tell
+    | Renew
     | HubChanged
 )
 
@@ -179,7 +186,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return channel_of(call.request)
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
-    if isinstance(call, Tell | HubChanged):
+    if isinstance(call, Tell | Renew | HubChanged):
         return None
     return call.hub, call.channel
 

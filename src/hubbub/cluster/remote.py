@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from hubbub.cluster import datagrams
@@ -100,6 +100,15 @@ class RemoteBus:
     def lose(self, node: str) -> None:
         """A node is gone. What it was asked is answered for it."""
         self._requests.lose(node)
+
+    def ask_to_renew(self, partitions: Collection[int]) -> None:
+        """Have all nodes say again what they follow of these partitions."""
+        call = datagrams.Renew(tuple(partitions))
+        for node in self._nodes():
+            if node == self.node:
+                self._service.do(node, call)
+            else:
+                self._requests.send(node, HUB_LANE, call, None, _ignore)
 
     # -- what sessions call ---------------------------------------------------------------------
 

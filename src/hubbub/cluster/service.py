@@ -41,6 +41,8 @@ class Service:
         owner = self.owner
         if isinstance(call, datagrams.Tell):
             self.sink.receive(call.hub, call.channel, call.event)
+        elif isinstance(call, datagrams.Renew):
+            self.sink.owners_changed(call.partitions)
         elif isinstance(call, datagrams.Detach):
             owner.detach(node, call.hub, call.channel)
         elif isinstance(call, datagrams.Join):

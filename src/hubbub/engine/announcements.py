@@ -28,6 +28,9 @@ class Announcements:
         self._emit = emit
         self._presence: dict[Channel, None] = {}
         self._occupancy: set[Channel] = set()
+        self.spoken: dict[Channel, None] = {}
+        """Channels with messages since the last time that news was told."""
+        self._spoken_before: dict[Channel, None] = {}
 
     def presence_changed(self, channel: Channel) -> None:
         """Told at the end of this turn of the loop."""
@@ -47,6 +50,12 @@ class Announcements:
         for channel in channels:
             if channel.nodes and channel.loaded:
                 self._tell(channel, HeadAnnounced(channel.epoch, channel.head))
+
+    def news(self) -> None:
+        """Tell the heads of channels that had messages lately, twice: one word may be lost."""
+        told, self.spoken = self.spoken, {}
+        self.heads(told | self._spoken_before)
+        self._spoken_before = told
 
     def everything(self, channel: Channel) -> None:
         """Tell who is there and how many, as a whole."""

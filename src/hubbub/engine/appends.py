@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.messages import Message
 from hubbub.engine.channel import Channel
 from hubbub.engine.retained import RetainedMessages
@@ -34,10 +34,11 @@ class Appender:
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
         landed: Callable[[Channel, bool], None],
+        fenced: Callable[[int], None],
     ) -> None:
         """`row_of(channel, message)` says whose put it is. `landed(channel, intact)` is called when
         a channel's append has ended; not intact means that where the channel stands must be read
-        from the store again."""
+        from the store again; `fenced(partition)` where another node owns it."""
         self._store = store
         self._clock = clock
         self._retained = retained
@@ -45,6 +46,7 @@ class Appender:
         self._deliver = deliver
         self._accept_unstored = accept_unstored
         self._landed = landed
+        self._fenced = fenced
         self._ready: dict[Channel, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.terms = terms
@@ -109,6 +111,8 @@ class Appender:
             result = next(results) if channel.must_store(message) else None
             if isinstance(result, HubbubError):
                 failed[channel] = result
+                if isinstance(result, StaleOwner):
+                    self._fenced(channel.partition)
             self._conclude(channel, message, reply, failed.get(channel))
         self._release(channels, failed)
 

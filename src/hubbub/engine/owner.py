@@ -99,13 +99,17 @@ class ChannelOwner:
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
             landed=self._landed,
+            fenced=lambda partition: self.fenced(partition),
         )
+        self.fenced: Callable[[int], None] = lambda partition: None
+        """Called where the store says that another node owns a partition."""
         self.detach = self.attendance.detach
         self.join = self.attendance.join
         self.leave = self.attendance.leave
         self.occupy = self.attendance.occupy
         self._loads: set[asyncio.Task[None]] = set()
         self._next_look = 0.0
+        self._announces = False
 
     def start(self, terms: Mapping[int, int], settle_seconds: float = 0.0) -> None:
         """Begin to own the partitions, each under its term. Where others owned them before, the
@@ -199,6 +203,8 @@ class ChannelOwner:
                 raise no_topic(hub, name)
             return await self._serve_topic(channel, request)
         except HubbubError as error:
+            if isinstance(error, StaleOwner) and not channel.released:
+                self.fenced(channel.partition)
             raise (_moved(channel) if channel.released else error) from error
         finally:
             channel.busy -= 1
@@ -258,6 +264,8 @@ class ChannelOwner:
             channel.history.append(message)
         if channel.nodes:
             event = Published(message, channel.epoch)
+            if self._announces:
+                self._announcements.spoken[channel] = None
             self._emit(channel.nodes, channel.hub, channel.name, event)
         else:
             channel.idle_since = self._clock.monotonic()
@@ -482,6 +490,11 @@ class ChannelOwner:
         self._remove(channel)
         self._appender.stored_bytes.pop(channel.hub, None)
         self.counters.pop(channel.hub, None)
+
+    def announce_news(self) -> None:
+        """Called every second where followers may miss what they are sent."""
+        self._announces = True
+        self._announcements.news()
 
     def announce_heads(self) -> None:
         self._announcements.heads(list(self._channels.values()))

@@ -1,0 +1,227 @@
+"""A member: has one node take part in the cluster, from the first heartbeat to the last.
+
+It says to everyone that it lives, hears who else does, and puts the ring that follows from it into
+effect. Everything here runs on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import msgspec
+
+from hubbub.cluster.membership import HEARTBEAT_SECONDS, Heartbeat, Membership
+from hubbub.cluster.ownership import Ownership
+from hubbub.cluster.remote import RemoteBus
+from hubbub.domain.names import PARTITIONS
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.bus import FeedSink
+
+logger = logging.getLogger(__name__)
+
+LISTEN_SECONDS = 0.25
+"""How long a node that starts listens for others before it takes part."""
+HAND_OVER_SECONDS = 5.0
+NEWS_SECONDS = 1.0
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Heartbeat).decode
+
+
+class Broadcast(Protocol):
+    """A way to speak to all nodes and to hear them; what is said may be lost."""
+
+    def say_to_all(self, data: bytes) -> None: ...
+
+    def listen_to_all(self, hear: Callable[[str, bytes], None]) -> None:
+        """Call `hear` with the name of who speaks, this node included, and what was said."""
+
+
+class ClusterMember:
+    """Closes the circle between membership, ring, bus and the node."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        ownership: Ownership,
+        bus: RemoteBus,
+        owner: ChannelOwner,
+        sink: FeedSink,
+        broadcast: Broadcast,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self.membership = membership
+        self.ownership = ownership
+        self._bus = bus
+        self._owner = owner
+        self._sink = sink
+        self._broadcast = broadcast
+        self._heartbeat_seconds = heartbeat_seconds
+        self._beating: asyncio.TimerHandle | None = None
+        self._last_beat = 0.0
+        self._last_news = 0.0
+        self._afresh = False
+        self._looking = False
+        self._unheard_since: float | None = None
+        self._closed = False
+        self._progress = asyncio.Event()
+        membership.changed = self._members_changed
+        membership.lost = self._lost
+        membership.given_up = self._given_up
+        ownership.changed = self._owners_changed
+        ownership.effective = self._effective
+        ownership.regained = bus.ask_to_renew
+
+    # -- coming and going -----------------------------------------------------------------------
+
+    async def join(self) -> None:
+        """Take part: after this, the node serves what the ring gives it."""
+        loop = asyncio.get_running_loop()
+        self._broadcast.listen_to_all(self._hear)
+        self._last_beat = self._last_news = loop.time()
+        self._say(asks=True)
+        self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
+        await asyncio.sleep(LISTEN_SECONDS)
+        self.membership.state = "serving"
+        self._say()
+        self._members_changed()
+        await self._until(self._in_effect)
+
+    async def leave(self) -> None:
+        """Have the others take over what this node owns, before it goes. Its sessions go on."""
+        self.membership.state = "leaving"
+        self._say()
+        self._members_changed()
+        await self._until(self._handed_over)
+
+    async def close(self) -> None:
+        """Say goodbye, and stop."""
+        self._closed = True
+        self.membership.state = "gone"
+        self._say()
+        if self._beating is not None:
+            self._beating.cancel()
+        await self.ownership.close()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS):
+                while not condition():
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            logger.warning("the cluster takes long to settle; going on")
+
+    def _in_effect(self) -> bool:
+        return self.membership.ring_version == self.ownership.ring.version != ""
+
+    def _handed_over(self) -> bool:
+        """Whether all who own something now serve it."""
+        version = self.membership.ring().version
+        core = [beat for beat in self.membership.beats[1:] if beat.role == "core"]
+        serving = [beat for beat in core if beat.state == "serving"]
+        return all(beat.ring == version for beat in serving)
+
+    # -- heartbeats -----------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now - self._last_beat > self.membership.silence_seconds / 2:
+            self.membership.excuse_all(now)  # this process stood still
+        self._last_beat = now
+        self._say()
+        self._notice_deafness(now)
+        self.membership.look(now)
+        if now - self._last_news >= NEWS_SECONDS:
+            self._last_news = now
+            self._owner.announce_news()
+        self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
+
+    def _notice_deafness(self, now: float) -> None:
+        """Who hears nothing for longer than others wait was given up by them, and missed what they
+        said meanwhile."""
+        if self.membership.is_deaf(now):
+            if self._unheard_since is None:
+                self._unheard_since = now
+                logger.warning("nothing is heard from the cluster, not even this node itself")
+            return
+        if self._unheard_since is not None:
+            away = now - self._unheard_since
+            self._unheard_since = None
+            self.membership.excuse_all(now)
+            logger.info("the cluster is heard again after %.1f seconds", away)
+            if away > self.membership.silence_seconds / 2:
+                self.membership.begin_anew()
+            self._sink.owners_changed(range(PARTITIONS))
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the cluster is out of reach right now."""
+        return self._unheard_since is not None
+
+    def _say(self, asks: bool = False) -> None:
+        self._broadcast.say_to_all(_encode(self.membership.beat(asks)))
+
+    def _hear(self, sender: str, data: bytes) -> None:
+        try:
+            beat = _decode(data)
+        except msgspec.MsgspecError as error:
+            logger.warning("ignored a heartbeat of node %s: %s", sender, error)
+            return
+        if beat.node != sender or self._closed:
+            return
+        if beat.node == self.membership.node and beat.incarnation != self.membership.incarnation:
+            self._meet_namesake(beat)
+            return
+        self.membership.hear(beat, asyncio.get_running_loop().time())
+        if beat.asks and sender != self.membership.node:
+            self._say()
+        self._progress.set()
+
+    def _meet_namesake(self, beat: Heartbeat) -> None:
+        logger.error(
+            "another node is called %r, too (%s); give every node a name of its own, cluster.node",
+            beat.node,
+            beat.address or "address unknown",
+        )
+
+    # -- what follows ---------------------------------------------------------------------------
+
+    def _members_changed(self) -> None:
+        """Looked at once in a turn of the loop, however much was heard."""
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._look_at_ring)
+
+    def _look_at_ring(self) -> None:
+        self._looking = False
+        afresh, self._afresh = self._afresh, False
+        ring = self.membership.ring()
+        if afresh or ring.version != self.ownership.ring.version:
+            self.ownership.follow(ring, self.membership.lives(), afresh)
+            self._say()
+        self._progress.set()
+
+    def _lost(self, node: str) -> None:
+        logger.warning("node %s is gone", node)
+        self._bus.lose(node)
+        self._owner.attendance.lose_node(node)
+
+    def _given_up(self) -> None:
+        logger.warning("the others have given this node up; it begins anew")
+        self._afresh = True
+
+    def _owners_changed(self, partitions: Collection[int]) -> None:
+        self._bus.owners_changed()
+        if partitions:
+            self._sink.owners_changed(frozenset(partitions))
+
+    def _effective(self, version: str) -> None:
+        self.membership.ring_version = version
+        if not self._closed:
+            self._say()
+        self._progress.set()

@@ -1,0 +1,219 @@
+"""Membership: who is in the cluster, as one node hears it. No I/O and no clock of its own.
+
+Every node says a few times a second that it lives, what it is, and whom it hears. One that is
+silent for too long, that says goodbye, or that NATS reports as disconnected, is lost. A node that
+finds itself missing from what another hears, where it was before, was given up: others own its
+channels now. It begins a new life, so that nobody takes it for what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from hubbub.domain.ring import Ring, make_ring
+
+Role = Literal["core", "edge"]
+"""A core node owns channels; an edge node only has connections."""
+State = Literal["starting", "serving", "leaving", "gone"]
+
+HEARTBEAT_SECONDS = 0.1
+SILENCE_SECONDS = 0.4
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
+    """`life` names one uninterrupted membership; `hears` has the lives that the sender hears, by
+    node; `ring` is the version of the ring that the sender has put into effect. `asks`: the sender
+    wants to hear from everyone now."""
+
+    node: str
+    incarnation: str
+    life: str
+    role: Role
+    state: State
+    address: str = ""
+    version: str = ""
+    ring: str = ""
+    hears: dict[str, str] = {}
+    asks: bool = False
+
+
+class _Heard:
+    __slots__ = ("at", "beat")
+
+    def __init__(self, beat: Heartbeat, at: float) -> None:
+        self.beat = beat
+        self.at = at
+
+
+class Membership:
+    """One node's view. `changed` is called when the ring may be another one, `lost` with the name
+    of each node that is gone, and `given_up` when the others have given this node up."""
+
+    def __init__(
+        self,
+        node: str,
+        incarnation: str,
+        role: Role,
+        *,
+        address: str = "",
+        version: str = "",
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> None:
+        self.node = node
+        self.incarnation = incarnation
+        self.role: Role = role
+        self.state: State = "starting"
+        self.address = address
+        self.version = version
+        self.silence_seconds = silence_seconds
+        self.ring_version = ""
+        self.changed: Callable[[], None] = _nothing
+        self.lost: Callable[[str], None] = _nothing_of
+        self.given_up: Callable[[], None] = _nothing
+        self._lives = 1
+        self._others: dict[str, _Heard] = {}
+        self._heard_by: set[str] = set()
+        self._former: dict[str, set[str]] = {}
+        self._muted: dict[str, tuple[str, float]] = {}
+        self._echo_at = 0.0
+
+    @property
+    def life(self) -> str:
+        return f"{self.incarnation}.{self._lives}"
+
+    @property
+    def beats(self) -> list[Heartbeat]:
+        """What the nodes said last, this one's first."""
+        return [self.beat(), *(heard.beat for heard in self._others.values())]
+
+    @property
+    def nodes(self) -> list[str]:
+        return [self.node, *self._others]
+
+    def beat(self, asks: bool = False) -> Heartbeat:
+        """What to say to everyone now."""
+        return Heartbeat(
+            self.node,
+            self.incarnation,
+            self.life,
+            self.role,
+            self.state,
+            self.address,
+            self.version,
+            self.ring_version,
+            {node: heard.beat.life for node, heard in self._others.items()},
+            asks,
+        )
+
+    def ring(self) -> Ring:
+        """Of the core nodes that serve."""
+        return make_ring(
+            (beat.node, beat.life)
+            for beat in self.beats
+            if beat.role == "core" and beat.state == "serving"
+        )
+
+    def lives(self) -> dict[str, str]:
+        """Of the nodes that are heard, this one included."""
+        return {beat.node: beat.life for beat in self.beats}
+
+    # -- hearing --------------------------------------------------------------------------------
+
+    def hear(self, beat: Heartbeat, now: float) -> None:
+        if beat.node == self.node:
+            if beat.incarnation == self.incarnation:
+                self._echo_at = now
+            return
+        if beat.life in self._former.get(beat.node, ()):
+            return  # from before it was lost, or before its restart
+        muted, until = self._muted.get(beat.node, ("", 0.0))
+        if muted == beat.incarnation and now < until:
+            return
+        if beat.state == "gone":
+            self.lose(beat.node, beat.life)
+            return
+        known = self._others.get(beat.node)
+        if known is not None and known.beat.life != beat.life:
+            self.lose(beat.node, known.beat.life)
+            known = None
+        self._others[beat.node] = _Heard(beat, now)
+        if known is None or _standing(known.beat) != _standing(beat):
+            self.changed()
+        self._notice_own_loss(beat)
+
+    def _notice_own_loss(self, beat: Heartbeat) -> None:
+        """Where both sides of a cut have given the other up, the smaller one begins anew: only a
+        majority takes over from those that it does not hear."""
+        if beat.hears.get(self.node) == self.life:
+            self._heard_by.add(beat.life)
+        elif beat.life in self._heard_by and len(beat.hears) >= len(self._others) - 1:
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """This node was, or may have been, given up by the others."""
+        self._heard_by.clear()
+        self._lives += 1
+        self.given_up()
+        self.changed()
+
+    def lose(self, node: str, life: str) -> None:
+        """A node said goodbye, or its connection was closed."""
+        known = self._others.get(node)
+        if known is None or known.beat.life != life:
+            return
+        del self._others[node]
+        self._heard_by.discard(life)
+        former = self._former.setdefault(node, set())
+        if len(former) > 100:
+            former.clear()
+        former.add(life)
+        self.lost(node)
+        self.changed()
+
+    def disconnected(self, node: str, incarnation: str, now: float) -> None:
+        """NATS says that this process has no connection any more. What it said before may still
+        come in; if it lives, it will say more."""
+        known = self._others.get(node)
+        if known is not None and known.beat.incarnation == incarnation:
+            self._muted[node] = (incarnation, now + HEARTBEAT_SECONDS / 2)
+            self._lose_for_now(node)
+
+    def _lose_for_now(self, node: str) -> None:
+        """It may come back in the same life, until it learns that it was given up."""
+        del self._others[node]
+        self.lost(node)
+        self.changed()
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def is_deaf(self, now: float) -> bool:
+        """Whether this node does not even hear itself: then the silence of others means nothing."""
+        return now - self._echo_at > self.silence_seconds / 2
+
+    def look(self, now: float) -> None:
+        """Called often: give up who was silent for too long."""
+        if self.is_deaf(now):
+            return
+        for node, heard in list(self._others.items()):
+            if now - heard.at > self.silence_seconds:
+                self._lose_for_now(node)
+
+    def excuse_all(self, now: float) -> None:
+        """Nothing could be heard for a while, for reasons of this node's own."""
+        for heard in self._others.values():
+            heard.at = now
+
+
+def _standing(beat: Heartbeat) -> tuple[str, str, str]:
+    return beat.life, beat.role, beat.state
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_of(node: str) -> None:
+    pass

@@ -1,0 +1,164 @@
+"""Ownership: puts the ring into effect at one node.
+
+What the ring takes from this node is let go at once. What it gives is taken over in the store, in
+one batch, which fences whoever had it before; from then on it is served. Nodes that follow moved
+channels tell the new owners by themselves (`engine.renewal`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import PARTITIONS
+from hubbub.domain.ring import NO_RING, Ring
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.5
+"""How long the followers of channels have to tell their new owner who they are."""
+RETRY_SECONDS = 0.1
+
+MayTake = Callable[[], Awaitable[bool]]
+"""Whether this node may take partitions over from those that it does not hear."""
+
+
+class Ownership:
+    """`cluster.owners.Owners`, with everything that follows from a change. `changed` is called with
+    the partitions whose owner is another one, `effective` when this node serves all that the ring
+    gives it, `regained` with partitions that it took over again without a change of the ring."""
+
+    def __init__(self, node: str, store: Store, may_take: MayTake) -> None:
+        self._node = node
+        self._store = store
+        self._may_take = may_take
+        self.ring: Ring = NO_RING
+        self._lives: Mapping[str, str] = {}
+        self._served = [False] * PARTITIONS
+        self._releasing: dict[int, asyncio.Task[Any]] = {}
+        self._taking: asyncio.Task[None] | None = None
+        self._fenced: set[int] = set()
+        self._closed = False
+        self._owner: ChannelOwner
+        self.changed: Callable[[Collection[int]], None] = lambda partitions: None
+        self.effective: Callable[[str], None] = lambda version: None
+        self.regained: Callable[[Collection[int]], None] = lambda partitions: None
+
+    def connect(self, owner: ChannelOwner) -> None:
+        self._owner = owner
+        owner.fenced = self.fenced
+
+    # -- what the bus asks ----------------------------------------------------------------------
+
+    def owner_of(self, partition: int) -> str:
+        return self.ring.owners[partition]
+
+    def serves(self, partition: int) -> bool:
+        return self._served[partition]
+
+    @property
+    def served(self) -> list[int]:
+        return [partition for partition, served in enumerate(self._served) if served]
+
+    # -- what changes it ------------------------------------------------------------------------
+
+    def follow(self, ring: Ring, lives: Mapping[str, str], afresh: bool = False) -> None:
+        """The ring is this one now, with these lives of its nodes. `afresh`: what this node owned
+        may have been owned by others in between."""
+        before, former = self.ring, self._lives
+        self.ring, self._lives = ring, lives
+        moved = [
+            partition
+            for partition in range(PARTITIONS)
+            if before.owners[partition] != ring.owners[partition]
+            or former.get(before.owners[partition]) != lives.get(ring.owners[partition])
+        ]
+        mine = {} if afresh else dict.fromkeys(ring.partitions_of(self._node))
+        self._release([partition for partition in self.served if partition not in mine])
+        self._take()
+        if moved:
+            self.changed(moved)
+
+    def fenced(self, partition: int) -> None:
+        """The store says that somebody else owns a partition that this node serves."""
+        if self._served[partition]:
+            logger.warning("partition %d was taken over by another node", partition)
+            self._fenced.add(partition)
+            self._release([partition])
+            self._take()
+            self.changed((partition,))
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks: list[asyncio.Task[Any]] = [*self._releasing.values()]
+        if self._taking is not None:
+            self._taking.cancel()
+            tasks.append(self._taking)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- letting go -----------------------------------------------------------------------------
+
+    def _release(self, partitions: Collection[int]) -> None:
+        if not partitions:
+            return
+        for partition in partitions:
+            self._served[partition] = False
+        released = frozenset(partitions)
+        task = asyncio.get_running_loop().create_task(self._owner.release(released))
+        for partition in partitions:
+            self._releasing[partition] = task
+
+        def done(_: asyncio.Task[None]) -> None:
+            for partition in released:
+                if self._releasing.get(partition) is task:
+                    del self._releasing[partition]
+
+        task.add_done_callback(done)
+
+    # -- taking over ----------------------------------------------------------------------------
+
+    def _missing(self) -> list[int]:
+        return [p for p in self.ring.partitions_of(self._node) if not self._served[p]]
+
+    def _take(self) -> None:
+        if not self._missing():
+            self.effective(self.ring.version)
+        elif self._taking is None and not self._closed:
+            self._taking = asyncio.get_running_loop().create_task(self._take_all())
+
+    async def _take_all(self) -> None:
+        try:
+            while missing := self._missing():
+                try:
+                    await self._take_over(missing)
+                except HubbubError as error:
+                    logger.warning("cannot take partitions over yet: %s", error.message)
+                    await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self._taking = None
+        self.effective(self.ring.version)
+
+    async def _take_over(self, missing: list[int]) -> None:
+        """Raises `StoreUnavailable`."""
+        if not await self._may_take():
+            await asyncio.sleep(RETRY_SECONDS)
+            return
+        while releasing := {self._releasing[p] for p in missing if p in self._releasing}:
+            await asyncio.wait(releasing)
+        terms = await self._store.acquire_partitions(missing, self._node)
+        wanted = set(self._missing())
+        taken = {partition: term for partition, term in terms.items() if partition in wanted}
+        self._owner.start(taken, SETTLE_SECONDS)
+        for partition in taken:
+            self._served[partition] = True
+        logger.info("took %d partitions over, serving %d", len(taken), len(self.served))
+        self.changed(())
+        regained = self._fenced & taken.keys()
+        self._fenced.clear()
+        if regained:
+            self.regained(regained)

@@ -1,0 +1,142 @@
+"""Who is in the cluster, told by what is heard and by a clock that the test turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from hubbub.cluster.membership import SILENCE_SECONDS, Heartbeat, Membership
+
+
+class Town:
+    """Some members that hear each other when the test says so."""
+
+    def __init__(self, *names: str) -> None:
+        self.now = 100.0
+        self.members = {name: Membership(name, f"i-{name}", "core") for name in names}
+        self.lost: list[tuple[str, str]] = []
+        self.given_up: list[str] = []
+        for name, member in self.members.items():
+            member.state = "serving"
+            member.lost = lambda node, name=name: self.lost.append((name, node))  # type: ignore[misc]
+            member.given_up = lambda name=name: self.given_up.append(name)  # type: ignore[misc]
+
+    def talk(self, *speakers: str, to: tuple[str, ...] | None = None) -> None:
+        for speaker in speakers or tuple(self.members):
+            beat = self.members[speaker].beat()
+            for name, member in self.members.items():
+                if to is None or name in to:
+                    member.hear(beat, self.now)
+
+    def look(self) -> None:
+        for member in self.members.values():
+            member.look(self.now)
+
+    def versions(self) -> set[str]:
+        return {member.ring().version for member in self.members.values()}
+
+
+@pytest.mark.spec("CLU-01")
+def test_members_that_hear_each_other_agree_on_the_ring() -> None:
+    town = Town("a", "b", "c")
+    assert len(town.versions()) == 3
+    town.talk()
+    assert len(town.versions()) == 1
+    assert set(town.members["a"].ring().owners) == {"a", "b", "c"}
+
+
+@pytest.mark.spec("CLU-04")
+def test_a_silent_member_is_lost_in_time() -> None:
+    town = Town("a", "b", "c")
+    town.talk()
+    town.now += SILENCE_SECONDS * 0.9
+    town.talk("a", "b")
+    town.look()
+    assert town.lost == []
+    town.now += SILENCE_SECONDS * 0.11
+    town.talk("a", "b", to=("a", "b"))
+    town.look()
+    assert sorted(town.lost) == [("a", "c"), ("b", "c")]
+    assert set(town.members["a"].ring().owners) == {"a", "b"}
+
+
+def test_who_does_not_even_hear_itself_gives_nobody_up() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.now += 10 * SILENCE_SECONDS
+    town.look()
+    assert town.lost == []
+    assert town.members["a"].is_deaf(town.now)
+
+
+@pytest.mark.spec("CLU-04")
+def test_a_member_that_was_given_up_begins_a_new_life() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.talk()
+    before = town.members["b"].life
+    town.now += SILENCE_SECONDS + 0.1
+    town.talk("a", to=("a",))
+    town.members["a"].look(town.now)
+    assert town.lost == [("a", "b")]
+    town.talk("a")  # b hears that a does not hear it any more
+    assert town.given_up == ["b"]
+    assert town.members["b"].life != before
+    town.talk()
+    town.talk()
+    assert town.given_up == ["b"], "once"
+    assert len(town.versions()) == 1
+
+
+def test_a_newcomer_that_is_not_heard_yet_was_not_given_up() -> None:
+    town = Town("a", "b")
+    town.talk("a")
+    town.talk("a")
+    assert town.given_up == []
+
+
+@pytest.mark.spec("CLU-05")
+def test_one_that_leaves_owns_nothing_and_is_still_there() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.members["b"].state = "leaving"
+    town.talk()
+    assert set(town.members["a"].ring().owners) == {"a"}
+    assert town.members["a"].nodes == ["a", "b"]
+    town.members["b"].state = "gone"
+    town.talk("b")
+    assert town.lost == [("a", "b")]
+    assert town.members["a"].nodes == ["a"]
+
+
+@pytest.mark.spec("CLU-05")
+def test_edges_own_nothing() -> None:
+    town = Town("a", "b")
+    town.members["b"].role = "edge"
+    town.talk()
+    assert set(town.members["b"].ring().owners) == {"a"}
+
+
+@pytest.mark.spec("CLU-04")
+def test_a_closed_connection_is_a_loss_at_once_and_late_words_do_not_undo_it() -> None:
+    town = Town("a", "b")
+    town.talk()
+    late = town.members["b"].beat()
+    town.members["a"].disconnected("b", "i-b", town.now)
+    assert town.lost == [("a", "b")]
+    town.members["a"].hear(late, town.now + 0.01)
+    assert town.members["a"].nodes == ["a"]
+    town.members["a"].hear(late, town.now + 0.1)
+    assert town.members["a"].nodes == ["a", "b"], "it lives, on another connection"
+    town.members["a"].disconnected("b", "i-older", town.now)
+    assert town.members["a"].nodes == ["a", "b"], "that was another process of this name"
+
+
+def test_a_restart_is_a_loss_and_what_was_said_before_it_is_ignored() -> None:
+    town = Town("a", "b")
+    town.talk()
+    old = town.members["b"].beat()
+    a = town.members["a"]
+    a.hear(Heartbeat("b", "i-new", "i-new.1", "core", "serving"), town.now)
+    assert town.lost == [("a", "b")]
+    a.hear(old, town.now)
+    assert a.lives()["b"] == "i-new.1"
