@@ -182,6 +182,14 @@ class StoreContract(WebhookStoreContract):
         assert again[2] > second[2]
         assert set(second) == {2, 3}
 
+    async def test_every_node_has_a_number_that_only_it_raises(self, store: Store) -> None:
+        assert await store.count_beat("east") == {"east": 1}
+        assert await store.count_beat("west") == {"east": 1, "west": 1}
+        assert await store.count_beat("east") == {"east": 2, "west": 1}
+        await store.forget_node("east")
+        await store.forget_node("nobody")
+        assert await store.count_beat("west") == {"west": 2}
+
     async def test_terms_keep_rising_after_a_restart(self, make_store: MakeStore) -> None:
         terms = []
         for _ in range(3):

@@ -201,6 +201,12 @@ class Store(Protocol):
         """Take the partitions over: each gets a term higher than any before, which is returned.
         From then on every write under an older term is refused."""
 
+    async def count_beat(self, node: str) -> dict[str, int]:
+        """Raise this node's number by one; answers the numbers of all nodes."""
+
+    async def forget_node(self, node: str) -> None:
+        """It left in good order: it has no number any more."""
+
     # -- messages -----------------------------------------------------------------------------
 
     async def read_head(self, hub: str, channel: str) -> ChannelHead | None:

@@ -49,6 +49,12 @@ class SqlStore:
     async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
         return await self._writes.call(_NO_HUB, Writes.acquire_partitions, list(partitions), owner)
 
+    async def count_beat(self, node: str) -> dict[str, int]:
+        return await self._writes.call(_NO_HUB, Writes.count_beat, node)
+
+    async def forget_node(self, node: str) -> None:
+        await self._writes.call(_NO_HUB, Writes.forget_node, node)
+
     # -- messages -----------------------------------------------------------------------------
 
     async def read_head(self, hub: str, channel: str) -> ChannelHead | None:

@@ -20,6 +20,7 @@ from hubbub.storage.appending import (
     read_terms,
 )
 from hubbub.storage.exports import ExportWrites
+from hubbub.storage.nodes import NodeWrites
 from hubbub.storage.records import to_blob
 from hubbub.storage.retention import RetentionWrites
 from hubbub.storage.sql import ManyRows, Sql, insert
@@ -50,7 +51,9 @@ _DELETE_SESSIONS = ManyRows(
 )
 
 
-class Writes(RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites):
+class Writes(
+    NodeWrites, RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites
+):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 

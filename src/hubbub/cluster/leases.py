@@ -1,0 +1,96 @@
+"""Leases: which nodes reach the database, though they may not be heard on the bus.
+
+Each core node raises a number of its own in the store. One whose number has not moved for a while
+is dead, or cut off from the database, so that it cannot write. With that, a node decides whether it
+may take partitions over from others that it does not hear: it may where those it hears are the
+majority of all who live. Else it might be the one that is cut off, and would take from living
+owners what they take back at once, and so on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from hubbub.cluster.membership import Membership
+from hubbub.domain.errors import HubbubError
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS = 0.5
+LAPSE_SECONDS = 2.0
+
+
+class Leases:
+    """One node's view. `run` goes on while the node is a member."""
+
+    def __init__(
+        self,
+        node: str,
+        store: Store,
+        membership: Membership,
+        is_deaf: Callable[[], bool],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._membership = membership
+        self._is_deaf = is_deaf
+        self._monotonic = monotonic
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._gone: set[str] = set()
+        self._waiting_for: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.beat()
+            except HubbubError as error:
+                logger.warning("the database does not hear this node: %s", error.message)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def beat(self) -> None:
+        """Raises `StoreUnavailable`."""
+        beats = await self._store.count_beat(self._node)
+        now = self._monotonic()
+        for node, count in beats.items():
+            known = self._beats.get(node)
+            if known is None or known[0] != count:
+                self._beats[node] = (count, now)
+                self._gone.discard(node)
+        for node in self._beats.keys() - beats.keys():
+            del self._beats[node]
+
+    def gone(self, node: str) -> None:
+        """It is known that the node has no connection to the bus: it will not take anything over,
+        and what it writes is refused once somebody else does."""
+        self._gone.add(node)
+
+    async def may_take(self) -> bool:
+        """Raises `StoreUnavailable`."""
+        if self._is_deaf():
+            return False
+        await self.beat()
+        unheard = self._unheard()
+        heard = [beat for beat in self._membership.beats if beat.role == "core"]
+        if len(heard) > len(unheard):
+            return True
+        if unheard != self._waiting_for:
+            self._waiting_for = unheard
+            names = ", ".join(sorted(unheard))
+            logger.warning(
+                "waiting to take partitions over: %s may live, and cannot be heard", names
+            )
+        return False
+
+    def _unheard(self) -> frozenset[str]:
+        """Who lives as far as the database knows, and is not heard."""
+        now = self._monotonic()
+        heard = set(self._membership.nodes)
+        return frozenset(
+            node
+            for node, (_, at) in self._beats.items()
+            if now - at <= LAPSE_SECONDS and node not in heard and node not in self._gone
+        )
