@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hubbub.cli.journal_archive import pull, push
 from hubbub.cli.journal_erase import erase
 from hubbub.cli.journal_import import import_command
 from hubbub.cli.journal_replay import replay
@@ -16,5 +17,5 @@ def journal() -> None:
     """Look into the journal, import into it, replay from it, look after it."""
 
 
-for command in (show, segments, seal, import_command, replay, compact, prune, erase):
+for command in (show, segments, seal, import_command, replay, compact, prune, erase, push, pull):
     journal.add_command(command)

@@ -19,6 +19,16 @@ from hubbub.journal.foreign_times import parse_time
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
+journal_option = click.option(
+    "--journal",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The journal's folder; without it, the one that the configuration names.",
+)
+archive_option = click.option(
+    "--archive",
+    metavar="URL",
+    help="Such as s3://bucket/journal; without it, `journal.archive` of the configuration.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
@@ -30,12 +40,22 @@ def journal_command(command: Callable[..., None]) -> Callable[..., None]:
         with clear_failures(), needing_arrow():
             command(journal=journal or _configured(config), **arguments)
 
-    option = click.option(
-        "--journal",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="The journal's folder; without it, the one that the configuration names.",
-    )
-    return option(config_option(with_folder))
+    return journal_option(config_option(with_folder))
+
+
+def archive_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Like `journal_command`; gives it the archive's URL as `archive` besides."""
+
+    @functools.wraps(command)
+    def with_archive(archive: str | None, config: Path | None, **arguments: Any) -> None:
+        with clear_failures(), needing_arrow():
+            url = archive or load_settings(config).journal.archive
+            if not url:
+                fail("which archive? Give --archive URL, or set journal.archive", WRONG)
+            folder = arguments.pop("journal") or _configured(config)
+            command(journal=folder, archive=url, **arguments)
+
+    return archive_option(journal_option(config_option(with_archive)))
 
 
 def _configured(config: Path | None) -> Path:

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.journal_options import journal_option
 from hubbub.cli.serving import config_option, load_settings
 from hubbub.pipeline.errors import PipelineError
 
@@ -43,11 +44,6 @@ def folders(journal: Path | None, warehouse: Path | None, config: Path | None) -
     ), warehouse or storage / "warehouse"
 
 
-journal_option = click.option(
-    "--journal",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The journal's folder; without it, the one that the configuration names.",
-)
 warehouse_option = click.option(
     "--warehouse",
     type=click.Path(path_type=Path, file_okay=False),
@@ -78,6 +74,11 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         config_option,
         warehouse_option,
+        click.option(
+            "--archive",
+            metavar="URL",
+            help="Pull new segments from there first, such as s3://bucket/journal.",
+        ),
         journal_option,
     ):
         command = option(command)
@@ -135,6 +136,7 @@ def _rounds(
     journal: Path | None,
     warehouse: Path | None,
     config: Path | None,
+    archive: str | None,
     master: str,
     memory: int | None,
     conf: tuple[str, ...],
@@ -154,7 +156,7 @@ def _rounds(
 
     with (
         _ending_cleanly(),
-        Rounds(journal_path, warehouse_path, master, memory, settings) as rounds,
+        Rounds(journal_path, warehouse_path, master, memory, settings, archive) as rounds,
     ):
         yield rounds
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from hubbub.journal.archive import Archive
 from hubbub.journal.sealing import seal_all
 from hubbub.pipeline.failures import clear_spark_failures
 from hubbub.pipeline.gold import TABLES
@@ -27,12 +28,14 @@ class Rounds:
         master: str,
         memory: int | None,
         settings: Mapping[str, str],
+        archive: str | None = None,
     ) -> None:
         self.journal = journal
         self.warehouse = Warehouse(warehouse)
         self._master = master
         self._memory = memory
         self._settings = settings
+        self._archive = Archive(archive) if archive else None
         self._scratch = self.warehouse.state_folder / "spark"
         self._running = contextlib.ExitStack()
         self._session: SparkSession | None = None
@@ -44,8 +47,12 @@ class Rounds:
         self.end_spark()
 
     def run(self, *, said: Said, full: bool = False) -> Summary:
-        """Seals what the hubs have written, and takes it in. Raises `PipelineError`, `OSError`."""
+        """Seals what the hubs have written, and takes it in. Raises `PipelineError`, `OSError`,
+        `ArchiveUnavailable`."""
         with clear_spark_failures(self._scratch / "spark.log"), self.warehouse.changing():
+            if self._archive is not None:
+                said("pulling from the archive")
+                self._archive.pull(self.journal)
             said("sealing")
             seal_all(self.journal)
 

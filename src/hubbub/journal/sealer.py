@@ -17,9 +17,12 @@ logger = logging.getLogger(__name__)
 class Sealer:
     """One process at a time; a call that finds one running leaves it to that one or the next."""
 
-    def __init__(self, journal_path: Path, retention_days: float = 0) -> None:
-        """`retention_days`: older segments go at the same time; 0 keeps them."""
-        self._arguments = [str(journal_path), *([str(retention_days)] if retention_days else [])]
+    def __init__(
+        self, journal_path: Path, retention_days: float = 0, archive: str | None = None
+    ) -> None:
+        """`retention_days`: older segments go at the same time; 0 keeps them. `archive`: where
+        sealed segments are pushed to."""
+        self._arguments = [str(journal_path), str(retention_days), *([archive] if archive else [])]
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self.able = importlib.util.find_spec("pyarrow") is not None

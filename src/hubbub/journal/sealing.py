@@ -1,8 +1,9 @@
 """Sealing: closed segments become Parquet files, once each.
 
-Runs in a process of its own (`python -m hubbub.journal.sealing FOLDER [DAYS]`), started by the hub
-after each segment if Arrow is installed, and by the pipeline before it reads. With DAYS, segments
-that are older go. All steps can be cut short at any point: the next run completes them.
+Runs in a process of its own (`python -m hubbub.journal.sealing FOLDER DAYS [ARCHIVE]`), started by
+the hub after each segment if Arrow is installed, and by the pipeline before it reads. With an
+ARCHIVE, sealed segments are pushed there. With DAYS over 0, segments that are older go, once they
+are in the archive. All steps can be cut short at any point: the next run completes them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from hubbub.domain.errors import HubbubError
 from hubbub.journal.folder import SEALED, JournalFolder, sync_folder
 from hubbub.journal.records import NotASegment
 
@@ -103,10 +105,25 @@ def _alone(folder: JournalFolder) -> Iterator[None]:
 def main() -> None:
     with contextlib.suppress(OSError):
         os.nice(10)
-    path = Path(sys.argv[1])
-    seal_all(path, live=False)
-    if len(sys.argv) > 2:
-        _prune(path, float(sys.argv[2]) * 86_400)
+    path, days, *archive = sys.argv[1:]
+    folder = Path(path)
+    seal_all(folder, live=False)
+    if archive and not _push(folder, archive[0]):
+        return
+    if float(days):
+        _prune(folder, float(days) * 86_400)
+
+
+def _push(path: Path, url: str) -> bool:
+    """Whether it worked; else the next run does it."""
+    from hubbub.journal.archive import Archive
+
+    try:
+        Archive(url).push(path)
+    except HubbubError as error:
+        logger.warning("%s", error.message)
+        return False
+    return True
 
 
 def _prune(path: Path, seconds: float) -> None:

@@ -40,5 +40,5 @@ def make_journal(
             min_free_bytes=wanted.min_free_bytes,
         ),
         wanted.max_buffered_bytes,
-        Sealer(path, wanted.retention_days) if wanted.seal else None,
+        Sealer(path, wanted.retention_days, wanted.archive) if wanted.seal else None,
     )

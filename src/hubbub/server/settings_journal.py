@@ -55,6 +55,13 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
             "Arrow is installed; else `hubbub pipeline run` does it."
         ),
     ] = True
+    archive: Annotated[
+        str | None,
+        Meta(
+            description="Where sealed segments of all nodes are brought together: a URL that Arrow "
+            "can write, such as s3://bucket/journal. Keys come from the environment."
+        ),
+    ] = None
     retention_days: Annotated[
         float,
         Meta(
