@@ -120,7 +120,7 @@ def test_an_archive_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None
 
 
 def test_a_url_that_is_none_is_refused_by_name_and_without_its_keys() -> None:
-    with pytest.raises(BadRequest, match="gopher://example.org") as caught:
+    with pytest.raises(BadRequest, match=r"gopher://example\.org") as caught:
         Archive("gopher://key:hidden@example.org/journal?secret=hidden")
     assert "hidden" not in caught.value.message
 
