@@ -12,6 +12,7 @@ from harness.certificates import make_certificate
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from hubbub.domain.rules import HubConfiguration
 from hubbub.ports.clock import Clock
+from hubbub.server.settings import developer_settings, load
 from hubbub.server.wiring import Server
 
 
@@ -55,3 +56,15 @@ async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1 and its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningHub]:
+    """A hub in developer mode; tests use topics of their own."""
+    folder = tmp_path_factory.mktemp("demo")
+    keys = {"listener.port": 0, "storage.path": str(folder / "data")}
+    server = Server(developer_settings(load(None, {}, keys)))
+    await server.start()
+    running = RunningHub(server)
+    yield running
+    await running.close()

@@ -379,7 +379,7 @@ async def test_a_client_that_expects_100_continue_gets_it_before_its_body(
 async def test_an_answer_to_head_has_no_body(shared_hub: RunningHub) -> None:
     """A body would be read as the next answer."""
     async with await RawConnection.open(shared_hub.address) as client:
-        for target, status in (("/healthz", 200), ("/nowhere", 404), (MESSAGES, 405)):
+        for target, status in (("/healthz", 200), ("/nowhere", 404), (MESSAGES, 200)):
             client.request(f"HEAD {target}")
             answer = await client.response(head=True)
             assert answer.status == status

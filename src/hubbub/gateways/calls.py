@@ -15,6 +15,8 @@ from hubbub.gateways.http import Request, Target
 _T = TypeVar("_T")
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
+_TRUE = frozenset(("1", "true", "yes", "on", ""))
+_FALSE = frozenset(("0", "false", "no", "off"))
 
 
 class Call:
@@ -27,6 +29,11 @@ class Call:
         self.identity = identity
         self.request = request
         self._target = target
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """All of the query, as it stands there."""
+        return self._target.query
 
     def expect(self, *methods: bytes) -> None:
         """Raises `MethodNotAllowed`."""
@@ -66,6 +73,15 @@ class UnderWay:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # said to the client, if it is still there
+
+
+def flag(value: str | None, name: str) -> bool:
+    """A parameter that is on, off, or left out. Raises `Malformed`."""
+    if value is None or value.lower() in _FALSE:
+        return False
+    if value.lower() in _TRUE:
+        return True
+    raise Malformed(f"{name}={value!r} is neither true nor false")
 
 
 def wrong_method(request: Request, *right: str) -> MethodNotAllowed:

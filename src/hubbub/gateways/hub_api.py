@@ -9,7 +9,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import no_path, wrong_method
+from hubbub.gateways.calls import flag, no_path, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.gateways.topics_api import TopicsApi
@@ -19,8 +19,6 @@ from hubbub.protocols.json_http import page_json, presence_json, publish_items
 from hubbub.protocols.payloads import parse_payload
 
 _HTTP = "http"
-_TRUE = frozenset(("1", "true", "yes", "on", ""))
-_FALSE = frozenset(("0", "false", "no", "off"))
 
 
 class HubApi:
@@ -43,7 +41,7 @@ class HubApi:
             channel, what = rest[1], rest[2]
             if what == "messages" and method == b"POST":
                 self._publish(request, target, exchange, hub, channel)
-            elif what == "messages" and method == b"GET":
+            elif what == "messages" and method in (b"GET", b"HEAD"):
                 identity = require_identity(request, target, hub, self._node.tokens)
                 exchange.run(self._history(target, exchange, hub, identity, channel))
             elif what == "presence" and method == b"GET":
@@ -74,10 +72,10 @@ class HubApi:
             channel=channel,
             event=check_event_name(target.first("event") or ""),
             content_type=request.header(b"content-type"),
-            store=_flag(target, "store"),
-            retain=_flag(target, "retain"),
-            push=_flag(target, "push"),
-            transient=_flag(target, "transient"),
+            store=flag(target.first("store"), "store"),
+            retain=flag(target.first("retain"), "retain"),
+            push=flag(target.first("push"), "push"),
+            transient=flag(target.first("transient"), "transient"),
             key_changes=self._node.tokens.changes,
         )
         if b"origin" not in request.headers and not order.identity.foreign:
@@ -260,15 +258,6 @@ class _BatchAnswer:
         if outcome.duplicate:
             result["duplicate"] = True
         return result
-
-
-def _flag(target: Target, name: str) -> bool:
-    value = target.first(name)
-    if value is None or value.lower() in _FALSE:
-        return False
-    if value.lower() in _TRUE:
-        return True
-    raise Malformed(f"{name}={value!r} is neither true nor false")
 
 
 def _number(target: Target, name: str) -> int | None:

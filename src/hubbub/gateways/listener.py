@@ -35,6 +35,7 @@ from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor, LiveLimits
 from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
+from hubbub.gateways.web_doors import WebDoors
 
 
 class Page(Protocol):
@@ -73,6 +74,7 @@ class Listener:
         self._node = node
         self._settings = settings
         self._pages = pages
+        self._web = WebDoors(node)
         self._api = HubApi(node)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
@@ -155,6 +157,8 @@ class Listener:
                 return
         if self._bridge is not None and _for_application(segments):
             self._bridge.handle(request, exchange, self._client_of(request, exchange))
+        elif (place := self._web.find(segments)) is not None:
+            self._web.handle(place, request, target, exchange)
         elif not in_hub:
             self._serve_page(request, segments, exchange)
         elif segments[3:] == ("events",):

@@ -1,0 +1,126 @@
+"""Light-PubSubHubbub over HTTP: register, subscribe, unsubscribe and publish at `/hub/…`."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.errors import NotSubscribed
+from hubbub.domain.names import check_name
+from hubbub.domain.webhooks import webhook_id
+from hubbub.engine.node import Node
+from hubbub.engine.webhooks.service import WebhookRequest
+from hubbub.gateways.calls import Call, UnderWay, flag, no_path
+from hubbub.gateways.http import TEXT_UTF8, Exchange
+from hubbub.protocols.light import read_registration, read_subscription, read_unsubscription
+from hubbub.protocols.payloads import untouched_payload
+
+KEY_HEADER = "Hubbub-Topic-Key"
+"""In a header rather than in the URL, which ends up in logs."""
+
+
+class LightDoor:
+    """Answers in words for people; in JSON for who accepts it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way = UnderWay()
+
+    def handle(self, call: Call, exchange: Exchange, path: tuple[str, ...]) -> None:
+        """`path` is what stands behind `/hub`. Raises `NotFound` for paths that are not here."""
+        if path[-1:] == ("",):
+            path = path[:-1]
+        work: Coroutine[Any, Any, None]
+        match path:
+            case ("register",):
+                call.expect(b"PUT")
+                work = self._register(call, exchange)
+            case ("subscribe",):
+                call.expect(b"PUT")
+                work = self._subscribe(call, exchange)
+            case ("unsubscribe",):
+                call.expect(b"DELETE")
+                work = self._unsubscribe(call, exchange)
+            case ("publish", *topic) if topic:
+                call.expect(b"POST")
+                work = self._publish(call, exchange, check_name("/".join(topic), "topic"))
+            case _:
+                raise no_path(call.request)
+        exchange.run(self._under_way.finish(work))
+
+    async def _register(self, call: Call, exchange: Exchange) -> None:
+        with_key = flag(call.query("key").get("key"), "key")
+        wanted = read_registration(call.request.body, with_key)
+        key = await self._node.webhooks.register_topic(
+            call.hub, call.identity, wanted.topic, wanted.key
+        )
+        text = f"the topic {wanted.topic!r} is registered"
+        shape: dict[str, object] = {"topic": wanted.topic}
+        headers = ""
+        if key is not None:
+            text += (
+                f"\nits key is {key}\n"
+                f"send it as {KEY_HEADER} with each message; it is not shown again"
+            )
+            shape["key"] = key
+            headers = f"{KEY_HEADER}: {key}\r\nCache-Control: no-store\r\n"
+        _say(exchange, 201, text, shape, headers)
+
+    async def _subscribe(self, call: Call, exchange: Exchange) -> None:
+        call.query()
+        wanted = read_subscription(call.request.body)
+        webhook = await self._node.webhooks.subscribe(
+            call.hub,
+            call.identity,
+            WebhookRequest(
+                kind="light",
+                channel=wanted.topic,
+                callback=wanted.callback,
+                secret=wanted.secret,
+                algorithm=wanted.algorithm,
+                key=wanted.key,
+            ),
+        )
+        text = f"what is published to {wanted.topic!r} goes to {wanted.callback}"
+        shape = {"id": webhook.id, "topic": wanted.topic, "callback": wanted.callback}
+        _say(exchange, 200, text, shape)
+
+    async def _unsubscribe(self, call: Call, exchange: Exchange) -> None:
+        """Twice is as good as once."""
+        leaving = read_unsubscription(call.query("address", "idTopic", "port", "path"))
+        await self._node.webhooks.find_topic(call.hub, leaving.topic)
+        found = webhook_id("light", call.hub.name, leaving.topic, leaving.callback)
+        text = f"nothing goes from {leaving.topic!r} to {leaving.callback} any more"
+        removed = True
+        try:
+            await self._node.webhooks.unsubscribe(call.hub, call.identity, found)
+        except NotSubscribed:
+            text = f"{leaving.callback} was not subscribed to {leaving.topic!r}"
+            removed = False
+        shape = {"topic": leaving.topic, "callback": leaving.callback, "removed": removed}
+        _say(exchange, 200, text, shape)
+
+    async def _publish(self, call: Call, exchange: Exchange, topic: str) -> None:
+        call.query()
+        request = call.request
+        body, content_type = untouched_payload(request.body, request.header(b"content-type"))
+        key = request.header(KEY_HEADER.lower().encode())
+        message_id, outcome = await self._node.webhooks.publish(
+            call.hub, call.identity, topic, body, content_type, key, "light"
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        text = f"published to {topic!r} as message {outcome.serial}, {message_id}"
+        shape = {"topic": topic, "msgID": message_id, "channelSerial": str(outcome.serial)}
+        _say(exchange, 200, text, shape)
+
+
+def _say(
+    exchange: Exchange, status: int, text: str, shape: Mapping[str, object], headers: str = ""
+) -> None:
+    if exchange.text_errors:
+        exchange.answer(status, f"{text}\n".encode(), TEXT_UTF8, headers)
+    else:
+        exchange.answer(status, msgspec.json.encode(shape), headers=headers)

@@ -1,0 +1,108 @@
+"""Plain webhooks: made, listed, looked at and ended under `/v1/hubs/{hub}/webhooks`."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import Malformed, NotSubscribed
+from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.topics import principal_of
+from hubbub.domain.webhooks import Webhook
+from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
+from hubbub.engine.webhooks.service import WebhookRequest
+from hubbub.gateways.calls import Call, UnderWay, no_path
+from hubbub.gateways.http import Exchange
+from hubbub.protocols import json_webhooks as bodies
+from hubbub.protocols.topic_checks import parse_start
+
+DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
+
+
+class WebhooksApi:
+    """Services and administrators reach all webhooks of their hub, others their own."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way = UnderWay()
+
+    def handle(self, call: Call, exchange: Exchange, path: tuple[str, ...]) -> None:
+        """`path` is what stands behind `/webhooks`. Raises `NotFound`, `MethodNotAllowed`."""
+        method = call.request.method
+        match path:
+            case () if method == b"POST":
+                work = self._create(call, exchange)
+            case ():
+                call.expect(b"GET", b"POST")
+                work = self._list(call, exchange)
+            case (webhook,) if method == b"DELETE":
+                work = self._delete(call, exchange, webhook)
+            case (webhook,):
+                call.expect(b"GET", b"DELETE")
+                work = self._show(call, exchange, webhook)
+            case _:
+                raise no_path(call.request)
+        exchange.run(self._under_way.finish(work))
+
+    async def _create(self, call: Call, exchange: Exchange) -> None:
+        call.query()
+        wanted = bodies.read_order(call.request.body)
+        webhook = await self._node.webhooks.subscribe(
+            call.hub,
+            call.identity,
+            WebhookRequest(
+                kind="plain",
+                channel=wanted.channel,
+                callback=wanted.callback,
+                secret=wanted.secret,
+                algorithm=wanted.algorithm,
+                key=wanted.key,
+                lease_seconds=wanted.lease_seconds,
+            ),
+            parse_start(wanted.start, "start"),
+        )
+        exchange.answer(201, bodies.webhook_json(webhook))
+
+    async def _list(self, call: Call, exchange: Exchange) -> None:
+        query = call.query("after", "limit")
+        limit = _limit(query.get("limit"))
+        after = query.get("after", "")
+        found: list[Webhook] = []
+        more = True
+        while more and len(found) < limit:
+            page = await self._node.webhooks.list(call.hub, after, LARGEST_PAGE)
+            more = len(page) == LARGEST_PAGE
+            after = page[-1].id if page else after
+            found += [each for each in page if _reaches(call.identity, each)]
+        more = more or len(found) > limit
+        found = found[:limit]
+        exchange.answer_json(bodies.webhooks_json(found, found[-1].id if more else None))
+
+    async def _show(self, call: Call, exchange: Exchange, webhook: str) -> None:
+        call.query()
+        found = await self._find(call.hub, call.identity, webhook)
+        status = await self._node.webhooks.describe(call.hub, webhook)
+        exchange.answer_json(bodies.webhook_json(found, status))
+
+    async def _delete(self, call: Call, exchange: Exchange, webhook: str) -> None:
+        call.query()
+        await self._find(call.hub, call.identity, webhook)
+        await self._node.webhooks.unsubscribe(call.hub, call.identity, webhook)
+        exchange.answer(204, b"")
+
+    async def _find(self, hub: Hub, identity: Identity, webhook: str) -> Webhook:
+        """Raises `NotSubscribed`, also for those of others: nobody learns what they have."""
+        found = await self._node.webhooks.find(hub, webhook)
+        if not _reaches(identity, found):
+            raise NotSubscribed(f"hub {hub.name!r} has no webhook {webhook[:64]!r} of yours")
+        return found
+
+
+def _reaches(identity: Identity, webhook: Webhook) -> bool:
+    return identity.level is not Level.CLIENT or webhook.owner == principal_of(identity)
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_PAGE
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= LARGEST_PAGE:
+        raise Malformed(f"limit={text[:20]!r} is not a number from 1 to {LARGEST_PAGE}")
+    return int(text)
