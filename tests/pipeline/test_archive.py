@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from harness.command import hubbub
 from harness.journals import counted, message, seal
@@ -30,20 +31,24 @@ def object_store() -> Iterator[str]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        client = boto3.client(
-            "s3",
-            endpoint_url=f"http://127.0.0.1:{port}",
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-            config=Config(retries={"max_attempts": 10, "mode": "standard"}),
-        )
-        client.create_bucket(Bucket="hubbub")
+        _make_bucket(f"http://127.0.0.1:{port}/hubbub")
         place = f"scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1"
         yield f"s3://key:secret@hubbub/%s?{place}"
     finally:
         server.terminate()
         server.wait()
+
+
+def _make_bucket(url: str) -> None:
+    """Once the server is there."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urlopen(Request(url, method="PUT"), timeout=5).close()
+            return
+        except URLError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 @pytest.fixture(params=["disk", "s3"])
@@ -54,7 +59,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return store % tmp_path.name
 
 
-def ids(journal: Path) -> list[str | None]:
+def ids(journal: Path) -> list[str]:
     return sorted(event.message_id or "" for event in counted(journal))
 
 
