@@ -21,6 +21,9 @@ PATHS = {
     "platform": "fcm",
     "token": "t",
     "table": "traffic",
+    "route": "r",
+    "method": "cart.add",
+    "stream": "clicks",
 }
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},
@@ -28,6 +31,9 @@ BODIES: dict[str, Any] = {
     "putRules": {},
     "putNamespace": {"rules": "default"},
     "putAuthProvider": {"url": "https://a.example"},
+    "putRpcRoute": {"method": "cart.*", "url": "https://a.example"},
+    "callService": {"n": 1},
+    "submitEvent": {"n": 1},
     "putChannelSettings": {"rules": None},
     "putChannelMetadata": {"metadata": {}},
     "publishBatchAsAdmin": {"publishes": [{"channel": "news", "payload": {"json": 1}}]},

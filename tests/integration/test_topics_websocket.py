@@ -241,13 +241,13 @@ async def test_a_closed_session_waits_no_more(start_hub: StartHub, codec: Codec)
     await socket.ask(requests.TopicSubscribe, "t")
     session = session_of(hub)
     await socket.send(requests.TopicGet("t", wait_seconds=60))
-    await until(lambda: session._topic_desk is not None and session._topic_desk._gets)
+    await until(lambda: session._topic_desk is not None and session._topic_desk._waiting)
     desk = session._topic_desk
     assert desk is not None
 
     await socket.connection.close()
 
-    await until(lambda: not desk._gets and not desk._under_way)
+    await until(lambda: not desk._waiting and not desk._under_way)
     await HttpTopic(hub, "t").put("a")
     assert (await HttpTopic(hub, "t").get()).json["messages"][0]["deliveries"] == 1
 

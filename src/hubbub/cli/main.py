@@ -7,6 +7,7 @@ import click
 from hubbub import __version__
 from hubbub.cli.backup import backup, restore
 from hubbub.cli.bench import bench
+from hubbub.cli.calling import call, submit
 from hubbub.cli.channels import channels
 from hubbub.cli.completion import completion
 from hubbub.cli.getting import get
@@ -34,7 +35,7 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-_TALKING = (publish, subscribe, history, presence)
+_TALKING = (publish, subscribe, history, presence, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (hubs, channels, rules, namespaces, sessions, subscriptions, stats)
 _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)

@@ -70,6 +70,9 @@ class _GrantType(click.ParamType[Grant]):
     multiple=True,
     help="Channels it may use: 'room:*=ps' to publish and subscribe, 'news=s' to subscribe.",
 )
+@click.option(
+    "--rpc", "rpcs", multiple=True, help="Methods of services it may call: 'cart.*', or one name."
+)
 @click.option("--ttl", type=_Duration(), help="How long it is valid: 90, 15m, 12h, 30d.")
 @click.option("--extra", help="Metadata of the user, a JSON object; presence shows it.")
 @config_option
@@ -78,6 +81,7 @@ def token(
     user: str | None,
     level: str,
     grants: tuple[Grant, ...],
+    rpcs: tuple[str, ...],
     ttl: float | None,
     extra: str | None,
     config: Path | None,
@@ -95,10 +99,12 @@ def token(
                 fail(error.message, WRONG)
         elif level != Level.ADMIN.value:
             fail("only a token of the level admin can be for all hubs (`*`)", WRONG)
-        if user is None and level == Level.CLIENT.value and not grants:
-            fail("a client's token needs --user or --grant", WRONG)
+        if user is None and level == Level.CLIENT.value and not (grants or rpcs):
+            fail("a client's token needs --user, --grant or --rpc", WRONG)
         settings = load_settings(config)
-        identity = Identity(user_id=user, level=Level(level), grants=grants, extra=_metadata(extra))
+        identity = Identity(
+            user_id=user, level=Level(level), grants=grants, rpcs=rpcs, extra=_metadata(extra)
+        )
         tokens = make_tokens(settings, SystemClock())
         click.echo(tokens.issue(hub, identity, ttl or settings.auth.token_ttl))
 

@@ -33,6 +33,7 @@ from hubbub.client.messages import HistoryPage, Item, Message, Receipt, TopicMes
 from hubbub.client.options import Options
 from hubbub.client.outbox import Outbox, put_in
 from hubbub.client.outbox_tables import Limits, Refusal
+from hubbub.client.services import Answer
 from hubbub.client.shared import SharedReader
 from hubbub.client.subscription import Subscription
 from hubbub.client.topic_reader import TopicReader
@@ -44,6 +45,7 @@ from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 __all__ = [
     "AccessLost",
     "AlreadyProcessed",
+    "Answer",
     "Client",
     "ClientClosed",
     "Connected",

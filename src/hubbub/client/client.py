@@ -26,6 +26,7 @@ from hubbub.client.messages import (
 )
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
+from hubbub.client.services import Answer, Services
 from hubbub.client.state import ClientState
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.supervisor import Supervisor
@@ -57,6 +58,7 @@ class Client:
         self._state = ClientState(proof, options, self._listeners.emit)
         self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
         self.topics = Topics(self._supervisor, options.request_timeout)
+        self._services = Services(self._supervisor, options.request_timeout)
         self._handlers: set[asyncio.Task[None]] = set()
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -261,6 +263,27 @@ class Client:
             lambda req_id: PresenceQuery(channel, req_id), notices.Presence
         )
         return answer.members
+
+    # -- services -------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        method: str,
+        data: object = b"",
+        *,
+        timeout: float | None = None,
+        content_type: str | None = None,
+    ) -> Answer:
+        """Call a method of a service and wait for its answer, for as long as `timeout` says and the
+        hub allows. If the connection breaks meanwhile, nobody knows whether the service has done
+        its work: `ConnectionLost`."""
+        return await self._services.call(method, data, timeout, content_type)
+
+    async def submit(
+        self, stream: str, data: object, event: str = "", *, content_type: str | None = None
+    ) -> str:
+        """Hand an event to a stream; answers its id once it cannot be lost any more."""
+        return await self._services.submit(stream, data, event, content_type)
 
 
 def connect(

@@ -40,6 +40,8 @@ _ANSWERS = (
     notices.TopicAcked,
     notices.ProducerOpened,
     notices.TopicSubscriptions,
+    notices.CallAnswered,
+    notices.Enqueued,
 )
 
 

@@ -40,11 +40,7 @@ class Message(msgspec.Struct, gc=False):
     @property
     def data(self) -> Any:
         """The payload as its content type says: a JSON value, a text, or bytes."""
-        if is_json(self.content_type):
-            return _decode_json(self.payload)
-        if is_text(self.content_type):
-            return self.payload.decode()
-        return self.payload
+        return decode_data(self.payload, self.content_type)
 
     @property
     def time(self) -> datetime:
@@ -134,6 +130,12 @@ def _convert(source: messages.Message, retained: bool) -> Message:
         source.publisher,
         retained,
     )
+
+
+def decode_data(payload: bytes, content_type: str) -> Any:
+    if is_json(content_type):
+        return _decode_json(payload)
+    return payload.decode() if is_text(content_type) else payload
 
 
 def encode_data(data: object, content_type: str | None = None) -> tuple[bytes, str]:

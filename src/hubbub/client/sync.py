@@ -24,6 +24,7 @@ from hubbub.client.events import Event, Member
 from hubbub.client.messages import HistoryPage, Item, Message, Receipt
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Token
+from hubbub.client.services import Answer
 from hubbub.client.subscription import OnGap
 from hubbub.client.subscription import Subscription as AsyncSubscription
 from hubbub.client.sync_topics import Inbox, Outbox, SharedReader, Topics
@@ -160,6 +161,21 @@ class Client:
 
     def presence(self, channel: str) -> tuple[Member, ...]:
         return self.run(self._client.presence(channel))
+
+    def call(
+        self,
+        method: str,
+        data: object = b"",
+        *,
+        timeout: float | None = None,
+        content_type: str | None = None,
+    ) -> Answer:
+        return self.run(self._client.call(method, data, timeout=timeout, content_type=content_type))
+
+    def submit(
+        self, stream: str, data: object, event: str = "", *, content_type: str | None = None
+    ) -> str:
+        return self.run(self._client.submit(stream, data, event, content_type=content_type))
 
 
 class Subscription:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
+from hubbub.connectors.http_posting import HttpPoster, header_safe
 from hubbub.domain.errors import AuthProviderFailed, NotAuthenticated
 from hubbub.domain.permissions import Grant, Identity
 from hubbub.domain.rules import AuthProvider
@@ -48,12 +48,10 @@ class HttpAuthenticator:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._session: aiohttp.ClientSession | None = None
+        self._poster = HttpPoster()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._poster.close()
 
     async def authenticate(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
@@ -74,30 +72,19 @@ class HttpAuthenticator:
     async def _post(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
     ) -> tuple[int, bytes]:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=200, limit_per_host=50),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
         headers = {
             "Content-Type": "application/octet-stream",
             "Accept": "application/json",
             **provider.headers,
-            "Hubbub-Hub": _header_safe(hub),
+            "Hubbub-Hub": header_safe(hub),
             "Hubbub-Session": session_id,
         }
-        async with self._session.post(
-            provider.url, data=credentials, headers=headers, allow_redirects=False
-        ) as response:
-            body = bytearray()
-            async for chunk in response.content.iter_chunked(16 * 1024):
-                body += chunk
-                if len(body) > MAX_ANSWER_BYTES:
-                    raise AuthProviderFailed(
-                        f"the auth provider of hub {hub!r} answered more than "
-                        f"{MAX_ANSWER_BYTES} bytes"
-                    )
-            return response.status, bytes(body)
+        posted = await self._poster.post(provider.url, credentials, headers, MAX_ANSWER_BYTES)
+        if posted.body is None:
+            raise AuthProviderFailed(
+                f"the auth provider of hub {hub!r} answered more than {MAX_ANSWER_BYTES} bytes"
+            )
+        return posted.status, posted.body
 
     def _identity(self, verdict: _Verdict) -> Identity:
         expires_at = None
@@ -137,8 +124,3 @@ def _verdict(hub: str, status: int, body: bytes) -> _Verdict:
             f"the auth provider of hub {hub!r} gave an expiresIn that is no time to come"
         )
     return verdict
-
-
-def _header_safe(text: str) -> str:
-    """Header values are ASCII; other characters go percent-encoded, as in paths."""
-    return quote(text, safe=" !#$&'()*+,-./:;=?@[]^_`{|}~")

@@ -10,7 +10,8 @@ HubbubError
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
 │   ├── UpgradeRequired   the path is for WebSocket, in its version 13
-│   └── WrongChannelKind  the channel's kind does not take this request
+│   ├── WrongChannelKind  the channel's kind does not take this request
+│   └── ServiceRefused    the service that was called says no
 ├── Denied                the caller may not do this
 │   ├── NotAuthenticated  nobody has proven who this is
 │   ├── InvalidToken      forged, expired, revoked or made for another hub
@@ -19,6 +20,7 @@ HubbubError
 ├── NotFound              a hub, channel or path that is not there
 │   ├── HubNotFound       there is no such hub, and none comes into being by use
 │   ├── TopicNotFound     nobody has put anything there, or the channel does not store
+│   ├── ServiceNotFound   no service of the hub answers this method
 │   └── NotSubscribed     the caller has no durable subscription of this name there
 ├── Conflict              the state does not allow it
 │   ├── VersionMismatch   somebody else changed it since it was read
@@ -37,9 +39,13 @@ HubbubError
 ├── Timeout               nobody answered in time
 │   ├── HeartbeatTimeout  no sign of life from the client after a ping
 │   ├── AuthenticationTimeout  a hub without anonymity waited long enough
+│   ├── ServiceTimeout    the service that was called; it may have done its work
 │   └── RequestTimeout    an HTTP request did not arrive in time
 ├── Unavailable           a part of the system is away; retrying helps
 │   ├── AuthProviderFailed  it is down, too slow, or answers nonsense
+│   ├── ServiceUnavailable  the service that was called cannot be reached
+│   ├── ServiceFailed     the service that was called broke down or answers nonsense
+│   ├── StreamUnavailable the stream takes nothing right now
 │   ├── StoreUnavailable  the disk or the database takes nothing right now
 │   ├── StaleOwner        another node owns the channel by now
 │   └── GoingAway         the server is draining; reconnect
@@ -125,6 +131,11 @@ class WrongChannelKind(BadRequest):
     http_status = 409
 
 
+class ServiceRefused(BadRequest):
+    code = "service_refused"
+    http_status = 422
+
+
 class Denied(HubbubError):
     code = "denied"
     http_status = 403
@@ -166,6 +177,10 @@ class HubNotFound(NotFound):
 
 class TopicNotFound(NotFound):
     code = "topic_not_found"
+
+
+class ServiceNotFound(NotFound):
+    code = "service_not_found"
 
 
 class NotSubscribed(NotFound):
@@ -264,6 +279,10 @@ class AuthenticationTimeout(Timeout):
     reconnect = False
 
 
+class ServiceTimeout(Timeout):
+    code = "service_timeout"
+
+
 class RequestTimeout(Timeout):
     code = "request_timeout"
     http_status = 408
@@ -280,6 +299,19 @@ class AuthProviderFailed(Unavailable):
     code = "auth_provider_failed"
     http_status = 502
     close_code = 4502
+
+
+class ServiceUnavailable(Unavailable):
+    code = "service_unavailable"
+
+
+class ServiceFailed(Unavailable):
+    code = "service_failed"
+    http_status = 502
+
+
+class StreamUnavailable(Unavailable):
+    code = "stream_unavailable"
 
 
 class StoreUnavailable(Unavailable):

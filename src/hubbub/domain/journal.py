@@ -30,6 +30,9 @@ ACKNOWLEDGED: Final = "message.acknowledged"
 DEAD_LETTERED: Final = "message.dead"
 WEBHOOK_ATTEMPT: Final = "webhook.attempt"
 ADAPTER_ATTEMPT: Final = "adapter.attempt"
+STREAM_EVENT: Final = "stream.event"
+"""A client handed an event to a stream, which is `channel` with `stream:` before its name. The
+payload is always there: it is what the stream is for."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
@@ -47,6 +50,7 @@ KINDS: Final = frozenset(
         DEAD_LETTERED,
         WEBHOOK_ATTEMPT,
         ADAPTER_ATTEMPT,
+        STREAM_EVENT,
         TELEMETRY_LOST,
     )
 )

@@ -241,6 +241,21 @@ class TopicSubscriptions(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class CallAnswered(msgspec.Struct, frozen=True):
+    """Event `RPC`: what the service answered."""
+
+    payload: bytes
+    content_type: str
+    req_id: int = 0
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """Event `StreamEnqueue`: the stream has the event, and will not lose it."""
+
+    message_id: str
+    req_id: int = 0
+
+
 Notice = (
     Ping
     | Pong
@@ -267,4 +282,6 @@ Notice = (
     | TopicAcked
     | ProducerOpened
     | TopicSubscriptions
+    | CallAnswered
+    | Enqueued
 )

@@ -166,6 +166,28 @@ class TopicList(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class Call(msgspec.Struct, frozen=True):
+    """Of a method of a service. With 0 seconds, as long as the hub allows."""
+
+    method: str
+    payload: bytes
+    content_type: str
+    timeout_seconds: float = 0.0
+    req_id: int = 0
+
+
+class Enqueue(msgspec.Struct, frozen=True):
+    """An event for a stream; see `domain.services`."""
+
+    stream: str
+    event: str
+    payload: bytes
+    content_type: str
+    req_id: int = 0
+
+
+ServiceRequest = Call | Enqueue
+
 TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
 
 
@@ -188,5 +210,6 @@ Request = (
     | History
     | PresenceQuery
     | TopicRequest
+    | ServiceRequest
     | Rejected
 )

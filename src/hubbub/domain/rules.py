@@ -116,12 +116,25 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     """Webhooks may go to addresses that are not public, such as this machine."""
 
 
+NATS_SCHEME = "nats:"
+"""Before the subject of an auth provider or a service that is reached over NATS."""
+
+
 class AuthProvider(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a hub's clients are authenticated."""
+    """Where a hub's clients are authenticated: at a URL, or over NATS at `nats:` and a subject."""
 
     url: str
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: float = 5.0
+
+
+class RpcRoute(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who answers the methods that match a pattern: an HTTP endpoint, or `nats:` and a subject."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    timeout_seconds: float = 10.0
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -140,6 +153,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     namespaces: Mapping[str, str] = {}
     channels: Mapping[str, ChannelSettings] = {}
     auth_providers: Mapping[str, AuthProvider] = {}
+    rpc_routes: Mapping[str, RpcRoute] = {}
 
     def rules_for(self, channel: str) -> Rules:
         """The channel's own rules, else its namespace's, else the hub's default."""

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.names import MAX_NAME_CHARS
-from hubbub.domain.rules import AuthProvider, ChannelSettings, HubSettings, TrustedIssuer
+from hubbub.domain.rules import (
+    NATS_SCHEME,
+    AuthProvider,
+    ChannelSettings,
+    HubSettings,
+    RpcRoute,
+    TrustedIssuer,
+)
 
 MAX_METADATA_DEPTH = 32
 MAX_METADATA_BYTES = 64 * 1024
@@ -23,6 +30,8 @@ MAX_TEXT_CHARS = 2048
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SUBJECT = re.compile(r"[!-)+-\-/-=?-~]+(\.[!-)+-\-/-=?-~]+)*")
+"""Printable ASCII without '*', '.' and '>'."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Problem = tuple[str, str]
@@ -91,8 +100,23 @@ def _is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in _LOOPBACK
 
 
-def provider_problems(provider: AuthProvider) -> Iterator[Problem]:
-    problem = url_problem(provider.url)
+def endpoint_problem(url: str) -> str | None:
+    """What is wrong with a URL, or with the subject behind `nats:`."""
+    if not url.startswith(NATS_SCHEME):
+        return url_problem(url)
+    if len(url) > MAX_NAME_CHARS or not _SUBJECT.fullmatch(url[len(NATS_SCHEME) :]):
+        return "is no subject; expected `nats:` and words with dots between, without wildcards"
+    return None
+
+
+def route_problems(route: RpcRoute) -> Iterator[Problem]:
+    if not 0 < len(route.method) <= MAX_NAME_CHARS or _CONTROL.search(route.method):
+        yield "method", f"is not a pattern of 1 to {MAX_NAME_CHARS} characters"
+    yield from provider_problems(route)
+
+
+def provider_problems(provider: AuthProvider | RpcRoute) -> Iterator[Problem]:
+    problem = endpoint_problem(provider.url)
     if problem is not None:
         yield "url", problem
     if not 0.1 <= provider.timeout_seconds <= 300:

@@ -15,6 +15,7 @@ from hubbub.domain.rules import (
     ChannelSettings,
     HubConfiguration,
     HubSettings,
+    RpcRoute,
     Rules,
 )
 from hubbub.engine.revocations import Revocations
@@ -27,12 +28,13 @@ _KINDS: dict[str, type] = {
     "namespace": str,
     "channel": ChannelSettings,
     "auth_provider": AuthProvider,
+    "rpc_route": RpcRoute,
 }
 
 _DECLARED = "declared"
 """The entry of a hub that names what the configuration file declared of it."""
 
-Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider
+Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider | RpcRoute
 
 
 class Directory:
@@ -205,6 +207,7 @@ def _assemble(hub: str, rows: Sequence[SettingsEntry]) -> HubConfiguration:
         namespaces=found["namespace"],
         channels=found["channel"],
         auth_providers=found["auth_provider"],
+        rpc_routes=found["rpc_route"],
     )
 
 
@@ -215,6 +218,7 @@ def _entries_of(configuration: HubConfiguration) -> list[SettingsEntry]:
         ("namespace", configuration.namespaces),
         ("channel", configuration.channels),
         ("auth_provider", configuration.auth_providers),
+        ("rpc_route", configuration.rpc_routes),
     ]
     return [
         SettingsEntry(kind, configuration.hub, name, msgspec.json.encode(value))

@@ -30,3 +30,6 @@ class EngineLimits(msgspec.Struct, frozen=True):
     retention_seconds: float = 30.0
     lag_seconds: float = 15.0
     lag_series: int = 0
+    session_calls: int = 32
+    hub_calls: int = 1000
+    call_seconds: float = 30.0

@@ -36,6 +36,7 @@ from hubbub.engine.publishing import Publisher
 from hubbub.engine.queries import Queries
 from hubbub.engine.renewal import Renewal
 from hubbub.engine.restoring import Restorer
+from hubbub.engine.services import Services
 from hubbub.engine.session import Session
 from hubbub.engine.subscriptions import Subscriptions
 from hubbub.engine.tokens import ANY_HUB, Tokens
@@ -49,6 +50,7 @@ from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
 from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
@@ -70,6 +72,8 @@ class Node:
         authenticator: Authenticator,
         transmit: Transmitter,
         limits: EngineLimits,
+        caller: ServiceCaller = NO_SERVICES,
+        streams: StreamSink = NO_STREAMS,
         journal: Journal = NO_JOURNAL,
         webhooks: WebhookLimits | None = None,
     ) -> None:
@@ -87,6 +91,7 @@ class Node:
         self.webhooks = Webhooks(bus, store, clock, self.topics, maker, webhooks or WebhookLimits())
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
+        self.services = Services(caller, streams, clock, limits)
         self.authentication = Authentication(tokens, authenticator, limits)
         self.restorer = Restorer(self, store)
         self.hubs: dict[str, Hub] = {}

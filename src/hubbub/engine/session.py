@@ -2,7 +2,7 @@
 
 A session is small on purpose (there are many): it has no task, queue or timer of its own. Requests
 are handled in order; one that must wait for something holds back those behind it, except for those
-about topics, which may wait for long.
+about topics and services, which may wait for long.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hubbub.domain.notices import Member, Notice, PublishResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
 from hubbub.engine.hub import Hub
+from hubbub.engine.service_desk import ServiceDesk
 from hubbub.engine.topic_desk import TopicDesk
 from hubbub.ports.bus import PublishOutcome
 from hubbub.ports.connection import Connection
@@ -40,6 +41,7 @@ class Session:
         "_bucket",
         "_paused",
         "_refused",
+        "_service_desk",
         "_topic_desk",
         "_waiting",
         "closed",
@@ -76,6 +78,7 @@ class Session:
         self._bucket: TokenBucket | None = None
         self._paused = False
         self._refused = 0
+        self._service_desk: ServiceDesk | None = None
         self._topic_desk: TopicDesk | None = None
         self._waiting: deque[Request] | None = None
         """Requests behind one that is under way; None: nothing is."""
@@ -138,6 +141,10 @@ class Session:
             if self._topic_desk is None:
                 self._topic_desk = TopicDesk(self)
             self._topic_desk.take(request)
+        elif isinstance(request, requests.ServiceRequest):
+            if self._service_desk is None:
+                self._service_desk = ServiceDesk(self, self.node.limits.session_calls)
+            self._service_desk.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
@@ -209,8 +216,9 @@ class Session:
 
     def ended(self) -> None:
         """The session is closed: what waits for it is given up."""
-        if self._topic_desk is not None:
-            self._topic_desk.close()
+        for desk in (self._topic_desk, self._service_desk):
+            if desk is not None:
+                desk.close()
 
     # -- requests that take time ----------------------------------------------------------------
 

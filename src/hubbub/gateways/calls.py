@@ -4,6 +4,7 @@ half, and what to say of a wrong path or method."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
 
 _T = TypeVar("_T")
+_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
@@ -82,6 +84,16 @@ def flag(value: str | None, name: str) -> bool:
     if value.lower() in _TRUE:
         return True
     raise Malformed(f"{name}={value!r} is neither true nor false")
+
+
+def seconds_of(query: dict[str, str], name: str, most: float) -> float:
+    """A parameter of a query; 0 where it is not there. Raises `Malformed`."""
+    text = query.get(name)
+    if text is None:
+        return 0.0
+    if not _SECONDS.fullmatch(text):
+        raise Malformed(f"{name}={text[:20]!r} is not a number of seconds; give 0 to {most:g}")
+    return float(text)
 
 
 def wrong_method(request: Request, *right: str) -> MethodNotAllowed:

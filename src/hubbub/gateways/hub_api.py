@@ -1,4 +1,5 @@
-"""The HTTP side of a hub: publish, batches, history, presence. Topics are in `topics_api`."""
+"""The HTTP side of a hub: publish, batches, history, presence. Topics are in `topics_api`,
+services in `services_api`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.envelopes import check_event_name
@@ -27,6 +29,7 @@ class HubApi:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._topics = TopicsApi(node)
+        self._services = ServicesApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -53,6 +56,8 @@ class HubApi:
                 raise no_path(request)
         elif rest[:1] in (("topics",), ("subscriptions",)):
             self._topics.handle(request, target, exchange, hub)
+        elif rest[:1] in (("rpc",), ("streams",)):
+            self._services.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
                 raise wrong_method(request, "POST")

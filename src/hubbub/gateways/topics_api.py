@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from hubbub.domain.requests import Producer, PublishItem, TopicGet
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Call, UnderWay, no_path
+from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols import json_topics_http as bodies
@@ -22,7 +21,6 @@ from hubbub.protocols.payloads import parse_payload
 from hubbub.protocols.topic_checks import check_get, parse_start
 
 _T = TypeVar("_T")
-_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 
 
 class TopicsApi:
@@ -139,7 +137,7 @@ class TopicsApi:
                 topic,
                 name,
                 _number(query, "limit", 1),
-                _seconds(query, "wait"),
+                seconds_of(query, "wait", MAX_WAIT_SECONDS),
                 query.get("consumer", ""),
                 _serial(query, "ackUpTo"),
                 after=_serial(query, "after") or 0,
@@ -232,14 +230,3 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise Malformed(f"{name}={text[:20]!r} is not a whole number, like 10")
     return int(text)
-
-
-def _seconds(query: dict[str, str], name: str) -> float:
-    text = query.get(name)
-    if text is None:
-        return 0.0
-    if not _SECONDS.fullmatch(text):
-        raise Malformed(
-            f"{name}={text[:20]!r} is not a number of seconds; give 0 to {MAX_WAIT_SECONDS:g}"
-        )
-    return float(text)

@@ -22,6 +22,7 @@ from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import events_of, head_of
 from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
+from hubbub.journal.streams import JournalStreams
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
 
@@ -67,6 +68,7 @@ class JournalWriter:
         self.events = 0
         self.lost = 0
         self.exporter = Exporter(store, rule_of, self._write_stored)
+        self.streams = JournalStreams(self._write_streams)
         self.thread = SegmentThread(
             folder,
             node,
@@ -193,10 +195,20 @@ class JournalWriter:
         """For the exporter. It waits for one before it brings the next, so they need no bound."""
         if rule == "off":
             return True
-        events = [published_event(message, epoch, rule, self._node) for message in messages]
+        return await self._write_through(
+            [published_event(message, epoch, rule, self._node) for message in messages]
+        )
+
+    async def _write_streams(self, events: Sequence[JournalEvent]) -> bool:
+        for event in events:
+            event.node = self._node
+        return await self._write_through(events)
+
+    async def _write_through(self, events: Sequence[Event]) -> bool:
+        """Answers when it is on disk, or (False) will not be."""
         body = _encode(events)
         batch = Batch(head_of(body), body, len(events), {}, urgent=True)
-        done: asyncio.Future[bool] = self._loop.create_future()
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[batch] = done
         self._hand_over(batch)
         return await done

@@ -10,6 +10,7 @@ Rules for change: fields and events are only ever added; numbers are never used 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -53,10 +54,13 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     Join: _EventType.ValueType  # 31
     Leave: _EventType.ValueType  # 32
     Occupancy: _EventType.ValueType  # 33
-    TopicSubscribe: _EventType.ValueType  # 70
-    """40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows.
-    Topics: requests, and the answers to them
+    RPC: _EventType.ValueType  # 60
+    """40-49 documents, 50-59 notifications: reserved for what follows.
+    Services: requests, and the answers to them under the same name
     """
+    StreamEnqueue: _EventType.ValueType  # 61
+    TopicSubscribe: _EventType.ValueType  # 70
+    """Topics: requests, and the answers to them"""
     TopicUnsubscribe: _EventType.ValueType  # 71
     TopicGet: _EventType.ValueType  # 72
     TopicAck: _EventType.ValueType  # 73
@@ -94,10 +98,13 @@ Presence: EventType.ValueType  # 30
 Join: EventType.ValueType  # 31
 Leave: EventType.ValueType  # 32
 Occupancy: EventType.ValueType  # 33
-TopicSubscribe: EventType.ValueType  # 70
-"""40-49 documents, 50-59 notifications, 60-69 RPC and streams: reserved for what follows.
-Topics: requests, and the answers to them
+RPC: EventType.ValueType  # 60
+"""40-49 documents, 50-59 notifications: reserved for what follows.
+Services: requests, and the answers to them under the same name
 """
+StreamEnqueue: EventType.ValueType  # 61
+TopicSubscribe: EventType.ValueType  # 70
+"""Topics: requests, and the answers to them"""
 TopicUnsubscribe: EventType.ValueType  # 71
 TopicGet: EventType.ValueType  # 72
 TopicAck: EventType.ValueType  # 73
@@ -1816,3 +1823,484 @@ class TopicSubscriptionsNotice(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TopicSubscriptionsNotice: _TypeAlias = TopicSubscriptionsNotice  # noqa: Y015
+
+@_typing.final
+class RpcRequest(_message.Message):
+    """RPC, from the client: call a method of a service. The payload is the service's own business."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    method: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    """default application/octet-stream"""
+    timeout: _builtins.float
+    """seconds; 0: as long as the hub allows"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        method: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        timeout: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "method", b"method", "payload", b"payload", "req_id", b"req_id", "timeout", b"timeout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RpcRequest: _TypeAlias = RpcRequest  # noqa: Y015
+
+@_typing.final
+class RpcResponse(_message.Message):
+    """RPC, from the hub: what the service answered. A call that failed is answered by Error."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "payload", b"payload", "req_id", b"req_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RpcResponse: _TypeAlias = RpcResponse  # noqa: Y015
+
+@_typing.final
+class StreamEnqueueRequest(_message.Message):
+    """StreamEnqueue, from the client: hand an event to a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    stream: _builtins.str
+    event: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    """default application/octet-stream"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        stream: _builtins.str = ...,
+        event: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "event", b"event", "payload", b"payload", "req_id", b"req_id", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamEnqueueRequest: _TypeAlias = StreamEnqueueRequest  # noqa: Y015
+
+@_typing.final
+class StreamEnqueueResponse(_message.Message):
+    """StreamEnqueue, from the hub: the stream has the event, under this id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    MSG_ID_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    msg_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        msg_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["msg_id", b"msg_id", "req_id", b"req_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamEnqueueResponse: _TypeAlias = StreamEnqueueResponse  # noqa: Y015
+
+@_typing.final
+class ServiceCall(_message.Message):
+    """---- Between the hub and services, over NATS ----
+
+    A call of a client, on the subject {prefix}.rpc.{hub}.{method}.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HUB_ID_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    hub_id: _builtins.str
+    method: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    user_id: _builtins.str
+    """empty: nobody in particular"""
+    session_id: _builtins.str
+    """empty: over HTTP"""
+    def __init__(
+        self,
+        *,
+        hub_id: _builtins.str = ...,
+        method: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        user_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "hub_id", b"hub_id", "method", b"method", "payload", b"payload", "session_id", b"session_id", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServiceCall: _TypeAlias = ServiceCall  # noqa: Y015
+
+@_typing.final
+class ServiceAnswer(_message.Message):
+    """The service's answer: a result, or with an error the reason why there is none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    error: _builtins.str
+    """for the client's eyes; not empty: the service refused"""
+    def __init__(
+        self,
+        *,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "error", b"error", "payload", b"payload"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServiceAnswer: _TypeAlias = ServiceAnswer  # noqa: Y015
+
+@_typing.final
+class StreamEvent(_message.Message):
+    """An event of a client, on the subject {prefix}.streams.{hub}.{stream}."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HUB_ID_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    MSG_ID_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    hub_id: _builtins.str
+    stream: _builtins.str
+    event: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    msg_id: _builtins.str
+    timestamp: _builtins.int
+    """milliseconds since 1970"""
+    user_id: _builtins.str
+    session_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        hub_id: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        event: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        msg_id: _builtins.str = ...,
+        timestamp: _builtins.int = ...,
+        user_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_type", b"content_type", "event", b"event", "hub_id", b"hub_id", "msg_id", b"msg_id", "payload", b"payload", "session_id", b"session_id", "stream", b"stream", "timestamp", b"timestamp", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamEvent: _TypeAlias = StreamEvent  # noqa: Y015
+
+@_typing.final
+class ProviderRequest(_message.Message):
+    """A client that wants to be known, on the subject of the hub's auth provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    HUB_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CREDENTIALS_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    hub_id: _builtins.str
+    session_id: _builtins.str
+    credentials: _builtins.bytes
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """those that the provider's settings name"""
+
+    def __init__(
+        self,
+        *,
+        hub_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+        credentials: _builtins.bytes = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credentials", b"credentials", "headers", b"headers", "hub_id", b"hub_id", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProviderRequest: _TypeAlias = ProviderRequest  # noqa: Y015
+
+@_typing.final
+class ProviderAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    EXTRA_FIELD_NUMBER: _builtins.int
+    CHANNELS_FIELD_NUMBER: _builtins.int
+    RPCS_FIELD_NUMBER: _builtins.int
+    EXPIRES_IN_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    success: _builtins.bool
+    user_id: _builtins.str
+    extra: _builtins.bytes
+    """a JSON object"""
+    expires_in: _builtins.float
+    """seconds; 0: never"""
+    message: _builtins.str
+    """why not"""
+    @_builtins.property
+    def channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelAuthorization]: ...
+    @_builtins.property
+    def rpcs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        success: _builtins.bool = ...,
+        user_id: _builtins.str = ...,
+        extra: _builtins.bytes = ...,
+        channels: _abc.Iterable[Global___ChannelAuthorization] | None = ...,
+        rpcs: _abc.Iterable[_builtins.str] | None = ...,
+        expires_in: _builtins.float = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "expires_in", b"expires_in", "extra", b"extra", "message", b"message", "rpcs", b"rpcs", "success", b"success", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProviderAnswer: _TypeAlias = ProviderAnswer  # noqa: Y015
+
+@_typing.final
+class AdminRequest(_message.Message):
+    """An operation of the admin API, on the subject {prefix}.admin.{operation}."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PathEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class QueryEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    IF_MATCH_FIELD_NUMBER: _builtins.int
+    IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """of the level that the operation needs"""
+    if_match: _builtins.str
+    if_none_match: _builtins.str
+    @_builtins.property
+    def path(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """hub, channel, rules ...: what stands in the path over HTTP"""
+
+    @_builtins.property
+    def query(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def body(self) -> _struct_pb2.Value:
+        """what is the JSON body over HTTP"""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        path: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        query: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        body: _struct_pb2.Value | None = ...,
+        if_match: _builtins.str = ...,
+        if_none_match: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "if_match", b"if_match", "if_none_match", b"if_none_match", "path", b"path", "query", b"query", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdminRequest: _TypeAlias = AdminRequest  # noqa: Y015
+
+@_typing.final
+class AdminPublishRequest(_message.Message):
+    """Messages to publish, on the subject {prefix}.admin.publish."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    HUB_ID_FIELD_NUMBER: _builtins.int
+    PUBLISHES_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    hub_id: _builtins.str
+    @_builtins.property
+    def publishes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PubRequestInfo]: ...
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        hub_id: _builtins.str = ...,
+        publishes: _abc.Iterable[Global___PubRequestInfo] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hub_id", b"hub_id", "publishes", b"publishes", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdminPublishRequest: _TypeAlias = AdminPublishRequest  # noqa: Y015
+
+@_typing.final
+class AdminReply(_message.Message):
+    """The answer to both. Not `ack`: nothing was done, and the error says why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACK_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PUBLISHED_FIELD_NUMBER: _builtins.int
+    ack: _builtins.bool
+    version: _builtins.int
+    """of the setting; 0: it has none"""
+    @_builtins.property
+    def error(self) -> Global___ErrorInfo: ...
+    @_builtins.property
+    def body(self) -> _struct_pb2.Value: ...
+    @_builtins.property
+    def published(self) -> _containers.RepeatedCompositeFieldContainer[Global___Response]:
+        """of each message, in order"""
+
+    def __init__(
+        self,
+        *,
+        ack: _builtins.bool = ...,
+        error: Global___ErrorInfo | None = ...,
+        body: _struct_pb2.Value | None = ...,
+        version: _builtins.int = ...,
+        published: _abc.Iterable[Global___Response] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "error", b"error", "published", b"published", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdminReply: _TypeAlias = AdminReply  # noqa: Y015

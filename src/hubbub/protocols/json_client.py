@@ -14,8 +14,8 @@ from hubbub.domain.messages import BINARY, TEXT
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
+from hubbub.protocols import json_services, json_topics_client
 from hubbub.protocols import json_shapes as shapes
-from hubbub.protocols import json_topics_client
 from hubbub.protocols.envelopes import error_from_wire
 from hubbub.protocols.payloads import is_utf8
 
@@ -128,6 +128,7 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], shapes.Shape]]] = {
     requests.History: ("History", _history_shape),
     requests.PresenceQuery: ("Presence", _presence_shape),
     **json_topics_client.REQUEST_WRITERS,
+    **json_services.REQUEST_WRITERS,
 }
 
 
@@ -297,6 +298,9 @@ _READERS: dict[str, Callable[[Raw], Notice]] = {
     ),
     **{
         event: _reader(shape, read)
-        for event, (shape, read) in json_topics_client.NOTICE_READERS.items()
+        for event, (shape, read) in (
+            *json_topics_client.NOTICE_READERS.items(),
+            *json_services.NOTICE_READERS.items(),
+        )
     },
 }

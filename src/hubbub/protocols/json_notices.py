@@ -13,8 +13,8 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
+from hubbub.protocols import json_services, json_topics
 from hubbub.protocols import json_shapes as shapes
-from hubbub.protocols import json_topics
 
 _encode = msgspec.json.Encoder().encode
 
@@ -240,4 +240,5 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], shapes.Shape]]] = {
     notices.Left: ("Leave", _joined_or_left),
     notices.Occupancy: ("Occupancy", _occupancy),
     **json_topics.NOTICE_WRITERS,
+    **json_services.NOTICE_WRITERS,
 }

@@ -9,10 +9,10 @@ from msgspec import UNSET, Raw
 
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malformed
-from hubbub.domain.messages import BINARY, JSON, TEXT
+from hubbub.domain.messages import JSON
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
+from hubbub.protocols import json_services, json_topics
 from hubbub.protocols import json_shapes as shapes
-from hubbub.protocols import json_topics
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -94,7 +94,7 @@ def _read_auth(payload: Raw) -> Request:
     shape = _auth(payload)
     credentials = None
     if shape.credentials is not None:
-        credentials, _ = _content(shape.credentials, "Auth: `$.payload.credentials`")
+        credentials, _ = shapes.given_payload(shape.credentials, "Auth: `$.payload.credentials`")
     return check_proof(requests.Authenticate(shape.req_id or 0, shape.token or None, credentials))
 
 
@@ -164,6 +164,7 @@ _READERS: dict[str, Callable[[Raw], Request]] = {
     "History": _read_history,
     "Presence": _read_presence,
     **json_topics.REQUEST_READERS,
+    **json_services.REQUEST_READERS,
 }
 
 
@@ -215,7 +216,9 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
     if payload.json and payload.text is UNSET and payload.base64 is UNSET:
         body, content_type = one_line(bytes(payload.json)), JSON
     else:
-        body, content_type = _content(payload, f"Publish: `$.payload.publishes[{index}].payload`")
+        body, content_type = shapes.given_payload(
+            payload, f"Publish: `$.payload.publishes[{index}].payload`"
+        )
     if shape.content_type:
         body, content_type = typed_payload(body, shape.content_type)
     producer = None if shape.producer is None else _producer(shape.producer)
@@ -241,18 +244,6 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
 
 def _producer(shape: shapes.ProducerInfo) -> Producer:
     return Producer(shape.id, int(shape.sequence), int(shape.fence or 0))
-
-
-def _content(payload: shapes.Payload, where: str) -> tuple[bytes, str]:
-    """The bytes, and the content type that the way they are written implies."""
-    written = (bool(payload.json), payload.text is not UNSET, payload.base64 is not UNSET)
-    if sum(written) != 1:
-        raise InvalidPayload(f"{where} needs exactly one of `json`, `text` and `base64`")
-    if payload.text is not UNSET:
-        return payload.text.encode(), TEXT
-    if payload.base64 is not UNSET:
-        return payload.base64, BINARY
-    return one_line(bytes(payload.json)), JSON
 
 
 def _serial(serial: str | int | None) -> int | None:

@@ -10,8 +10,10 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message, is_text
 from hubbub.protocols.envelopes import MAX_SERIAL
+from hubbub.protocols.payloads import one_line
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -50,6 +52,19 @@ def write_payload(body: bytes, content_type: str) -> tuple[Payload, str | None]:
     if is_text(content_type):
         return Payload(text=body.decode()), None if content_type == TEXT else content_type
     return Payload(base64=body), None if content_type == BINARY else content_type
+
+
+def given_payload(payload: Payload, where: str) -> tuple[bytes, str]:
+    """What a client wrote: the bytes, and the content type that the way implies. Raises
+    `InvalidPayload`, which says `where`."""
+    written = (bool(payload.json), payload.text is not UNSET, payload.base64 is not UNSET)
+    if sum(written) != 1:
+        raise InvalidPayload(f"{where} needs exactly one of `json`, `text` and `base64`")
+    if payload.text is not UNSET:
+        return payload.text.encode(), TEXT
+    if payload.base64 is not UNSET:
+        return payload.base64, BINARY
+    return one_line(bytes(payload.json)), JSON
 
 
 def read_payload(payload: Payload) -> tuple[bytes, str]:

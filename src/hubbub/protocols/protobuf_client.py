@@ -15,7 +15,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_topics_client
+from hubbub.protocols import protobuf_services, protobuf_topics_client
 from hubbub.protocols.envelopes import error_from_wire
 from hubbub.protocols.protobuf_messages import read_message, read_serial
 
@@ -131,6 +131,7 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], Proto]]] = {
     requests.History: (pb.EventType.History, _write_history),
     requests.PresenceQuery: (pb.EventType.Presence, _write_presence),
     **protobuf_topics_client.REQUEST_WRITERS,
+    **protobuf_services.REQUEST_WRITERS,
 }
 
 
@@ -303,4 +304,5 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Notice]]] = {
         lambda it: notices.Occupancy(it.channel, it.count),
     ),
     **protobuf_topics_client.NOTICE_READERS,
+    **protobuf_services.NOTICE_READERS,
 }

@@ -18,7 +18,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_topics
+from hubbub.protocols import protobuf_services, protobuf_topics
 
 
 def notice_payload(notice: Notice) -> tuple[int, bytes]:
@@ -279,4 +279,5 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
     notices.Left: (pb.EventType.Leave, _joined_or_left),
     notices.Occupancy: (pb.EventType.Occupancy, _occupancy),
     **protobuf_topics.NOTICE_WRITERS,
+    **protobuf_services.NOTICE_WRITERS,
 }

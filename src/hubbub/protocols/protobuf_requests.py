@@ -12,7 +12,7 @@ from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import BINARY
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_topics
+from hubbub.protocols import protobuf_services, protobuf_topics
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -139,6 +139,7 @@ _READERS: dict[int, tuple[Callable[[bytes], Any], Callable[[Any], Request]]] = {
     pb.EventType.History: (pb.HistoryRequest.FromString, _read_history),
     pb.EventType.Presence: (pb.PresenceRequest.FromString, _read_presence),
     **protobuf_topics.REQUEST_READERS,
+    **protobuf_services.REQUEST_READERS,
 }
 
 

@@ -10,13 +10,15 @@ import msgspec
 from hubbub.domain.errors import AuthProviderFailed, InvalidName
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
+    NATS_SCHEME,
     AuthProvider,
     ChannelSettings,
     HubConfiguration,
     HubSettings,
+    RpcRoute,
     Rules,
 )
-from hubbub.domain.setting_checks import is_json, issuer_problems
+from hubbub.domain.setting_checks import endpoint_problem, is_json, issuer_problems
 from hubbub.engine.issuers import parse_keys
 from hubbub.server.settings_checks import check_origins
 from hubbub.server.settings_reader import Reader, camel, join, nearest, shown
@@ -30,7 +32,13 @@ class _Provider(msgspec.Struct, frozen=True):
     timeout_seconds: float | None = None
 
 
-_SECTIONS = ("settings", "rules", "namespaces", "channels", "authProviders")
+class _Route(_Provider, frozen=True):
+    """A route to a service as written."""
+
+    method: str = ""
+
+
+_SECTIONS = ("settings", "rules", "namespaces", "channels", "authProviders", "rpcRoutes")
 
 
 def read_hubs(
@@ -63,6 +71,7 @@ def _read_hub(
         auth_providers=_read_providers(
             reader, given.get("authProviders"), f"{path}.authProviders", provider_timeout_seconds
         ),
+        rpc_routes=_read_routes(reader, given.get("rpcRoutes"), f"{path}.rpcRoutes"),
     )
     _check_references(reader, path, configuration)
     _check_values(reader, path, configuration)
@@ -107,17 +116,9 @@ def _read_providers(
 ) -> dict[str, AuthProvider]:
     providers: dict[str, AuthProvider] = {}
     for name, value in _named(reader, tree, path, "auth provider").items():
-        where = f"{path}.{name}"
-        written = reader.read(_Provider, value, where)
-        _check_url(reader, f"{where}.url", written.url)
+        written = reader.read(_Provider, value, f"{path}.{name}")
+        _check_endpoint(reader, f"{path}.{name}", written)
         timeout = written.timeout_seconds
-        if timeout is not None and not 0.1 <= timeout <= 300:
-            reader.note(f"{where}.timeoutSeconds is {timeout}; expected a number from 0.1 to 300")
-        for header, text in written.headers.items():
-            if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum():
-                reader.note(f"{where}.headers has the name {header!r}, which HTTP does not allow")
-            elif not text.isprintable():
-                reader.note(f"{where}.headers.{header} holds control characters (value hidden)")
         providers[name] = AuthProvider(
             url=written.url,
             headers=written.headers,
@@ -126,9 +127,40 @@ def _read_providers(
     return providers
 
 
+def _read_routes(reader: Reader, tree: object, path: str) -> dict[str, RpcRoute]:
+    routes: dict[str, RpcRoute] = {}
+    for name, value in _named(reader, tree, path, "rpc route").items():
+        written = reader.read(_Route, value, f"{path}.{name}")
+        _check_endpoint(reader, f"{path}.{name}", written)
+        if not written.method:
+            reader.note(f"{path}.{name}.method is missing; expected a pattern such as cart.*")
+        timeout = written.timeout_seconds
+        routes[name] = RpcRoute(
+            written.method, written.url, written.headers, 10.0 if timeout is None else timeout
+        )
+    return routes
+
+
+def _check_endpoint(reader: Reader, where: str, written: _Provider) -> None:
+    _check_url(reader, f"{where}.url", written.url)
+    timeout = written.timeout_seconds
+    if timeout is not None and not 0.1 <= timeout <= 300:
+        reader.note(f"{where}.timeoutSeconds is {timeout}; expected a number from 0.1 to 300")
+    for header, text in written.headers.items():
+        if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum():
+            reader.note(f"{where}.headers has the name {header!r}, which HTTP does not allow")
+        elif not text.isprintable():
+            reader.note(f"{where}.headers.{header} holds control characters (value hidden)")
+
+
 def _check_url(reader: Reader, path: str, url: str) -> None:
     if not url:
         reader.note(f"{path} is missing; expected the http or https URL to ask")
+        return
+    if url.startswith(NATS_SCHEME):
+        problem = endpoint_problem(url)
+        if problem is not None:
+            reader.note(f"{path} {problem}")
         return
     try:
         parts = urlsplit(url)

@@ -50,6 +50,15 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     max_channels: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Channels that a session may subscribe to.")
     ] = 200
+    max_calls: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Calls of services and events for streams that a session may have under "
+            "way.",
+        ),
+    ] = 32
     authenticate_timeout: Annotated[
         float,
         Meta(
@@ -70,6 +79,24 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
     close_timeout: Annotated[
         float, Meta(ge=0, le=DAY, description="Time without sessions before a hub leaves memory.")
     ] = 60.0
+    max_calls: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Calls of services and events for streams that a hub may have under way "
+            "on a node.",
+        ),
+    ] = 1000
+    call_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=300,
+            description="Time for a service to answer a call, where no route has a "
+            "`timeoutSeconds` for it.",
+        ),
+    ] = 10.0
     authenticate_request_timeout: Annotated[
         float,
         Meta(

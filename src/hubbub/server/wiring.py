@@ -11,6 +11,7 @@ from hubbub.cluster.local import NODE, LocalBus
 from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.auth_http import HttpAuthenticator
 from hubbub.connectors.jwks_http import HttpKeySource
+from hubbub.connectors.service_http import HttpServices
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import PARTITIONS
@@ -31,6 +32,7 @@ from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
+from hubbub.ports.services import NO_STREAMS
 from hubbub.server.access import login_settings, make_tokens
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
@@ -86,6 +88,7 @@ class Server:
         issuers = Issuers(lambda hub: self.directory.get(hub).settings, self._key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         self._authenticator = HttpAuthenticator(clock)
+        self._services = HttpServices()
         self._owner = ChannelOwner(
             store=self._store,
             clock=clock,
@@ -104,6 +107,8 @@ class Server:
             authenticator=self._authenticator,
             transmit=transmit,
             limits=limits,
+            caller=self._services,
+            streams=self.journal.streams if self.journal is not None else NO_STREAMS,
             journal=self.journal or NO_JOURNAL,
         )
         self._bus.connect(self._owner, self.node)
@@ -191,6 +196,7 @@ class Server:
         if self.journal is not None:
             await self.journal.stop()
         await self._authenticator.close()
+        await self._services.close()
         await self._key_source.close()
         await self._store.close()
 
@@ -293,6 +299,9 @@ def engine_limits(settings: Settings) -> EngineLimits:
         retention_seconds=settings.channel.retention_interval,
         lag_seconds=settings.channel.lag_interval,
         lag_series=settings.channel.lag_series,
+        session_calls=settings.session.max_calls,
+        hub_calls=settings.hub.max_calls,
+        call_seconds=settings.hub.call_timeout,
     )
 
 

@@ -1,5 +1,5 @@
 """Administration: everything that services and administrators do with a hub, whichever way they
-come in. The doors (HTTP, later NATS) find out who calls and at which level; what is done, checked
+come in. The doors (HTTP, NATS) find out who calls and at which level; what is done, checked
 and noted in the audit log is decided here."""
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
-from hubbub.engine.administration.parts import AuthProviders, Channels, Namespaces, RulesOfHubs
+from hubbub.engine.administration.parts import (
+    Channels,
+    Namespaces,
+    RulesOfHubs,
+    auth_providers,
+    rpc_routes,
+)
 from hubbub.engine.administration.push_tokens import PushTokens
 from hubbub.engine.administration.settings import SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
@@ -52,7 +58,8 @@ class Administration:
         self.rules = RulesOfHubs(editor)
         self.namespaces = Namespaces(editor)
         self.channels = Channels(editor)
-        self.auth_providers = AuthProviders(editor)
+        self.auth_providers = auth_providers(editor)
+        self.rpc_routes = rpc_routes(editor)
         self.live = LiveAdministration(node, self.audit, node_name)
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login

@@ -1,15 +1,27 @@
-"""The named parts of a hub: rules, namespaces, channels, auth providers."""
+"""The named parts of a hub: rules, namespaces, channels, auth providers, routes to services."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import msgspec
 
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
-from hubbub.domain.rules import AuthProvider, ChannelSettings, HubConfiguration, Rules
-from hubbub.domain.setting_checks import channel_problems, provider_problems
+from hubbub.domain.rules import (
+    AuthProvider,
+    ChannelSettings,
+    HubConfiguration,
+    RpcRoute,
+    Rules,
+)
+from hubbub.domain.setting_checks import (
+    Problem,
+    channel_problems,
+    provider_problems,
+    route_problems,
+)
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.settings import (
     HIDDEN,
@@ -19,6 +31,8 @@ from hubbub.engine.administration.settings import (
     refuse,
 )
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+
+E = TypeVar("E", bound=AuthProvider | RpcRoute)
 
 
 class RulesOfHubs:
@@ -148,43 +162,49 @@ class Channels:
         return await self._editor.put(actor, hub, "channel", name, kind, change, condition)
 
 
-class AuthProviders:
-    """Where clients are authenticated. The values of headers are secret: they go in, never out."""
+class Endpoints(Generic[E]):
+    """Where the hub asks others: auth providers, services. The values of headers are secret: they
+    go in, never out."""
 
-    def __init__(self, editor: SettingsEditor) -> None:
+    def __init__(
+        self,
+        editor: SettingsEditor,
+        kind: str,
+        of: type[E],
+        problems: Callable[[E], Iterable[Problem]],
+        users: Callable[[HubConfiguration, str], Iterable[str]] = lambda *_: (),
+    ) -> None:
         self._editor = editor
+        self._kind = kind
+        self._of = of
+        self._problems = problems
+        self._users = users
 
-    async def get(self, hub: str, name: str) -> Versioned[AuthProvider] | None:
-        found = await self._editor.read(hub, "auth_provider", name, AuthProvider)
+    async def get(self, hub: str, name: str) -> Versioned[E] | None:
+        found = await self._editor.read(hub, self._kind, name, self._of)
         return _without_secrets(found) if found is not None else None
 
-    async def all(self, hub: str) -> list[Versioned[AuthProvider]]:
-        found = await self._editor.read_all(hub, "auth_provider", AuthProvider)
+    async def all(self, hub: str) -> list[Versioned[E]]:
+        found = await self._editor.read_all(hub, self._kind, self._of)
         return [_without_secrets(each) for each in found]
 
     async def put(
-        self,
-        actor: Actor,
-        hub: str,
-        name: str,
-        provider: AuthProvider,
-        condition: Condition = ANY_VERSION,
-    ) -> Versioned[AuthProvider]:
+        self, actor: Actor, hub: str, name: str, value: E, condition: Condition = ANY_VERSION
+    ) -> Versioned[E]:
         """Headers that are `(hidden)` keep the value that they had."""
-        check_name(name, "auth provider")
-        refuse(provider_problems(provider))
+        check_name(name, self._kind.replace("_", " "))
+        refuse(self._problems(value))
 
-        def change(before: AuthProvider | None) -> AuthProvider:
+        def change(before: E | None) -> E:
             kept = before.headers if before is not None else {}
             headers = {
-                header: kept.get(header, value) if value == HIDDEN else value
-                for header, value in provider.headers.items()
+                header: kept.get(header, text) if text == HIDDEN else text
+                for header, text in value.headers.items()
             }
-            return msgspec.structs.replace(provider, headers=headers)
+            return msgspec.structs.replace(value, headers=headers)
 
-        kind = AuthProvider
         return _without_secrets(
-            await self._editor.put(actor, hub, "auth_provider", name, kind, change, condition)
+            await self._editor.put(actor, hub, self._kind, name, self._of, change, condition)
         )
 
     async def delete(
@@ -192,12 +212,22 @@ class AuthProviders:
     ) -> None:
         """Raises `Conflict` while the hub uses it."""
 
-        def users(configuration: HubConfiguration) -> Iterator[str]:
-            if configuration.settings.auth_provider == name:
-                yield "the settings of the hub (authProvider)"
+        def users(configuration: HubConfiguration) -> Iterable[str]:
+            return self._users(configuration, name)
 
-        kind = AuthProvider
-        await self._editor.delete(actor, hub, "auth_provider", name, kind, condition, users)
+        await self._editor.delete(actor, hub, self._kind, name, self._of, condition, users)
+
+
+def auth_providers(editor: SettingsEditor) -> Endpoints[AuthProvider]:
+    def users(configuration: HubConfiguration, name: str) -> Iterator[str]:
+        if configuration.settings.auth_provider == name:
+            yield "the settings of the hub (authProvider)"
+
+    return Endpoints(editor, "auth_provider", AuthProvider, provider_problems, users)
+
+
+def rpc_routes(editor: SettingsEditor) -> Endpoints[RpcRoute]:
+    return Endpoints(editor, "rpc_route", RpcRoute, route_problems)
 
 
 def _users_of_rules(configuration: HubConfiguration, name: str) -> Iterator[str]:
@@ -213,5 +243,5 @@ def _users_of_rules(configuration: HubConfiguration, name: str) -> Iterator[str]
             yield f"the channel {channel!r}"
 
 
-def _without_secrets(found: Versioned[AuthProvider]) -> Versioned[AuthProvider]:
+def _without_secrets(found: Versioned[E]) -> Versioned[E]:
     return msgspec.structs.replace(found, value=hide_secrets(found.value))

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from hubbub.domain.errors import BadRequest, Conflict, NotFound, VersionMismatch
-from hubbub.domain.rules import AuthProvider, HubConfiguration
+from hubbub.domain.rules import AuthProvider, HubConfiguration, RpcRoute
 from hubbub.domain.setting_checks import Problem
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
@@ -26,9 +26,11 @@ _SECTIONS = {
     "namespace": "namespaces",
     "channel": "channels",
     "auth_provider": "auth_providers",
+    "rpc_route": "rpc_routes",
 }
 
 S = TypeVar("S", bound=Setting)
+E = TypeVar("E", bound=AuthProvider | RpcRoute)
 
 
 class SettingsEditor:
@@ -164,10 +166,10 @@ def need_rules(configuration: HubConfiguration, name: str) -> None:
         raise Conflict(f"hub {configuration.hub!r} has no rules {name!r}; create them first")
 
 
-def hide_secrets(provider: AuthProvider) -> AuthProvider:
+def hide_secrets(provider: E) -> E:
     return msgspec.structs.replace(provider, headers=dict.fromkeys(provider.headers, HIDDEN))
 
 
 def shown(value: Setting | None) -> Setting | None:
     """A setting as others may see it."""
-    return hide_secrets(value) if isinstance(value, AuthProvider) else value
+    return hide_secrets(value) if isinstance(value, AuthProvider | RpcRoute) else value

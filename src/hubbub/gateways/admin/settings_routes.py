@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from hubbub.domain import rules as domain
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
+from hubbub.gateways.admin.crud import crud, missing, page, saved
 from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 
 _HUB = "/v1/admin/hubs/{hub}"
 
 
-def _saved(found: Versioned[Any], value: object) -> Answer:
-    return Answer(value, 201 if found.created else 200, found.version)
-
-
-def _named(found: Versioned[Any], value: Any) -> shapes.Named[Any]:
-    return shapes.Named(name=found.name, version=found.version, value=value)
-
-
-def _page(query: ListQuery, every: list[Versioned[Any]], show: Callable[[Any], object]) -> Answer:
-    page, following = page_of(every, query, lambda each: each.name)
-    return Answer(make_page([_named(each, show(each.value)) for each in page], following))
-
-
-def _missing(hub: str, what: str, name: str) -> NotFound:
-    return NotFound(f"hub {hub!r} has no {what} {name!r}")
-
-
 # -- hubs -----------------------------------------------------------------------------------------
 
 
 async def list_hubs(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    page, following = page_of(admin.hubs.names(), call.query, str)
-    return Answer(make_page([_hub_entry(admin, hub) for hub in page], following))
+    found, following = page_of(admin.hubs.names(), call.query, str)
+    return Answer(make_page([_hub_entry(admin, hub) for hub in found], following))
 
 
 def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
@@ -53,8 +34,8 @@ def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
 
 async def create_hub(admin: Administration, call: Call[NoQuery, shapes.HubCreation]) -> Answer:
     settings = into(domain.HubSettings, call.body.settings)
-    saved = await admin.hubs.create(call.actor, call.body.hub, settings)
-    return Answer(_hub_view(admin, call.body.hub, saved), 201, saved.version)
+    kept = await admin.hubs.create(call.actor, call.body.hub, settings)
+    return Answer(_hub_view(admin, call.body.hub, kept), 201, kept.version)
 
 
 def _hub_view(
@@ -87,8 +68,8 @@ async def get_settings(admin: Administration, call: Call[NoQuery, None]) -> Answ
 
 async def put_settings(admin: Administration, call: Call[NoQuery, shapes.HubSettings]) -> Answer:
     settings = into(domain.HubSettings, call.body)
-    saved = await admin.hubs.put_settings(call.actor, call.hub, settings, call.condition)
-    return _saved(saved, into(shapes.HubSettings, saved.value))
+    kept = await admin.hubs.put_settings(call.actor, call.hub, settings, call.condition)
+    return saved(kept, into(shapes.HubSettings, kept.value))
 
 
 # -- rules ----------------------------------------------------------------------------------------
@@ -96,21 +77,21 @@ async def put_settings(admin: Administration, call: Call[NoQuery, shapes.HubSett
 
 async def list_rules(admin: Administration, call: Call[ListQuery, None]) -> Answer:
     every = await admin.rules.all(call.hub)
-    return _page(call.query, every, lambda value: into(shapes.Rules, value))
+    return page(call.query, every, lambda value: into(shapes.Rules, value))
 
 
 async def get_rules(admin: Administration, call: Call[NoQuery, None]) -> Answer:
     name = call.path["rules"]
     found = await admin.rules.get(call.hub, name)
     if found is None:
-        raise _missing(call.hub, "rules", name)
+        raise missing(call.hub, "rules", name)
     return Answer(into(shapes.Rules, found.value), version=found.version)
 
 
 async def put_rules(admin: Administration, call: Call[NoQuery, shapes.Rules]) -> Answer:
     value = into(domain.Rules, call.body)
-    saved = await admin.rules.put(call.actor, call.hub, call.path["rules"], value, call.condition)
-    return _saved(saved, call.body)
+    kept = await admin.rules.put(call.actor, call.hub, call.path["rules"], value, call.condition)
+    return saved(kept, call.body)
 
 
 async def delete_rules(admin: Administration, call: Call[NoQuery, None]) -> Answer:
@@ -123,120 +104,27 @@ async def delete_rules(admin: Administration, call: Call[NoQuery, None]) -> Answ
 
 async def list_namespaces(admin: Administration, call: Call[ListQuery, None]) -> Answer:
     every = await admin.namespaces.all(call.hub)
-    return _page(call.query, every, lambda rules: shapes.Namespace(rules=rules))
+    return page(call.query, every, lambda rules: shapes.Namespace(rules=rules))
 
 
 async def get_namespace(admin: Administration, call: Call[NoQuery, None]) -> Answer:
     name = call.path["namespace"]
     found = await admin.namespaces.get(call.hub, name)
     if found is None:
-        raise _missing(call.hub, "namespace", name)
+        raise missing(call.hub, "namespace", name)
     return Answer(shapes.Namespace(rules=found.value), version=found.version)
 
 
 async def put_namespace(admin: Administration, call: Call[NoQuery, shapes.Namespace]) -> Answer:
-    saved = await admin.namespaces.put(
+    kept = await admin.namespaces.put(
         call.actor, call.hub, call.path["namespace"], call.body.rules, call.condition
     )
-    return _saved(saved, call.body)
+    return saved(kept, call.body)
 
 
 async def delete_namespace(admin: Administration, call: Call[NoQuery, None]) -> Answer:
     await admin.namespaces.delete(call.actor, call.hub, call.path["namespace"], call.condition)
     return Answer(status=204)
-
-
-# -- auth providers -------------------------------------------------------------------------------
-
-
-async def list_auth_providers(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    every = await admin.auth_providers.all(call.hub)
-    return _page(call.query, every, lambda value: into(shapes.AuthProvider, value))
-
-
-async def list_all_auth_providers(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    """Of all hubs; the prefix and the cursor are about `hub/name`."""
-    every = [
-        shapes.ProviderOfHub(
-            hub=hub,
-            name=found.name,
-            version=found.version,
-            value=into(shapes.AuthProvider, found.value),
-        )
-        for hub in admin.node.directory.names()
-        for found in await admin.auth_providers.all(hub)
-    ]
-    every.sort(key=lambda each: f"{each.hub}/{each.name}")
-    page, following = page_of(every, call.query, lambda each: f"{each.hub}/{each.name}")
-    return Answer(make_page(page, following))
-
-
-async def get_auth_provider(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    name = call.path["provider"]
-    found = await admin.auth_providers.get(call.hub, name)
-    if found is None:
-        raise _missing(call.hub, "auth provider", name)
-    return Answer(into(shapes.AuthProvider, found.value), version=found.version)
-
-
-async def put_auth_provider(
-    admin: Administration, call: Call[NoQuery, shapes.AuthProvider]
-) -> Answer:
-    value = into(domain.AuthProvider, call.body)
-    saved = await admin.auth_providers.put(
-        call.actor, call.hub, call.path["provider"], value, call.condition
-    )
-    return _saved(saved, into(shapes.AuthProvider, saved.value))
-
-
-async def delete_auth_provider(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.auth_providers.delete(call.actor, call.hub, call.path["provider"], call.condition)
-    return Answer(status=204)
-
-
-def _crud(
-    path: str,
-    what: str,
-    one: str,
-    many: str,
-    body: Any,
-    list_: Any,
-    get: Any,
-    put: Any,
-    delete: Any,
-    delete_errors: tuple[Any, ...] = (),
-) -> list[AnyRoute]:
-    """The five routes of a named part of a hub."""
-    item = f"{path}/{{{_parameter(path)}}}"
-    changes = (VersionMismatch, NotFound)
-    return [
-        Route(
-            method="GET", path=path, operation_id=f"list{many}", tag="Settings",
-            summary=f"List the {what} of a hub", access=Access.SERVICE, handler=list_,
-            query=ListQuery, answers={200: shapes.Page[shapes.Named[body]]}, errors=(NotFound,),
-        ),
-        Route(
-            method="GET", path=item, operation_id=f"get{one}", tag="Settings",
-            summary=f"Read one of the {what} of a hub", access=Access.SERVICE, handler=get,
-            query=NoQuery, answers={200: body}, errors=(NotFound,), versioned=True,
-        ),
-        Route(
-            method="PUT", path=item, operation_id=f"put{one}", tag="Settings",
-            summary=f"Create or replace one of the {what} of a hub", access=Access.SERVICE,
-            handler=put, query=NoQuery, body=body, answers={200: body, 201: body},
-            errors=(*changes, Conflict), versioned=True,
-        ),
-        Route(
-            method="DELETE", path=item, operation_id=f"delete{one}", tag="Settings",
-            summary=f"Delete one of the {what} of a hub", access=Access.SERVICE, handler=delete,
-            query=NoQuery, answers={204: None}, errors=(*changes, *delete_errors), versioned=True,
-        ),
-    ]  # fmt: skip
-
-
-def _parameter(path: str) -> str:
-    names = {"rules": "rules", "namespaces": "namespace", "auth-providers": "provider"}
-    return names[path.rpartition("/")[2]]
 
 
 SETTINGS_ROUTES: list[AnyRoute] = [
@@ -273,23 +161,12 @@ SETTINGS_ROUTES: list[AnyRoute] = [
         answers={200: shapes.HubSettings, 201: shapes.HubSettings},
         errors=(NotFound, Conflict, VersionMismatch), versioned=True,
     ),
-    *_crud(
+    *crud(
         f"{_HUB}/rules", "rules", "Rules", "Rules", shapes.Rules,
         list_rules, get_rules, put_rules, delete_rules, (Conflict,),
     ),
-    *_crud(
+    *crud(
         f"{_HUB}/namespaces", "namespaces", "Namespace", "Namespaces", shapes.Namespace,
         list_namespaces, get_namespace, put_namespace, delete_namespace,
-    ),
-    *_crud(
-        f"{_HUB}/auth-providers", "auth providers", "AuthProvider", "AuthProviders",
-        shapes.AuthProvider, list_auth_providers, get_auth_provider, put_auth_provider,
-        delete_auth_provider, (Conflict,),
-    ),
-    Route(
-        method="GET", path="/v1/admin/auth-providers", operation_id="listAllAuthProviders",
-        tag="Settings", summary="List the auth providers of all hubs", access=Access.ADMIN,
-        handler=list_all_auth_providers, query=ListQuery,
-        answers={200: shapes.Page[shapes.ProviderOfHub]},
     ),
 ]  # fmt: skip

@@ -39,6 +39,24 @@ Origin = Annotated[
         },
     ),
 ]
+EndpointUrl = Annotated[
+    str,
+    Meta(
+        max_length=2048,
+        description="`http://…` or `https://…`, or `nats:` and a subject.",
+        extra_json_schema={
+            "pattern": r"^(https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?"
+            r"|nats:[A-Za-z0-9_-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2})$"
+        },
+    ),
+]
+Headers = Annotated[
+    dict[str, Annotated[str, Meta(max_length=2048, pattern="^[ -~]*$")]],
+    Meta(
+        max_length=100,
+        extra_json_schema={"propertyNames": {"pattern": "^[A-Za-z0-9-]{1,100}$"}},
+    ),
+]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Entries in one page at most.")]
 Cursor = Annotated[str, Meta(max_length=1024, description="`next` of the page before.")]
@@ -135,23 +153,22 @@ class AuthProvider(Shape, frozen=True):
     """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
     show `(hidden)`, which leaves a value as it is when it is sent back."""
 
-    url: Annotated[
-        str,
-        Meta(
-            max_length=2048,
-            extra_json_schema={
-                "pattern": r"^https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?$"
-            },
-        ),
-    ]
-    headers: Annotated[
-        dict[str, Annotated[str, Meta(max_length=2048, pattern="^[ -~]*$")]],
-        Meta(
-            max_length=100,
-            extra_json_schema={"propertyNames": {"pattern": "^[A-Za-z0-9-]{1,100}$"}},
-        ),
-    ] = {}
+    url: EndpointUrl
+    headers: Headers = {}
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
+
+
+class RpcRoute(Shape, frozen=True):
+    """Who answers the calls of the methods that match a pattern. The values of `headers` are
+    secret, as those of an auth provider are."""
+
+    method: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f]+$"),
+    ]
+    url: EndpointUrl
+    headers: Headers = {}
+    timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
 
 
 class ProviderOfHub(Shape, frozen=True):

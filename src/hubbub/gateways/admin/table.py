@@ -10,10 +10,12 @@ from hubbub.engine.administration import Administration
 from hubbub.gateways.admin.access_routes import ACCESS_ROUTES
 from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
+from hubbub.gateways.admin.endpoint_routes import ENDPOINT_ROUTES
 from hubbub.gateways.admin.live_routes import LIVE_ROUTES
 from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
 from hubbub.gateways.admin.settings_routes import SETTINGS_ROUTES
 from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
@@ -31,12 +33,14 @@ async def _get_openapi(admin: Administration, call: Call[NoQuery, None]) -> Answ
 
 ROUTES: list[AnyRoute] = [
     *SETTINGS_ROUTES,
+    *ENDPOINT_ROUTES,
     *LIVE_ROUTES,
     *SUBSCRIPTION_ROUTES,
     *ACCESS_ROUTES,
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
+    *SERVICE_ROUTES,
     Route(
         method="GET",
         path="/openapi.json",

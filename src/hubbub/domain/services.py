@@ -1,0 +1,89 @@
+"""Services behind a hub: the calls that clients make of them, and streams of events for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hubbub.domain.errors import InvalidName
+from hubbub.domain.names import MAX_NAME_CHARS, check_name
+from hubbub.domain.permissions import Identity, Level, matches
+from hubbub.domain.rules import RpcRoute
+
+STREAM_NAMESPACE = "stream"
+"""A stream `clicks` is granted, and written down, as `stream:clicks`."""
+
+
+class ServiceCall(msgspec.Struct, frozen=True):
+    """What a service is told: the call, and who makes it."""
+
+    hub: str
+    method: str
+    payload: bytes
+    content_type: str
+    user_id: str | None = None
+    session_id: str | None = None
+
+
+class ServiceAnswer(msgspec.Struct, frozen=True):
+    payload: bytes
+    content_type: str
+
+
+class StreamEvent(msgspec.Struct, frozen=True):
+    """An event as it is in a stream: stamped with who submitted it, and when (milliseconds)."""
+
+    id: str
+    hub: str
+    stream: str
+    event: str
+    payload: bytes
+    content_type: str
+    submitted_at: int
+    user_id: str | None = None
+    session_id: str | None = None
+    technology: str | None = None
+
+    @property
+    def channel(self) -> str:
+        return stream_channel(self.stream)
+
+
+def stream_channel(stream: str) -> str:
+    return f"{STREAM_NAMESPACE}:{stream}"
+
+
+def check_method(method: str) -> str:
+    """Raises `InvalidName`."""
+    return check_name(method, "method")
+
+
+def check_stream(stream: str) -> str:
+    """Raises `InvalidName`. The name must leave room for the namespace."""
+    if len(stream) > MAX_NAME_CHARS - len(STREAM_NAMESPACE) - 1:
+        raise InvalidName(f"the stream name {stream[:20]!r}… has {len(stream)} characters")
+    return check_name(stream, "stream")
+
+
+def may_call(identity: Identity, method: str) -> bool:
+    return identity.level is not Level.CLIENT or any(
+        matches(pattern, method) for pattern in identity.rpcs
+    )
+
+
+def may_submit(identity: Identity, stream: str) -> bool:
+    channel = stream_channel(stream)
+    return identity.level is not Level.CLIENT or any(
+        grant.publish and matches(grant.channel, channel) for grant in identity.grants
+    )
+
+
+def route_for(routes: Mapping[str, RpcRoute], method: str) -> RpcRoute | None:
+    """The route with the longest pattern that matches; of equals the first by name."""
+    found = [
+        (-len(route.method), name)
+        for name, route in routes.items()
+        if matches(route.method, method)
+    ]
+    return routes[min(found)[1]] if found else None

@@ -1,0 +1,106 @@
+"""Calls of services and events for streams: who may, how many at once, how long, how much."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hubbub.domain.errors import Limited, NotPermitted, TooLarge
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import Call, Enqueue
+from hubbub.domain.services import (
+    ServiceAnswer,
+    ServiceCall,
+    StreamEvent,
+    check_method,
+    check_stream,
+    may_call,
+    may_submit,
+    route_for,
+)
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.ports.clock import Clock
+from hubbub.ports.services import ServiceCaller, StreamSink
+
+
+class Services:
+    """The same for sockets and for plain HTTP."""
+
+    def __init__(
+        self, caller: ServiceCaller, streams: StreamSink, clock: Clock, limits: EngineLimits
+    ) -> None:
+        self._caller = caller
+        self._streams = streams
+        self._clock = clock
+        self._limits = limits
+        self._under_way: Counter[str] = Counter()
+
+    async def call(
+        self, hub: Hub, identity: Identity, request: Call, session_id: str | None = None
+    ) -> ServiceAnswer:
+        """Raises what speaks against it, and what `ServiceCaller.call` does."""
+        method = check_method(request.method)
+        if not may_call(identity, method):
+            raise NotPermitted(f"no permission to call {method!r}")
+        self._check_size(request.payload)
+        route = route_for(hub.configuration.rpc_routes, method)
+        longest = self._limits.call_seconds if route is None else route.timeout_seconds
+        seconds = min(request.timeout_seconds or longest, longest)
+        call = ServiceCall(
+            hub.name, method, request.payload, request.content_type, identity.user_id, session_id
+        )
+        with self._counted(hub):
+            return await self._caller.call(route, call, seconds, self._limits.message_bytes)
+
+    async def submit(
+        self,
+        hub: Hub,
+        identity: Identity,
+        request: Enqueue,
+        technology: str,
+        session_id: str | None = None,
+    ) -> str:
+        """Answers the id under which the stream has the event. Raises what speaks against it, and
+        `StreamUnavailable`."""
+        stream = check_stream(request.stream)
+        if not may_submit(identity, stream):
+            raise NotPermitted(f"no permission to submit to the stream {stream!r}")
+        self._check_size(request.payload)
+        event = StreamEvent(
+            id=secrets.token_urlsafe(15),
+            hub=hub.name,
+            stream=stream,
+            event=request.event,
+            payload=request.payload,
+            content_type=request.content_type,
+            submitted_at=int(self._clock.now() * 1000),
+            user_id=identity.user_id,
+            session_id=session_id,
+            technology=technology,
+        )
+        with self._counted(hub):
+            await self._streams.submit(event)
+        return event.id
+
+    def _check_size(self, payload: bytes) -> None:
+        largest = self._limits.message_bytes
+        if len(payload) > largest:
+            raise TooLarge(f"the payload has {len(payload)} bytes; at most {largest} are allowed")
+
+    @contextmanager
+    def _counted(self, hub: Hub) -> Iterator[None]:
+        """Services are slower than the hub: no more may pile up for one of them than this."""
+        if self._under_way[hub.name] >= self._limits.hub_calls:
+            raise Limited(
+                f"hub {hub.name!r} has {self._limits.hub_calls} calls under way; try again later"
+            )
+        self._under_way[hub.name] += 1
+        try:
+            yield
+        finally:
+            self._under_way[hub.name] -= 1
+            if not self._under_way[hub.name]:
+                del self._under_way[hub.name]

@@ -1,0 +1,59 @@
+"""Services over HTTP: call a method, hand an event to a stream."""
+
+from __future__ import annotations
+
+from hubbub.domain.requests import Call as ServiceCall
+from hubbub.domain.requests import Enqueue
+from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
+from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
+from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.protocols.envelopes import check_event_name
+from hubbub.protocols.payloads import untouched_payload
+
+MAX_CALL_SECONDS = 300.0
+
+
+class ServicesApi:
+    """Paths under /v1/hubs/{hub}/rpc/ and /v1/hubs/{hub}/streams/."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way = UnderWay()
+
+    def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
+        """Raises `NotFound` for paths that are not here."""
+        identity = require_identity(request, target, hub, self._node.tokens)
+        call = Call(hub, identity, request, target)
+        match target.segments[3:]:
+            case ("rpc", method):
+                call.expect(b"POST")
+                exchange.run(self._call(call, exchange, method))
+            case ("streams", stream, "events"):
+                call.expect(b"POST")
+                exchange.run(self._submit(call, exchange, stream))
+            case _:
+                raise no_path(request)
+
+    async def _call(self, call: Call, exchange: Exchange, method: str) -> None:
+        """The body is the payload, and the answer's body that of the service."""
+        seconds = seconds_of(call.query("timeout"), "timeout", MAX_CALL_SECONDS)
+        payload, content_type = _content(call)
+        answer = await self._node.services.call(
+            call.hub, call.identity, ServiceCall(method, payload, content_type, seconds)
+        )
+        exchange.answer(200, answer.payload, answer.content_type)
+
+    async def _submit(self, call: Call, exchange: Exchange, stream: str) -> None:
+        event = check_event_name(call.query("event").get("event", ""))
+        payload, content_type = _content(call)
+        submitted = Enqueue(stream, event, payload, content_type)
+        message_id = await self._under_way.finish(
+            self._node.services.submit(call.hub, call.identity, submitted, "http")
+        )
+        exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
+
+
+def _content(call: Call) -> tuple[bytes, str]:
+    return untouched_payload(call.request.body, call.request.header(b"content-type"))
