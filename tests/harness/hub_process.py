@@ -26,6 +26,7 @@ class HubProcess:
         self.folder = folder
         self.data = folder / "data"
         self.config = folder / "hubbub.yaml"
+        self.log = folder / "hubbub.log"
         keys = {
             "listener": {"port": 0},
             "storage": {"path": str(self.data)},
@@ -39,12 +40,13 @@ class HubProcess:
         self._sockets: list[ClientConnection] = []
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *self.command("serve"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command("serve"),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
             async for line in self._process.stdout:
@@ -52,7 +54,7 @@ class HubProcess:
                 if found:
                     self.port = int(found.group(1))
                     return
-        raise AssertionError("the hub ended before it was ready")
+        raise AssertionError(f"the hub ended before it was ready: {self.log.read_text()[-2000:]}")
 
     def command(self, *arguments: str) -> list[str]:
         return [

@@ -9,7 +9,15 @@ import click
 
 from hubbub.cli.banner import banner
 from hubbub.cli.failures import clear_failures, fail
-from hubbub.server.settings import Settings, cautions, describe, developer_settings, load
+from hubbub.server.settings import (
+    Settings,
+    SettingsError,
+    cautions,
+    describe,
+    developer_settings,
+    load,
+)
+from hubbub.server.settings_cluster_checks import signing_problems
 
 config_option = click.option(
     "--config",
@@ -28,6 +36,9 @@ def load_settings(
         name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES
     }
     settings = load(config, environment, {"listener.host": host, "listener.port": port})
+    problems = list(signing_problems(settings))
+    if problems:
+        raise SettingsError(problems)
     return developer_settings(settings) if dev else settings
 
 

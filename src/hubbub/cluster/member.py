@@ -116,7 +116,9 @@ class ClusterMember:
             logger.warning("the cluster takes long to settle; going on")
 
     def _in_effect(self) -> bool:
-        return self.membership.ring_version == self.ownership.ring.version != ""
+        membership, ring = self.membership, self.ownership.ring
+        counts = membership.role == "edge" or membership.node in ring.owners
+        return counts and membership.ring_version == ring.version
 
     def _handed_over(self) -> bool:
         """Whether all who own something now serve it."""
@@ -206,8 +208,8 @@ class ClusterMember:
             self._say()
         self._progress.set()
 
-    def _lost(self, node: str) -> None:
-        logger.warning("node %s is gone", node)
+    def _lost(self, node: str, expected: bool) -> None:
+        logger.log(logging.INFO if expected else logging.WARNING, "node %s is gone", node)
         self._bus.lose(node)
         self._owner.attendance.lose_node(node)
 

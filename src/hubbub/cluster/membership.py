@@ -50,7 +50,8 @@ class _Heard:
 
 class Membership:
     """One node's view. `changed` is called when the ring may be another one, `lost` with the name
-    of each node that is gone, and `given_up` when the others have given this node up."""
+    of each node that is gone and whether it had said so, and `given_up` when the others have given
+    this node up."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Membership:
         self.silence_seconds = silence_seconds
         self.ring_version = ""
         self.changed: Callable[[], None] = _nothing
-        self.lost: Callable[[str], None] = _nothing_of
+        self.lost: Callable[[str, bool], None] = _nothing_of
         self.given_up: Callable[[], None] = _nothing
         self._lives = 1
         self._others: dict[str, _Heard] = {}
@@ -170,7 +171,7 @@ class Membership:
         if len(former) > 100:
             former.clear()
         former.add(life)
-        self.lost(node)
+        self.lost(node, known.beat.state == "leaving")
         self.changed()
 
     def disconnected(self, node: str, incarnation: str, now: float) -> None:
@@ -183,8 +184,8 @@ class Membership:
 
     def _lose_for_now(self, node: str) -> None:
         """It may come back in the same life, until it learns that it was given up."""
-        del self._others[node]
-        self.lost(node)
+        known = self._others.pop(node)
+        self.lost(node, known.beat.state == "leaving")
         self.changed()
 
     # -- time -----------------------------------------------------------------------------------
@@ -215,5 +216,5 @@ def _nothing() -> None:
     pass
 
 
-def _nothing_of(node: str) -> None:
+def _nothing_of(node: str, expected: bool) -> None:
     pass

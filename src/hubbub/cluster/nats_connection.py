@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
@@ -52,6 +53,7 @@ class NatsConnection:
         self._client = Client()
         self._tasks: set[asyncio.Task[None]] = set()
         self._problem = ""
+        self._closing = False
         self.changed: Callable[[], None] = lambda: None
 
     @property
@@ -97,6 +99,7 @@ class NatsConnection:
             ) from error
 
     async def close(self) -> None:
+        self._closing = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -121,6 +124,12 @@ class NatsConnection:
         except (OSError, nats.errors.Error) as error:
             logger.debug("lost on the way to NATS: %s", error)
 
+    async def flush(self) -> None:
+        """Wait until the server has everything, if it can be reached."""
+        if self.connected:
+            with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+                await self._client.flush(timeout=1)
+
     def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Have something go on until the connection is closed."""
 
@@ -138,6 +147,8 @@ class NatsConnection:
             logger.warning("NATS: %s", problem)
 
     async def _lost(self) -> None:
+        if self._closing:
+            return
         logger.warning("the connection to NATS is lost; connecting again")
         self.changed()
 

@@ -8,6 +8,7 @@ above repeats what must arrive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 LETTER_BYTES = 256 * 1024
 """How much is joined at most; more would only make those behind it wait."""
+FLUSH_SECONDS = 1.0
 _OVERHEAD_BYTES = 1024
 _MAX_PIECES_BYTES = 128 * 1024 * 1024
 
@@ -37,6 +39,8 @@ class NatsTransport:
         self._waiting: dict[str, list[bytes]] = {}
         self._waiting_bytes = 0
         self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._pieces: dict[str, list[bytes]] = {}
         self._receive: Callable[[bytes], None] = _ignore
         self._hear: Heard = _ignore_heard
@@ -68,9 +72,16 @@ class NatsTransport:
         waiting.append(data)
         self._waiting_bytes += len(data)
         self._more.set()
+        self._idle.clear()
 
     def say_to_all(self, data: bytes) -> None:
         self.send(ALL, data)
+
+    async def flush(self) -> None:
+        """Have what was said on its way before the connection closes."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), FLUSH_SECONDS)
+        await self._connection.flush()
 
     # -- the way out ----------------------------------------------------------------------------
 
@@ -81,6 +92,8 @@ class NatsTransport:
             waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
             for node, datagrams in waiting.items():
                 await self._post_to(node, datagrams)
+            if not self._waiting:
+                self._idle.set()
 
     async def _post_to(self, node: str, datagrams: list[bytes]) -> None:
         most = max(self._connection.max_payload - _OVERHEAD_BYTES, _OVERHEAD_BYTES)

@@ -79,7 +79,7 @@ class Seals:
         """What a member said to this node; None for anything else."""
         body, seal = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._sign(body)):
-            self._refuse("its signature is wrong; is cluster.secret the same everywhere?")
+            self._refuse("its signature is wrong; is cluster.secretKey the same everywhere?")
             return None
         try:
             letter = _decode(body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubbub.cluster.local import NODE
 from hubbub.journal.exporting import RuleOf
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealer import Sealer
@@ -21,7 +20,7 @@ def journal_path(settings: Settings) -> Path:
 
 
 def make_journal(
-    settings: Settings, clock: Clock, store: Store, rule_of: RuleOf
+    settings: Settings, clock: Clock, store: Store, rule_of: RuleOf, node: str
 ) -> JournalWriter | None:
     """None where none is wanted."""
     wanted = settings.journal
@@ -30,7 +29,7 @@ def make_journal(
     path = journal_path(settings)
     return JournalWriter(
         JournalFolder(path),
-        NODE,
+        node,
         clock,
         store,
         rule_of,

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from hubbub.domain.setting_checks import is_origin, url_problem
+from hubbub.server.settings_cluster_checks import cluster_problems
 from hubbub.server.settings_keys import Secret, Settings
 from hubbub.server.settings_reader import Reader
 from hubbub.server.settings_storage import Postgres, Sql
@@ -40,6 +41,8 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     _check_secrets(reader, settings)
     _check_postgres(reader, settings)
     _check_zeromq(reader, settings.zeromq)
+    for found in cluster_problems(settings):
+        reader.note(found)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
         reader.note(f"admin.url {problem} (value hidden)")

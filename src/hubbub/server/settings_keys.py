@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.rules import HubConfiguration
+from hubbub.server.settings_cluster import Broker, Cluster
 from hubbub.server.settings_journal import Journal
 from hubbub.server.settings_network import Connection, Listener
 from hubbub.server.settings_secret import Secret as Secret
@@ -268,6 +269,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage = Storage()
     sql: Sql = Sql()
     journal: Journal = Journal()
+    broker: Broker = Broker()
+    cluster: Cluster = Cluster()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
@@ -290,18 +293,20 @@ CATEGORIES = (
     "storage",
     "sql",
     "journal",
+    "broker",
+    "cluster",
     "debug",
 )
 
 # Keys of the seed that are refused, each with the reason.
-_LATER_CLUSTER = "not in this version: this hub runs on one node"
 _ALWAYS_COUNTED = "everything is counted as it happens; how often is up to who reads /metrics"
 REFUSED: Mapping[str, str] = {
     "redis": "retained messages and session snapshots live in the store, so that there is nothing "
     "to configure",
-    "broker": f"{_LATER_CLUSTER}, without NATS",
-    "cluster": _LATER_CLUSTER,
-    "discovery": f"{_LATER_CLUSTER}, with no others to discover",
+    "cluster.membership": "the secret of all nodes is called cluster.secretKey here",
+    "cluster.rpc": "the secret of all nodes is called cluster.secretKey here",
+    "discovery": "nodes find each other through NATS (broker.host), so that there is nothing to "
+    "configure",
     "storage.sslMode": "it is called storage.postgres.sslMode here",
     "storage.user": "it is called storage.postgres.user here",
     "storage.password": "it is called storage.postgres.password here",

@@ -7,14 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from hubbub.cluster.local import NODE, LocalBus
 from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.auth_http import HttpAuthenticator
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.connectors.service_http import HttpServices
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
-from hubbub.domain.names import PARTITIONS
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.administration import Administration
 from hubbub.engine.directory import Directory
@@ -37,6 +35,7 @@ from hubbub.server.access import login_settings, make_tokens
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
+from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
 from hubbub.server.online_backup import back_up_online
 from hubbub.server.restore import complete_restore
@@ -75,8 +74,11 @@ class Server:
         _make_ready(data)
         self._limits = limits
         self._store = make_store(settings)
-        self._bus = LocalBus()
-        self.journal = make_journal(settings, clock, self._store, self._journal_rule)
+        self._fabric = make_fabric(settings, clock, self._store, self._reread_hub)
+        self._bus = self._fabric.bus
+        self.journal = make_journal(
+            settings, clock, self._store, self._journal_rule, self._fabric.node_name
+        )
         self.revocations = Revocations(self._store, clock)
         self.directory = Directory(
             self._store,
@@ -111,7 +113,7 @@ class Server:
             streams=self.journal.streams if self.journal is not None else NO_STREAMS,
             journal=self.journal or NO_JOURNAL,
         )
-        self._bus.connect(self._owner, self.node)
+        self._fabric.connect(self._owner, self.node)
         self._retention = Retention(
             self._store,
             clock,
@@ -129,7 +131,7 @@ class Server:
             revocations=self.revocations,
             authenticator=self._authenticator,
             login=login_settings(settings),
-            node_name=NODE,
+            node_name=self._fabric.node_name,
             analytics=AnalyticsProcess(data / WAREHOUSE),
         )
         self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)
@@ -154,8 +156,8 @@ class Server:
         await self._store.open()
         try:
             await self.directory.declare(list(self.settings.hubs.values()))
-            terms = await self._store.acquire_partitions(range(PARTITIONS), NODE)
-            self._owner.start(terms)
+            await self._fabric.open()
+            await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
             if self.door is not None:
                 self.zeromq = await self.door.start()
             listener = self.settings.listener
@@ -168,6 +170,7 @@ class Server:
         except BaseException:
             if self.door is not None:
                 await self.door.stop()
+            await self._fabric.close()
             await self._store.close()
             raise
         if self.journal is not None:
@@ -187,12 +190,14 @@ class Server:
         self._started = False
         for task in self._upkeep:
             task.cancel()
+        await self._fabric.leave()
         await self._listener.stop()
         if self.door is not None:
             await self.door.stop()
         await self._bridge.settle()
         await self.node.drain()
         await self._owner.stop()
+        await self._fabric.close()
         if self.journal is not None:
             await self.journal.stop()
         await self._authenticator.close()
@@ -208,6 +213,10 @@ class Server:
                 "the store is on PostgreSQL: back it up there, with pg_dump or pg_basebackup"
             )
         return await back_up_online(Path(self.settings.storage.path))
+
+    async def _reread_hub(self, hub: str) -> None:
+        """Another node changed a hub's settings."""
+        await self.directory.reload(hub)
 
     def _missing(self) -> str | None:
         if self.node.draining:

@@ -17,7 +17,7 @@ class Town:
         self.given_up: list[str] = []
         for name, member in self.members.items():
             member.state = "serving"
-            member.lost = lambda node, name=name: self.lost.append((name, node))  # type: ignore[misc]
+            member.lost = lambda node, said, name=name: self.lost.append((name, node))  # type: ignore[misc]
             member.given_up = lambda name=name: self.given_up.append(name)  # type: ignore[misc]
 
     def talk(self, *speakers: str, to: tuple[str, ...] | None = None) -> None:

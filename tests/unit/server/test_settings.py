@@ -19,6 +19,7 @@ from hubbub.server.settings import (
     known_keys,
     load,
 )
+from hubbub.server.settings_cluster_checks import signing_problems
 from hubbub.server.settings_sources import variable_of
 
 LONG_SECRET = "correct-horse-battery-staple-0123456789"
@@ -128,9 +129,9 @@ def test_every_key_has_a_variable_of_its_own() -> None:
         ("developer: true", ["developer is not a known key"]),
         ("zzzz: 1", ["zzzz", "known here: listener"]),
         ("redis: {address: x}", ["redis is refused", "live in the store"]),
-        ("broker: {host: x}", ["broker is refused", "not in this version"]),
-        ("cluster: {rpc: {secretKey: x}}", ["cluster is refused", "not in this version"]),
-        ("discovery: {type: udp}", ["discovery is refused", "not in this version"]),
+        ("broker: {host: x}", ["broker has no effect", "cluster.secretKey"]),
+        ("cluster: {rpc: {secretKey: x}}", ["cluster.rpc is refused", "cluster.secretKey"]),
+        ("discovery: {type: udp}", ["discovery is refused", "broker.host"]),
         ("admin: {url: x}", ["admin.url", "begins with http://"]),
         ("storage: {user: x}", ["storage.user is refused", "storage.postgres.user"]),
         ("storage: {dbName: x}", ["storage.dbName is refused", "storage.postgres.dbName"]),
@@ -563,3 +564,48 @@ def test_off_is_a_word_for_rules_of_the_journal_as_yaml_reads_it_too(tmp_path: P
     with pytest.raises(SettingsError) as refused:
         load_text(tmp_path, "hubs: {shop: {rules: {a: {journal: true}}}}")
     assert "one of" in str(refused.value)
+
+
+SECRET = "k" * 32
+CLUSTER = {
+    "cluster.secretKey": SECRET,
+    "broker.host": "nats://one:4222, two:4222",
+    "storage.postgres.host": "127.0.0.1",
+    "auth.session.secret": "s" * 32,
+    "auth.admin.secret": "a" * 32,
+}
+
+
+@pytest.mark.spec("CLU-06", "OPS-01")
+def test_a_cluster_is_a_secret_a_broker_and_a_database() -> None:
+    settings = load(None, {}, CLUSTER)
+    assert settings.broker.servers == ("nats://one:4222", "nats://two:4222")
+    assert list(signing_problems(settings)) == []
+
+
+@pytest.mark.spec("CLU-06", "OPS-01")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cluster.secretKey": "short"}, ["cluster.secretKey has 5 bytes", "openssl rand"]),
+        ({"cluster.secretKey": None}, ["broker has no effect without cluster.secretKey"]),
+        ({"cluster.node": "a.b"}, ["cluster.node is 'a.b'", "letters, digits"]),
+        ({"broker.host": None}, ["broker.host is missing"]),
+        ({"broker.password": "x"}, ["broker.user is missing"]),
+        ({"broker.credentialsFile": "/nowhere"}, ["broker.credentialsFile", "no file"]),
+        ({"storage.postgres.host": None}, ["storage.postgres.host is missing"]),
+        ({"cluster.silenceTimeout": 0.2}, ["cluster.silenceTimeout is 0.2", "0.1"]),
+    ],
+)
+def test_what_a_cluster_lacks_is_named(change: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(None, {}, {**CLUSTER, **change})
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.spec("CLU-06")
+def test_nodes_must_share_the_keys_of_their_tokens() -> None:
+    settings = load(None, {}, {**CLUSTER, "auth.admin.secret": None})
+    (problem,) = signing_problems(settings)
+    assert "auth.admin.secret" in problem

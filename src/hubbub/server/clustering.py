@@ -1,0 +1,173 @@
+"""A node of a cluster, built as the settings say: NATS, membership, ring, and the bus on them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from hubbub.cluster.leases import Leases
+from hubbub.cluster.member import ClusterMember
+from hubbub.cluster.membership import Membership
+from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
+from hubbub.cluster.nats_transport import NatsTransport
+from hubbub.cluster.ownership import Ownership
+from hubbub.cluster.remote import RemoteBus
+from hubbub.cluster.sealing import Seals
+from hubbub.domain.errors import HubbubError
+from hubbub.engine.node import Node
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Store
+from hubbub.server.settings import Secret, Settings
+from hubbub.server.settings_cluster_checks import node_name
+
+logger = logging.getLogger(__name__)
+
+DISCONNECTS = "$SYS.ACCOUNT.*.DISCONNECT"
+"""Where NATS tells of closed connections, if its system account is shared with ours."""
+
+
+class _Client(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Disconnect(msgspec.Struct, frozen=True):
+    client: _Client = _Client()
+
+
+_disconnect = msgspec.json.Decoder(_Disconnect).decode
+
+
+class Clustered:
+    """`server.fabric.Fabric` over NATS."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        store: Store,
+        reread_hub: Callable[[str], Awaitable[None]],
+    ) -> None:
+        cluster, broker = settings.cluster, settings.broker
+        self.node_name = node_name(settings)
+        incarnation = secrets.token_hex(8)
+        self._store = store
+        self._heartbeat_seconds = cluster.heartbeat_interval
+        self._prefix = f"hubbub/{broker.subject}/"
+        name = f"{self._prefix}{self.node_name}/{incarnation}"
+        self._connection = NatsConnection(nats_options(settings), name)
+        secret = _reveal(cluster.secret_key) or ""
+        seals = Seals(self.node_name, incarnation, broker.subject, secret, clock.now)
+        self._transport = NatsTransport(self.node_name, broker.subject, self._connection, seals)
+        self.membership = Membership(
+            self.node_name,
+            incarnation,
+            cluster.role,
+            version=_version(),
+            silence_seconds=cluster.silence_timeout,
+        )
+        self._leases = Leases(
+            self.node_name, store, self.membership, lambda: self.is_deaf, clock.monotonic
+        )
+        self.ownership = Ownership(self.node_name, store, self._leases.may_take)
+        self.bus = RemoteBus(
+            self.node_name,
+            self._transport,
+            owners=self.ownership,
+            nodes=lambda: self.membership.nodes,
+            reread_hub=reread_hub,
+            incarnation=incarnation,
+        )
+        self._beating: asyncio.Task[None] | None = None
+        self.member: ClusterMember
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the other nodes are out of reach."""
+        return self.member.is_deaf or not self._connection.connected
+
+    def connect(self, owner: ChannelOwner, node: Node) -> None:
+        self.bus.connect(owner, node)
+        self.ownership.connect(owner)
+        self.member = ClusterMember(
+            self.membership,
+            self.ownership,
+            self.bus,
+            owner,
+            node,
+            self._transport,
+            self._heartbeat_seconds,
+        )
+
+    async def open(self) -> None:
+        await self._connection.open()
+        await self._transport.start()
+        await self._connection.hear(DISCONNECTS, self._disconnected)
+
+    async def join(self, address: str) -> None:
+        self.membership.address = address
+        if self.membership.role == "core":
+            await self._leases.beat()
+            self._beating = asyncio.get_running_loop().create_task(self._leases.run())
+        await self.member.join()
+        others = ", ".join(self.membership.nodes[1:]) or "nobody else yet"
+        logger.info("node %s is in the cluster, with %s", self.node_name, others)
+
+    async def leave(self) -> None:
+        await self.member.leave()
+
+    async def close(self) -> None:
+        await self.member.close()
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+            with contextlib.suppress(HubbubError):
+                await self._store.forget_node(self.node_name)
+        await self.bus.close()
+        await self._transport.flush()
+        await self._connection.close()
+
+    def _disconnected(self, data: bytes) -> None:
+        try:
+            name = _disconnect(data).client.name
+        except msgspec.MsgspecError as error:
+            logger.warning("ignored a report of NATS: %s", error)
+            return
+        if name.startswith(self._prefix):
+            node, _, incarnation = name.removeprefix(self._prefix).rpartition("/")
+            self._leases.gone(node)
+            now = asyncio.get_running_loop().time()
+            self.membership.disconnected(node, incarnation, now)
+
+
+def nats_options(settings: Settings) -> NatsOptions:
+    broker = settings.broker
+    return NatsOptions(
+        servers=broker.servers,
+        user=broker.user,
+        password=_reveal(broker.password),
+        token=_reveal(broker.token),
+        credentials=broker.credentials_file,
+        tls=broker.tls.enabled,
+        tls_root_certificate=broker.tls.root_cert,
+        tls_certificate=broker.tls.cert,
+        tls_key=broker.tls.key,
+        connect_seconds=broker.connect_timeout,
+    )
+
+
+def _reveal(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
+def _version() -> str:
+    try:
+        return version("hubbub")
+    except PackageNotFoundError:
+        return ""

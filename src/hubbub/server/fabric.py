@@ -1,0 +1,81 @@
+"""What connects a node with the owners of channels: nothing but calls where it is alone, a cluster
+where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from hubbub.cluster.local import NODE, LocalBus
+from hubbub.cluster.remote import RemoteBus
+from hubbub.domain.names import PARTITIONS
+from hubbub.engine.node import Node
+from hubbub.engine.owner import ChannelOwner
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Store
+from hubbub.server.settings import Settings
+
+
+class Fabric(Protocol):
+    """Of one process: `connect`, `open`, `join`; and in the end `leave`, `close`."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def bus(self) -> LocalBus | RemoteBus: ...
+
+    def connect(self, owner: ChannelOwner, node: Node) -> None:
+        """Close the circle after everything exists."""
+
+    async def open(self) -> None:
+        """Reach the others. Raises `Unavailable`."""
+
+    async def join(self, address: str) -> None:
+        """Begin to own channels. Raises `HubbubError`."""
+
+    async def leave(self) -> None:
+        """Hand the channels over, while sessions go on."""
+
+    async def close(self) -> None: ...
+
+
+class Alone:
+    """The only node there is: it owns everything."""
+
+    node_name = NODE
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.bus = LocalBus()
+        self._owner: ChannelOwner
+
+    def connect(self, owner: ChannelOwner, node: Node) -> None:
+        self._owner = owner
+        self.bus.connect(owner, node)
+
+    async def open(self) -> None:
+        pass
+
+    async def join(self, address: str) -> None:
+        self._owner.start(await self._store.acquire_partitions(range(PARTITIONS), NODE))
+
+    async def leave(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def make_fabric(
+    settings: Settings,
+    clock: Clock,
+    store: Store,
+    reread_hub: Callable[[str], Awaitable[None]],
+) -> Fabric:
+    """A cluster where its secret is configured. NATS is loaded only then."""
+    if settings.cluster.secret_key is None:
+        return Alone(store)
+    from hubbub.server.clustering import Clustered
+
+    return Clustered(settings, clock, store, reread_hub)

@@ -1,0 +1,154 @@
+"""Three whole nodes, connected by NATS, on one PostgreSQL: a client may connect to any of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from benchmarks.postgres import LocalPostgres
+from harness.admin import HUB, admin_of
+from harness.cluster import Crowd, channel_of, eventually, ground, start_node
+from harness.postgres import new_database
+from harness.running_hub import OPEN, RunningHub, Socket, open_hub
+from harness.topics import HttpTopic, texts
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STORED = msgspec.structs.replace(OPEN, store=True, live_history=False, retain=True)
+SOCIAL = msgspec.structs.replace(OPEN, presence=True, occupancy=True)
+NAMES = ("east", "north", "west")
+Nodes = dict[str, RunningHub]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def nodes(
+    postgres: LocalPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Nodes]:
+    folder = tmp_path_factory.mktemp("cluster")
+    namespaces = {"kept": STORED, "room": SOCIAL, "fleeting": OPEN}
+    hub = open_hub(namespaces=namespaces, session_restore=True)
+    async with ground(folder, await new_database(postgres)) as on:
+        nodes = {name: await start_node(folder, on, name, [hub]) for name in NAMES}
+        yield nodes
+        for node in nodes.values():
+            await node.close()
+
+
+async def heard(socket: Socket) -> object:
+    return (await socket.find("Publish"))["payload"]["json"]
+
+
+@pytest.mark.spec("CLU-01", "CLU-03")
+@pytest.mark.parametrize("prefix", ["plain", "kept:topic"])
+@pytest.mark.parametrize("owner", NAMES)
+async def test_what_is_published_on_one_node_is_heard_on_all(
+    nodes: Nodes, owner: str, prefix: str
+) -> None:
+    channel = channel_of(owner, NAMES, prefix)
+    listeners = [await node.socket() for node in nodes.values()]
+    for listener in listeners:
+        await listener.subscribe(channel)
+    for number, node in enumerate(nodes.values()):
+        result = await (await node.socket()).publish(channel, {"json": number}, store=True)
+        assert result["success"], result
+        assert result["channelSerial"] == str(number + 1)
+    for listener in listeners:
+        assert [await heard(listener) for _ in nodes] == [0, 1, 2]
+
+
+@pytest.mark.spec("CLU-03")
+async def test_presence_and_occupancy_count_the_sessions_of_all_nodes(nodes: Nodes) -> None:
+    channel = channel_of("west", NAMES, "room:lobby")
+    guests = []
+    for name, node in nodes.items():
+        guest = await node.socket(token=node.token(name))
+        await guest.subscribe(channel)
+        guests.append(guest)
+    newcomer = await nodes["east"].socket(token=nodes["east"].token("late"))
+    await newcomer.subscribe(channel)
+    crowd = Crowd(newcomer)
+    await crowd.until(lambda c: set(c.present.values()) == {*NAMES, "late"} and c.count == 4)
+    await guests[0].connection.close()
+    await crowd.until(lambda c: set(c.present.values()) == {"north", "west", "late"})
+    await crowd.until(lambda c: c.count == 3)
+
+
+@pytest.mark.spec("CLU-03", "LIVE-12", "LIVE-13")
+async def test_history_and_retained_messages_are_the_same_from_every_node(nodes: Nodes) -> None:
+    channel = channel_of("north", NAMES, "kept:log")
+    speaker = await nodes["west"].socket()
+    for number in range(3):
+        await speaker.publish(channel, {"json": number}, store=True, retain=True)
+    for node in nodes.values():
+        asking = await node.socket()
+        await asking.send("History", channel=channel, reqID=1, after="0")
+        page = await asking.find("History")
+        assert [item["payload"]["json"] for item in page["messages"]] == [0, 1, 2]
+        await asking.send("Subscribe", reqID=2, channels=[{"channel": channel}])
+        assert (await asking.find("Publish"))["payload"]["json"] == 2
+
+
+@pytest.mark.spec("CLU-03", "ONCE-04")
+async def test_a_durable_subscription_is_one_on_all_nodes(nodes: Nodes) -> None:
+    name = channel_of("north", NAMES, "kept:jobs")
+    east, west = (HttpTopic(nodes[node], name, nodes[node].token()) for node in ("east", "west"))
+    assert (await east.subscribe("worker")).status in (200, 201)
+    for body in ("a", "b", "c"):
+        assert (await west.put(body)).status == 200
+    assert texts(await west.get("worker", limit=2)) == ["a", "b"]
+    assert (await east.ack("worker", upTo="2")).status == 200
+    assert texts(await east.get("worker")) == ["c"]
+    assert (await west.state("worker")).json["floor"] == "2"
+
+
+@pytest.mark.spec("CLU-03", "LIVE-15")
+async def test_a_session_is_restored_on_another_node(nodes: Nodes) -> None:
+    channel = channel_of("west", NAMES, "kept:inbox")
+    first = await nodes["east"].socket(token=nodes["east"].token("wanderer"))
+    key = (await first.find("SessionRestore"))["restoreKey"]
+    await first.subscribe(channel)
+    await first.connection.close()
+    speaker = await nodes["north"].socket()
+    await speaker.publish(channel, {"json": "missed"}, store=True)
+    answers = []
+
+    async def restored() -> bool:
+        socket = await nodes["west"].socket()
+        await socket.send("SessionRestore", restoreKey=key, reqID=5, positions=[])
+        answer = await socket.next()
+        answers.append((socket, answer))
+        return bool(answer["event"] == "SessionRestored")
+
+    await eventually(restored)  # the snapshot is written a few times a second
+    socket, answer = answers[-1]
+    assert answer["payload"]["userID"] == "wanderer"
+    assert await heard(socket) == "missed"
+
+
+@pytest.mark.spec("ADMIN-04", "LIVE-11")
+async def test_a_changed_rule_takes_effect_on_all_nodes_at_once(nodes: Nodes) -> None:
+    channel = "fleeting:one"
+    listeners = [await node.socket() for node in nodes.values()]
+    for listener in listeners:
+        await listener.subscribe(channel)
+    admin = admin_of(nodes["east"])
+    changed = await admin("PUT", f"{HUB}/rules/of-fleeting", {"public": False})
+    assert changed.status in (200, 201), changed.text
+    for listener in listeners:
+        ended = await listener.find("Unsubscribe")
+        assert [failure["channel"] for failure in ended["failures"]] == [channel]
+
+
+@pytest.mark.spec("CLU-03")
+async def test_a_token_of_one_node_holds_on_the_others_until_it_is_revoked(nodes: Nodes) -> None:
+    token = nodes["east"].token("mallory")
+    guests = [await node.socket(token=token) for node in nodes.values()]
+    body = {"kind": "user", "subject": "mallory"}
+    revoked = await admin_of(nodes["west"])("POST", f"{HUB}/revocations", body)
+    assert revoked.status in (200, 201, 204), revoked.text
+    for guest in guests:
+        code, _ = await guest.closed()
+        assert code >= 4000
