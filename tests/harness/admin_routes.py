@@ -24,6 +24,7 @@ PATHS = {
     "route": "r",
     "method": "cart.add",
     "stream": "clicks",
+    "webhook": "w",
 }
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},

@@ -27,6 +27,7 @@ from hubbub.cli.stats import stats
 from hubbub.cli.subscriptions import subscriptions
 from hubbub.cli.tokens import token
 from hubbub.cli.topics import ack, topics, unsubscribe
+from hubbub.cli.webhooks import webhooks
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +38,7 @@ def main() -> None:
 
 _TALKING = (publish, subscribe, history, presence, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
-_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, subscriptions, stats)
+_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, subscriptions, webhooks, stats)
 _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):

@@ -21,6 +21,7 @@ from hubbub.engine.administration.push_tokens import PushTokens
 from hubbub.engine.administration.settings import SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
 from hubbub.engine.revocations import Revocations
 from hubbub.ports.analytics import Analytics
@@ -66,4 +67,5 @@ class Administration:
         )
         self.analytics = AnalyticsAdministration(node, analytics)
         self.subscriptions = SubscriptionAdministration(node, self.audit)
+        self.webhooks = WebhookAdministration(node, store, self.audit)
         self.push_tokens = PushTokens(node, store, self.audit)

@@ -116,6 +116,10 @@ class Webhooks:
             )
         return topic
 
+    def forget_topic(self, hub: str, channel: str) -> None:
+        """It was removed."""
+        self._remembered.pop((hub, channel), None)
+
     async def _look_up(self, hub: str, channel: str) -> WebTopic | None:
         """Remembered for a moment: who publishes much should not wait for the disk each time."""
         now = self._clock.monotonic()

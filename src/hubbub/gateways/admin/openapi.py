@@ -42,6 +42,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "string", "minLength": 1, "pattern": r"^[!-~]+$"},
     ),
     "producer": ("The producer's id, percent-encoded.", _NAME),
+    "webhook": ("The webhook's id.", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
     "rules": ("The id of the rules.", _NAME),
     "namespace": (
         "The namespace, without ':'.",

@@ -19,6 +19,7 @@ from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
 from hubbub.gateways.admin.settings_routes import SETTINGS_ROUTES
 from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
+from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
 
 
 @cache
@@ -36,6 +37,7 @@ ROUTES: list[AnyRoute] = [
     *ENDPOINT_ROUTES,
     *LIVE_ROUTES,
     *SUBSCRIPTION_ROUTES,
+    *WEBHOOK_ROUTES,
     *ACCESS_ROUTES,
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,

@@ -1,0 +1,99 @@
+"""Webhooks of anybody and their topics, as services and administrators see them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from hubbub.domain.errors import NotFound, NotSubscribed, Unavailable
+from hubbub.domain.webhooks import Webhook, WebhookStatus, WebTopic
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.node import Node
+from hubbub.ports.store import Store
+
+_ASKED_AT_ONCE = 50
+
+
+class WebhookAdministration:
+    def __init__(self, node: Node, store: Store, audit: AuditLog) -> None:
+        self._node = node
+        self._store = store
+        self._audit = audit
+
+    # -- webhooks -------------------------------------------------------------------------------
+
+    async def page(
+        self, hub: str, limit: int, after: str = "", channel: str | None = None
+    ) -> tuple[list[Webhook], str | None]:
+        """In the order of their ids, those behind `after`; and where the next page begins, if
+        there is one."""
+        self._node.directory.get(hub)
+        found = await self._store.read_webhooks(
+            hub, channel=channel, after=(hub, after), limit=limit + 1
+        )
+        page = found[:limit]
+        return page, page[-1].id if len(found) > limit else None
+
+    async def get(self, hub: str, webhook: str) -> Webhook:
+        """Raises `NotFound`."""
+        try:
+            return await self._node.webhooks.find(self._node.hub(hub), webhook)
+        except NotSubscribed as error:
+            raise NotFound(error.message) from None
+
+    async def statuses(self, webhooks: Sequence[Webhook]) -> list[WebhookStatus | None]:
+        """How they are doing; None: nobody drives it just now."""
+        gate = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+        async def ask(webhook: Webhook) -> WebhookStatus | None:
+            async with gate:
+                with contextlib.suppress(NotSubscribed, Unavailable):
+                    return await self._node.webhooks.describe(
+                        self._node.hub(webhook.hub), webhook.id
+                    )
+                return None
+
+        return await asyncio.gather(*map(ask, webhooks))
+
+    async def remove(self, actor: Actor, hub: str, webhook: str) -> None:
+        """Nothing is sent there any more; its dead letters stay in their channel. Raises
+        `NotFound`."""
+        found = await self.get(hub, webhook)
+        await self._node.webhooks.end(found)
+        await self._audit.note(actor, "webhook.delete", hub, webhook, before=_noted(found))
+
+    # -- topics ---------------------------------------------------------------------------------
+
+    async def topics(
+        self, hub: str, limit: int, after: str = ""
+    ) -> tuple[list[WebTopic], str | None]:
+        """In the order of their channels, those behind `after`; and where the next page begins."""
+        self._node.directory.get(hub)
+        found = await self._store.list_web_topics(hub, after, limit + 1)
+        page = found[:limit]
+        return page, page[-1].channel if len(found) > limit else None
+
+    async def remove_topic(self, actor: Actor, hub: str, channel: str) -> None:
+        """It is not registered any more, and its subscriptions of Light-PubSubHubbub end. The
+        channel and its messages stay. Raises `NotFound`."""
+        self._node.directory.get(hub)
+        topic = await self._store.read_web_topic(hub, channel)
+        if topic is None or not await self._store.delete_web_topic(hub, channel):
+            raise NotFound(f"hub {hub!r} has no registered topic {channel!r}")
+        self._node.webhooks.forget_topic(hub, channel)
+        ended = [
+            webhook
+            for webhook in await self._store.read_webhooks(hub, channel=channel)
+            if webhook.kind == "light"
+        ]
+        for webhook in ended:
+            await self._node.webhooks.end(webhook)
+        about = {"url": topic.url, "withKey": topic.key_hash is not None, "ended": len(ended)}
+        await self._audit.note(actor, "web_topic.delete", hub, channel, before=about)
+
+
+def _noted(webhook: Webhook) -> dict[str, object]:
+    """For the audit log, without secret and key."""
+    return {"kind": webhook.kind, "channel": webhook.channel, "callback": webhook.callback}

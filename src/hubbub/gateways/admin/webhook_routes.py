@@ -1,0 +1,175 @@
+"""Routes of webhooks and their topics, anybody's. Secrets and keys are in no answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from hubbub.domain.errors import NotFound, Unavailable
+from hubbub.domain.webhooks import Kind, State, Webhook, WebhookStatus, WebTopic
+from hubbub.engine.administration import Administration
+from hubbub.gateways.admin import shapes
+from hubbub.gateways.admin.conversion import into
+from hubbub.gateways.admin.paging import given, make_page
+from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+
+_HUB = "/v1/admin/hubs/{hub}"
+_WEBHOOK = f"{_HUB}/webhooks/{{webhook}}"
+
+
+class WebhookQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: shapes.Limit = 100
+    cursor: shapes.Cursor = ""
+    channel: Annotated[shapes.Name, Meta(description="Only those of this channel.")] | UnsetType = (
+        UNSET
+    )
+    status: Annotated[bool, Meta(description="With how each of them is doing.")] = False
+
+
+class WebTopicQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: shapes.Limit = 100
+    cursor: shapes.Cursor = ""
+
+
+class WebhookStatusView(shapes.Shape, frozen=True):
+    """How a webhook is doing, as its driver knows it. `lag` counts the messages that have not
+    arrived, `attempts` how often the one that is under way was tried, `delivered` and `failures`
+    what became of the requests since the driver began. `breaker` is that of the callback's host:
+    while it is open, nothing is tried there. `deadLetters` counts all messages that were given up.
+    Times are in ms since 1970."""
+
+    lag: int
+    delivered: int
+    attempts: int
+    failures: int
+    last_status: int | None
+    last_error: str | None
+    last_latency_seconds: float | None
+    last_delivered_at: int | None
+    next_try_at: int | None
+    breaker: Literal["closed", "open", "probing"]
+    dead_letters: int
+
+
+class WebhookView(shapes.Shape, frozen=True):
+    """Where messages of a channel go. `topic` is what the subscriber calls the channel. `owner` is
+    who made it: `u:` and a user id, or the level of callers who have none. Without `status` it was
+    not asked for, or nobody drives the webhook just now. Times are in ms since 1970."""
+
+    id: str
+    kind: Kind
+    channel: str
+    callback: str
+    topic: str
+    state: State
+    signed: bool
+    encrypted: bool
+    created_at: int
+    expires_at: int | None
+    owner: str | None
+    status: WebhookStatusView | None = None
+
+
+class WebTopicView(shapes.Shape, frozen=True):
+    """A topic that was registered, or that is fetched from `url`. `withKey`: who publishes must
+    know a key. `createdAt` is in ms since 1970."""
+
+    channel: str
+    with_key: bool
+    created_at: int
+    url: str | None
+    content_type: str | None
+
+
+def _view(webhook: Webhook, status: WebhookStatus | None) -> WebhookView:
+    return WebhookView(
+        id=webhook.id,
+        kind=webhook.kind,
+        channel=webhook.channel,
+        callback=webhook.callback,
+        topic=webhook.topic,
+        state=webhook.state,
+        signed=webhook.secret is not None,
+        encrypted=webhook.key is not None,
+        created_at=webhook.created_at,
+        expires_at=webhook.expires_at,
+        owner=webhook.owner,
+        status=None if status is None else into(WebhookStatusView, status),
+    )
+
+
+def _topic_view(topic: WebTopic) -> WebTopicView:
+    return WebTopicView(
+        channel=topic.channel,
+        with_key=topic.key_hash is not None,
+        created_at=topic.created_at,
+        url=topic.url,
+        content_type=topic.content_type,
+    )
+
+
+async def list_webhooks(admin: Administration, call: Call[WebhookQuery, None]) -> Answer:
+    query = call.query
+    page, following = await admin.webhooks.page(
+        call.hub, query.limit, query.cursor, given(query.channel)
+    )
+    statuses: list[WebhookStatus | None] = [None] * len(page)
+    if query.status:
+        statuses = await admin.webhooks.statuses(page)
+    views = [_view(each, status) for each, status in zip(page, statuses, strict=True)]
+    return Answer(make_page(views, following))
+
+
+async def get_webhook(admin: Administration, call: Call[NoQuery, None]) -> Answer:
+    found = await admin.webhooks.get(call.hub, call.path["webhook"])
+    (status,) = await admin.webhooks.statuses([found])
+    return Answer(_view(found, status))
+
+
+async def delete_webhook(admin: Administration, call: Call[NoQuery, None]) -> Answer:
+    await admin.webhooks.remove(call.actor, call.hub, call.path["webhook"])
+    return Answer(status=204)
+
+
+async def list_web_topics(admin: Administration, call: Call[WebTopicQuery, None]) -> Answer:
+    page, following = await admin.webhooks.topics(call.hub, call.query.limit, call.query.cursor)
+    return Answer(make_page([_topic_view(topic) for topic in page], following))
+
+
+async def delete_web_topic(admin: Administration, call: Call[NoQuery, None]) -> Answer:
+    await admin.webhooks.remove_topic(call.actor, call.hub, call.path["channel"])
+    return Answer(status=204)
+
+
+WEBHOOK_ROUTES: list[AnyRoute] = [
+    Route(
+        method="GET", path=f"{_HUB}/webhooks", operation_id="listWebhooksAsAdmin", tag="Webhooks",
+        summary="List the webhooks of a hub", access=Access.SERVICE, handler=list_webhooks,
+        query=WebhookQuery, answers={200: shapes.Page[WebhookView]}, errors=(NotFound, Unavailable),
+    ),
+    Route(
+        method="GET", path=_WEBHOOK, operation_id="getWebhookAsAdmin", tag="Webhooks",
+        summary="Read how a webhook is doing", access=Access.SERVICE, handler=get_webhook,
+        query=NoQuery, answers={200: WebhookView}, errors=(NotFound, Unavailable),
+    ),
+    Route(
+        method="DELETE", path=_WEBHOOK, operation_id="deleteWebhookAsAdmin", tag="Webhooks",
+        summary="Remove a webhook for good", access=Access.SERVICE, handler=delete_webhook,
+        query=NoQuery, answers={204: None}, errors=(NotFound, Unavailable),
+    ),
+    Route(
+        method="GET", path=f"{_HUB}/web-topics", operation_id="listWebTopics", tag="Webhooks",
+        summary="List the topics that were registered or are fetched", access=Access.SERVICE,
+        handler=list_web_topics, query=WebTopicQuery, answers={200: shapes.Page[WebTopicView]},
+        errors=(NotFound, Unavailable),
+    ),
+    Route(
+        method="DELETE", path=f"{_HUB}/web-topics/{{channel}}", operation_id="deleteWebTopic",
+        tag="Webhooks",
+        summary="Remove a topic and its subscriptions of Light-PubSubHubbub; its channel stays",
+        access=Access.SERVICE, handler=delete_web_topic, query=NoQuery, answers={204: None},
+        errors=(NotFound, Unavailable),
+    ),
+]  # fmt: skip

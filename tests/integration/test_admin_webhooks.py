@@ -1,0 +1,120 @@
+"""Webhooks and their topics in the admin API: seen, removed, and noted in the audit log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.admin import HUB, admin_of, service_of
+from harness.light import Light
+from harness.running_hub import RunningHub, StartHub
+from harness.topics import topic_hub
+
+pytestmark = pytest.mark.spec("WEB-04", "ADMIN-01")
+
+SECRET, KEY = "s3cret-of-ann", "AAECAwQFBgcICQoLDA0ODw"
+
+
+async def start(start_hub: StartHub) -> RunningHub:
+    return await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True))
+
+
+def light_of(hub: RunningHub) -> Light:
+    return Light(hub, "/v1/hubs/acme/hub")
+
+
+async def make(hub: RunningHub, channel: str, number: int = 0, **more: Any) -> Any:
+    order = {"channel": channel, "callback": f"http://127.0.0.1:9/{number}", **more}
+    reply = await service_of(hub)("POST", "/v1/hubs/acme/webhooks", order)
+    assert reply.status == 201, reply.text
+    return reply.json
+
+
+async def test_the_webhooks_of_a_hub_are_listed_in_pages(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    made = [await make(hub, channel, n) for channel in ("a", "b") for n in range(3)]
+    admin = admin_of(hub)
+
+    everything = await admin.all(f"{HUB}/webhooks", 2)
+    assert [each["id"] for each in everything] == sorted(each["id"] for each in made)
+    assert {each["status"] for each in everything} == {None}
+    of_b = await admin.all(f"{HUB}/webhooks?channel=b&status=true", 2)
+    assert [each["channel"] for each in of_b] == ["b"] * 3
+    assert [each["status"]["lag"] for each in of_b] == [0, 0, 0]
+
+
+async def test_a_webhook_is_shown_with_how_it_is_doing(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    made = await make(hub, "orders", secret=SECRET, key=KEY)
+
+    shown = (await service_of(hub)("GET", f"{HUB}/webhooks/{made['id']}")).json
+    status = shown.pop("status")
+    assert shown == made
+    assert (status["lag"], status["attempts"], status["deadLetters"]) == (0, 0, 0)
+    assert (status["breaker"], status["lastError"], status["nextTryAt"]) == ("closed", None, None)
+
+
+async def test_secrets_and_keys_are_in_no_answer(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    made = await make(hub, "orders", secret=SECRET, key=KEY)
+    registered = await light_of(hub).ask("PUT", "register?key=true", "news")
+    topic_key = registered.headers["Hubbub-Topic-Key"]
+    admin = admin_of(hub)
+    paths = ("webhooks", "webhooks?status=true", f"webhooks/{made['id']}", "web-topics")
+    texts = [(await admin("GET", f"{HUB}/{path}")).text for path in paths]
+    await admin("DELETE", f"{HUB}/webhooks/{made['id']}")
+    await admin("DELETE", f"{HUB}/web-topics/news")
+    texts.append((await admin("GET", "/v1/admin/audit")).text)
+
+    for text in texts:
+        assert not [word for word in (SECRET, KEY, topic_key) if word in text]
+
+
+async def test_a_webhook_is_removed_for_good(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    made = await make(hub, "orders")
+    admin, path = admin_of(hub), f"{HUB}/webhooks/{made['id']}"
+
+    assert (await admin("DELETE", path)).status == 204
+    for method in ("GET", "DELETE"):
+        reply = await admin(method, path)
+        assert (reply.status, reply.code) == (404, "not_found")
+    entry = (await admin("GET", "/v1/admin/audit")).json["items"][0]
+    assert (entry["action"], entry["name"]) == ("webhook.delete", made["id"])
+    assert entry["before"] == {
+        "kind": "plain", "channel": "orders", "callback": "http://127.0.0.1:9/0",
+    }  # fmt: skip
+
+
+async def test_registered_topics_are_listed(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    for topic in ("c", "a/b", "d"):
+        await light_of(hub).register(topic)
+    await light_of(hub).ask("PUT", "register?key=true", "e")
+
+    found = await service_of(hub).all(f"{HUB}/web-topics", 2)
+    assert [(each["channel"], each["withKey"]) for each in found] == [
+        ("a/b", False), ("c", False), ("d", False), ("e", True),
+    ]  # fmt: skip
+
+
+async def test_a_removed_topic_takes_its_light_subscriptions_along(start_hub: StartHub) -> None:
+    """What others subscribed to the channel stays; and the name is free at once."""
+    hub = await start(start_hub)
+    light, admin = light_of(hub), admin_of(hub)
+    await light.register("a/b")
+    await light.publish("a/b")
+    await light.subscribe(9, "a/b")
+    plain = await make(hub, "a/b")
+
+    assert (await admin("DELETE", f"{HUB}/web-topics/a%2Fb")).status == 204
+    assert [each["id"] for each in await admin.all(f"{HUB}/webhooks", 10)] == [plain["id"]]
+    assert (await light.publish("a/b")).error == (404, "topic_not_found")
+    entry = (await admin("GET", "/v1/admin/audit")).json["items"][0]
+    assert (entry["action"], entry["name"], entry["before"]["ended"]) == (
+        "web_topic.delete", "a/b", 1,
+    )  # fmt: skip
+    again = await admin("DELETE", f"{HUB}/web-topics/a%2Fb")
+    assert (again.status, again.code) == (404, "not_found")
+    assert (await light.register("a/b")).status == 201
