@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pty
 import re
 from asyncio.subprocess import PIPE
-from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +16,7 @@ from click.testing import CliRunner
 
 from harness.admin import admin_of
 from harness.command import COMMAND, PATIENCE_SECONDS, Ended, hubbub
+from harness.invoking import Run, answer, at, invoke, lines
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.topics import STORED, HttpTopic
 from hubbub.cli import admin_client
@@ -26,22 +24,9 @@ from hubbub.cli.main import main
 from hubbub.domain.permissions import Level
 from hubbub.gateways.admin.shapes import HubSettings, Rules
 
-Run = Callable[..., Awaitable[Ended]]
 NOWHERE = "http://127.0.0.1:1"
 
 pytestmark = pytest.mark.spec("UI-03", "ADMIN-01")
-
-
-async def invoke(*arguments: str, stdin: str | None = None, **env: str | None) -> Ended:
-    """A command in a thread, beside the server. Only a clean exit is no exception."""
-    runner = CliRunner(env=dict.fromkeys(("HUBBUB_CONFIG", "HUBBUB_HUB"), None) | env)
-    result = await asyncio.to_thread(runner.invoke, main, arguments, input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return Ended(result.exit_code, result.stdout, result.stderr)
-
-
-def at(hub: RunningHub, token: str | None = None, name: str = "acme") -> dict[str, str | None]:
-    return {"HUBBUB_URL": f"ws://{hub.address}", "HUBBUB_HUB": name, "HUBBUB_TOKEN": token}
 
 
 @pytest.fixture
@@ -53,19 +38,6 @@ def run(hub: RunningHub) -> Run:
         return await invoke(*arguments, **at(hub, token))
 
     return run
-
-
-async def answer(run: Run, *arguments: str) -> Any:
-    """What a command answers to a program."""
-    ended = await run(*arguments, "--json")
-    assert (ended.code, ended.err) == (0, "")
-    return json.loads(ended.out)
-
-
-async def lines(run: Run, *arguments: str) -> list[Any]:
-    ended = await run(*arguments, "--json")
-    assert (ended.code, ended.err) == (0, "")
-    return [json.loads(line) for line in ended.out.splitlines()]
 
 
 # -- hubs -----------------------------------------------------------------------------------------
