@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run test pipeline lint check spec bench bench-pipeline bench-once soak faults campaign docs format proto clean
+.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once soak faults campaign docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -36,6 +36,9 @@ $(DOCS_READY): $(RUN_READY) requirements/docs.txt
 
 run: $(RUN_READY) ## start a hub in developer mode on port 8000
 	@$(BIN)/hubbub serve --dev
+
+cluster: $(DEV_READY) ## start three nodes, NATS and PostgreSQL on this machine
+	@PYTHONPATH=. $(BIN)/python scripts/cluster.py $(ARGS)
 
 pipeline: $(PIPELINE_READY) ## bring the analytics up to date with the journal
 	@sh scripts/java.sh

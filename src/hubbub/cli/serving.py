@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import click
+import msgspec
 
 from hubbub.cli.banner import banner
 from hubbub.cli.failures import clear_failures, fail
@@ -29,16 +30,21 @@ config_option = click.option(
 
 
 def load_settings(
-    config: Path | None, dev: bool = False, host: str | None = None, port: int | None = None
+    config: Path | None,
+    dev: bool = False,
+    host: str | None = None,
+    port: int | None = None,
+    worker: int | None = None,
 ) -> Settings:
-    """Raises `SettingsError`."""
+    """For a whole hub, or for one of several workers. Raises `SettingsError`."""
     environment = {
         name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES
     }
     settings = load(config, environment, {"listener.host": host, "listener.port": port})
     problems = list(signing_problems(settings))
-    if problems:
+    if problems and worker is None:
         raise SettingsError(problems)
+    settings = msgspec.structs.replace(settings, worker=worker)
     return developer_settings(settings) if dev else settings
 
 
@@ -51,8 +57,24 @@ CLIENT_VARIABLES = frozenset(("HUBBUB_URL", "HUBBUB_HUB", "HUBBUB_TOKEN", "HUBBU
 @config_option
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0: any.")
-def serve(dev: bool, config: Path | None, host: str | None, port: int | None) -> None:
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Processes that share the port; needs PostgreSQL.",
+)
+@click.option("--worker", type=int, hidden=True, help="Which of them this is.")
+def serve(
+    dev: bool,
+    config: Path | None,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    worker: int | None,
+) -> None:
     """Run a hub until Ctrl-C or SIGTERM."""
+    if workers is not None and workers > 1:
+        _serve_with_workers(dev, config, host, port, workers)
+        return
     from hubbub.server.lifecycle import run
     from hubbub.server.logs import configure
     from hubbub.server.wiring import Server
@@ -63,10 +85,36 @@ def serve(dev: bool, config: Path | None, host: str | None, port: int | None) ->
             click.echo(f"caution: {caution}", err=True)
 
     with clear_failures():
-        settings = load_settings(config, dev, host, port)
+        settings = load_settings(config, dev, host, port, worker)
         configure(settings.debug.level, settings.debug.log_format)
         try:
             run(settings, started)
+        except OSError as error:
+            fail(_explain(error, settings))
+
+
+def _serve_with_workers(
+    dev: bool, config: Path | None, host: str | None, port: int | None, count: int
+) -> None:
+    from hubbub.server.logs import configure
+    from hubbub.server.supervisor import NotReady
+    from hubbub.server.workers import run_workers
+
+    arguments = ["--dev"] if dev else []
+    if config is not None:
+        arguments += ["--config", str(config)]
+
+    def started(shared_port: int) -> None:
+        click.echo(banner(settings, shared_port))
+        click.echo(f"{count} workers share the port")
+
+    with clear_failures():
+        settings = load_settings(config, dev, host, port, worker=0)
+        configure(settings.debug.level, settings.debug.log_format)
+        try:
+            run_workers(settings, count, arguments, started)
+        except NotReady as error:
+            fail(str(error))
         except OSError as error:
             fail(_explain(error, settings))
 

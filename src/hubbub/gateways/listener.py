@@ -84,13 +84,25 @@ class Listener:
         self._proxies = TrustedProxies(settings.trusted_proxies)
 
     async def start(
-        self, host: str, port: int, backlog: int = 2048, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        backlog: int = 2048,
+        tls: ssl.SSLContext | None = None,
+        shared: bool = False,
     ) -> int:
-        """Listen; answers the port, which the system chooses where 0 was given."""
+        """Listen; answers the port, which the system chooses where 0 was given. `shared`: other
+        processes listen there too."""
         loop = asyncio.get_running_loop()
         self.now = loop.time()
         server = await loop.create_server(
-            self._connection, host, port, backlog=backlog, ssl=tls, reuse_address=True
+            self._connection,
+            host,
+            port,
+            backlog=backlog,
+            ssl=tls,
+            reuse_address=True,
+            reuse_port=shared or None,
         )
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])

@@ -27,6 +27,7 @@ def make_journal(
     if not wanted.enabled:
         return None
     path = journal_path(settings)
+    seals = wanted.seal and settings.first_of_its_folder
     return JournalWriter(
         JournalFolder(path),
         node,
@@ -39,5 +40,5 @@ def make_journal(
             min_free_bytes=wanted.min_free_bytes,
         ),
         wanted.max_buffered_bytes,
-        Sealer(path, wanted.retention_days, wanted.archive) if wanted.seal else None,
+        Sealer(path, wanted.retention_days, wanted.archive) if seals else None,
     )

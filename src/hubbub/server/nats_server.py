@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import os
 import secrets
 import shutil
 import signal
@@ -20,11 +18,11 @@ from pathlib import Path
 
 from hubbub.cluster.nats_connection import NatsOptions
 from hubbub.domain.errors import Unavailable
+from hubbub.server.supervisor import end_with_parent
 
 USER = "hubbub"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
-_PR_SET_PDEATHSIG = 1
 
 _CONFIGURATION = """\
 listen: "127.0.0.1:{port}"
@@ -93,7 +91,7 @@ class NatsServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C is for us, who then stop it
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         await self._until_ready()
 
@@ -139,9 +137,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    os.umask(0o077)

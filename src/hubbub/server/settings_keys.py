@@ -255,7 +255,9 @@ class Debug(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that an operator decides, checked. `developer` is set by `serve --dev` only."""
+    """Everything that an operator decides, checked. `developer` is set by `serve --dev` only, and
+    `worker` by `serve --workers`: the number of a process that shares its port and its data folder
+    with others."""
 
     listener: Listener = Listener()
     connection: Connection = Connection()
@@ -274,6 +276,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
+    worker: int | None = None
+
+    @property
+    def first_of_its_folder(self) -> bool:
+        """Whether it does what one process must do for all that share its data folder."""
+        return self.worker in (None, 1)
 
     def __repr__(self) -> str:
         """Short, since the headers of auth providers are secret too."""

@@ -164,8 +164,9 @@ class Server:
             tls = None
             if listener.tls.certificate is not None and listener.tls.key is not None:
                 tls = tls_context(str(listener.tls.certificate), str(listener.tls.key))
+            shared = self.settings.worker is not None
             self.port = await self._listener.start(
-                listener.host, listener.port, listener.backlog, tls
+                listener.host, listener.port, listener.backlog, tls, shared
             )
         except BaseException:
             if self.door is not None:

@@ -22,9 +22,10 @@ logger = logging.getLogger(__name__)
 def make_door(
     settings: Settings, node: Node, request_stop: Callable[[], None]
 ) -> ZeroMqDoor | None:
-    """None where no endpoint is configured. Raises `SettingsError`."""
+    """None where no endpoint is configured; of several workers the first has it. Raises
+    `SettingsError`."""
     zeromq = settings.zeromq
-    if zeromq.endpoint is None:
+    if zeromq.endpoint is None or not settings.first_of_its_folder:
         return None
     from hubbub.gateways.zeromq import ZeroMqDoor, ZeroMqSettings
     from hubbub.gateways.zeromq_service import TopicService
