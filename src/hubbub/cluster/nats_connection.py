@@ -61,6 +61,11 @@ class NatsConnection:
         return self._client.is_connected
 
     @property
+    def client(self) -> Client:
+        """For what this class has no method for."""
+        return self._client
+
+    @property
     def max_payload(self) -> int:
         return self._client.max_payload
 

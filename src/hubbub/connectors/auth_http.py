@@ -13,34 +13,24 @@ Anything else (another status, another form, too slow, too much) is a failure, n
 from __future__ import annotations
 
 import asyncio
-import re
-from typing import Any
 
 import aiohttp
-import msgspec
 
 from hubbub.connectors.http_posting import HttpPoster, header_safe
+from hubbub.connectors.verdicts import (
+    MAX_ANSWER_BYTES,
+    Verdict,
+    identity_of,
+    read_verdict,
+    too_large,
+    too_slow,
+)
 from hubbub.domain.errors import AuthProviderFailed, NotAuthenticated
-from hubbub.domain.permissions import Grant, Identity
+from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
 from hubbub.ports.clock import Clock
 
-MAX_ANSWER_BYTES = 64 * 1024
-MAX_USER_ID_CHARS = 253
-"""So that `u:<user id>` is still the name of a channel."""
-MAX_EXPIRES_IN_SECONDS = 100 * 365 * 24 * 3600
-_USER_ID = re.compile(f"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_USER_ID_CHARS}}}")
 _REFUSALS = (401, 403)
-
-
-class _Verdict(msgspec.Struct, frozen=True):
-    success: bool
-    user_id: str | None = msgspec.field(name="userID", default=None)
-    extra: dict[str, Any] = {}
-    channels: tuple[Grant, ...] = ()
-    rpcs: tuple[str, ...] = ()
-    expires_in: float | None = msgspec.field(name="expiresIn", default=None)
-    message: str | None = None
 
 
 class HttpAuthenticator:
@@ -58,20 +48,18 @@ class HttpAuthenticator:
     ) -> Identity:
         try:
             async with asyncio.timeout(provider.timeout_seconds):
-                status, body = await self._post(provider, hub, session_id, credentials)
+                verdict = await self._ask(provider, hub, session_id, credentials)
         except TimeoutError:
-            raise AuthProviderFailed(
-                f"the auth provider of hub {hub!r} did not answer in {provider.timeout_seconds:g} s"
-            ) from None
+            raise too_slow(hub, provider.timeout_seconds) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AuthProviderFailed(
                 f"the auth provider of hub {hub!r} cannot be reached: {type(error).__name__}"
             ) from None
-        return self._identity(_verdict(hub, status, body))
+        return identity_of(hub, verdict, self._clock.now())
 
-    async def _post(
+    async def _ask(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
-    ) -> tuple[int, bytes]:
+    ) -> Verdict:
         headers = {
             "Content-Type": "application/octet-stream",
             "Accept": "application/json",
@@ -81,46 +69,11 @@ class HttpAuthenticator:
         }
         posted = await self._poster.post(provider.url, credentials, headers, MAX_ANSWER_BYTES)
         if posted.body is None:
+            raise too_large(hub)
+        if posted.status in _REFUSALS:
+            raise NotAuthenticated("the credentials were refused")
+        if posted.status != 200:
             raise AuthProviderFailed(
-                f"the auth provider of hub {hub!r} answered more than {MAX_ANSWER_BYTES} bytes"
+                f"the auth provider of hub {hub!r} answered with status {posted.status}"
             )
-        return posted.status, posted.body
-
-    def _identity(self, verdict: _Verdict) -> Identity:
-        expires_at = None
-        if verdict.expires_in is not None:
-            expires_at = int(self._clock.now() + verdict.expires_in)
-        return Identity(
-            user_id=verdict.user_id,
-            grants=verdict.channels,
-            rpcs=verdict.rpcs,
-            extra=verdict.extra,
-            expires_at=expires_at,
-        )
-
-
-def _verdict(hub: str, status: int, body: bytes) -> _Verdict:
-    if status in _REFUSALS:
-        raise NotAuthenticated("the credentials were refused")
-    if status != 200:
-        raise AuthProviderFailed(f"the auth provider of hub {hub!r} answered with status {status}")
-    try:
-        verdict = msgspec.json.decode(body, type=_Verdict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise AuthProviderFailed(
-            f"the auth provider of hub {hub!r} answered in a form that cannot be read"
-        ) from None
-    if not verdict.success:
-        raise NotAuthenticated(verdict.message or "the credentials were refused")
-    if not verdict.user_id:
-        raise AuthProviderFailed(f"the auth provider of hub {hub!r} named no user")
-    if not _USER_ID.fullmatch(verdict.user_id):
-        raise AuthProviderFailed(
-            f"the auth provider of hub {hub!r} named a user with more than {MAX_USER_ID_CHARS} "
-            "characters or with control characters"
-        )
-    if verdict.expires_in is not None and not 0 < verdict.expires_in <= MAX_EXPIRES_IN_SECONDS:
-        raise AuthProviderFailed(
-            f"the auth provider of hub {hub!r} gave an expiresIn that is no time to come"
-        )
-    return verdict
+        return read_verdict(hub, posted.body)

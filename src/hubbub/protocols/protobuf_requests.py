@@ -148,7 +148,7 @@ def _read_publish(payload: bytes) -> list[Request]:
     publishes = pb.ChannelPubRequest.FromString(payload).publishes[:]
     check_batch("Publish", len(publishes))
     try:
-        return [requests.Publish(tuple([_item(each) for each in publishes]))]
+        return [requests.Publish(tuple([read_item(each) for each in publishes]))]
     except HubbubError:
         return _read_items_apart(publishes)
 
@@ -160,13 +160,13 @@ def _read_items_apart(publishes: list[pb.PubRequestInfo]) -> list[Request]:
     rejected: list[Request] = []
     for proto in publishes:
         try:
-            items.append(_item(proto))
+            items.append(read_item(proto))
         except HubbubError as error:
             rejected.append(Rejected(error, proto.req_id))
     return [requests.Publish(tuple(items)), *rejected] if items else rejected
 
 
-def _item(proto: pb.PubRequestInfo) -> PublishItem:
+def read_item(proto: pb.PubRequestInfo) -> PublishItem:
     event = proto.event
     if event:
         check_event_name(event)

@@ -52,7 +52,10 @@ class AdminApplication:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             body = await _body(receive)
-            answer = await self._answer(scope, headers, body)
+            route, path = self._router.find(scope["method"], _segments(scope["raw_path"]))
+            client = scope.get("client")
+            address = client[0] if client else ""
+            answer = await self.answer(route, path, headers, scope["query_string"], body, address)
         except HubbubError as error:
             await _fail(send, error)
         except Exception:
@@ -61,20 +64,27 @@ class AdminApplication:
         else:
             await _succeed(send, answer, headers.get(b"if-none-match", b"").decode("latin-1"))
 
-    async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> Answer:
-        route, path = self._router.find(scope["method"], _segments(scope["raw_path"]))
+    async def answer(
+        self,
+        route: AnyRoute,
+        path: Mapping[str, str],
+        headers: Mapping[bytes, bytes],
+        query_string: bytes,
+        body: bytes,
+        address: str = "",
+    ) -> Answer:
+        """Check, read and do what was asked for, however it came in. Raises `HubbubError`."""
         actor = await self._authenticate(route, path.get("hub", ANY_HUB), headers)
         if len(body) > route.max_body_bytes:
             raise TooLarge(f"the body is larger than {route.max_body_bytes} bytes")
-        client = scope.get("client")
         call: Call[Any, Any] = Call(
             actor=actor,
             path=path,
-            query=_query(route, scope["query_string"]),
+            query=_query(route, query_string),
             body=_decoded(route, body),
             raw=body,
             condition=_condition(route.method, headers) if route.versioned else ANY_VERSION,
-            address=client[0] if client else "",
+            address=address,
         )
         assert route.handler is not None
         return await route.handler(self._administration, call)

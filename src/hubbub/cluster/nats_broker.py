@@ -1,0 +1,147 @@
+"""`ports.broker.Broker` over NATS and its JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import msgspec
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.msg import Msg
+from nats.js.api import RetentionPolicy, StorageType, StreamConfig
+
+from hubbub.cluster.nats_connection import NatsConnection
+from hubbub.ports.broker import Answerer, Asked, LogUnavailable, NobodyThere, Reply
+
+logger = logging.getLogger(__name__)
+
+MAX_UNDER_WAY = 256
+"""Requests that are answered beside each other; the next ones wait at NATS."""
+
+
+class LogOptions(msgspec.Struct, frozen=True):
+    """The stream that is made where none takes the subjects yet. 0 means no limit."""
+
+    name: str
+    subjects: tuple[str, ...]
+    replicas: int = 1
+    max_age_seconds: float = 0.0
+    max_bytes: int = 0
+
+
+class NatsBroker:
+    def __init__(self, connection: NatsConnection, log: LogOptions) -> None:
+        self._connection = connection
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MAX_UNDER_WAY)
+
+    async def open(self) -> None:
+        """Raises `Unavailable`."""
+        await self._connection.open()
+
+    async def close(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        await self._connection.close()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection.connected
+
+    # -- requests -------------------------------------------------------------------------------
+
+    async def request(self, subject: str, data: bytes, seconds: float) -> Reply:
+        self._check_connected()
+        if len(data) > self._connection.max_payload:
+            raise NobodyThere(f"NATS takes at most {self._connection.max_payload} bytes")
+        try:
+            answer = await self._connection.client.request(subject, data, timeout=seconds)
+        except nats.errors.NoRespondersError:
+            raise NobodyThere(f"nobody listens on {subject}") from None
+        except nats.errors.TimeoutError:
+            raise TimeoutError from None
+        except (OSError, nats.errors.Error) as error:
+            raise NobodyThere(f"NATS is away: {error}") from None
+        return Reply(answer.data, answer.headers or {})
+
+    def _check_connected(self) -> None:
+        """What is sent while there is no connection would wait for one and only then fail."""
+        if not self._connection.connected:
+            raise NobodyThere("NATS is away")
+
+    async def serve(self, subject: str, group: str, answer: Answerer) -> None:
+        async def take(message: Msg) -> None:
+            await self._room.acquire()
+            task = asyncio.get_running_loop().create_task(self._answer(message, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._answered)
+
+        await self._connection.client.subscribe(subject, queue=group, cb=take)
+        await self._connection.client.flush()
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+
+    async def _answer(self, message: Msg, answer: Answerer) -> None:
+        if not message.reply:
+            return
+        try:
+            reply = await answer(Asked(message.subject, message.data))
+            headers = dict(reply.headers) or None
+            client = self._connection.client
+            await client.publish(message.reply, reply.data, headers=headers)
+        except (OSError, nats.errors.Error) as error:
+            logger.warning("an answer on %s was lost: %s", message.subject, error)
+        except Exception:
+            logger.exception("a request on %s failed in an unforeseen way", message.subject)
+
+    # -- the log --------------------------------------------------------------------------------
+
+    async def has_log(self) -> bool:
+        """Whether JetStream is there for this account."""
+        try:
+            await self._connection.client.jetstream().account_info()
+        except (nats.errors.NoRespondersError, nats.js.errors.APIError):
+            return False
+        except (OSError, nats.errors.Error) as error:
+            logger.warning("JetStream did not say whether it is there: %s", error)
+            return False
+        return True
+
+    async def append(self, subject: str, data: bytes, entry_id: str, seconds: float) -> None:
+        if not self._connection.connected:
+            raise LogUnavailable("NATS is away")
+        headers = {"Nats-Msg-Id": entry_id}
+        stream = self._connection.client.jetstream(timeout=seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                try:
+                    await stream.publish(subject, data, headers=headers)
+                except nats.js.errors.NoStreamResponseError:
+                    await self._make_log()
+                    await stream.publish(subject, data, headers=headers)
+        except TimeoutError:
+            raise LogUnavailable(f"JetStream did not confirm in {seconds:g} s") from None
+        except (OSError, nats.errors.Error) as error:
+            raise LogUnavailable(f"JetStream refused: {error}") from None
+
+    async def _make_log(self) -> None:
+        log = self._log
+        logger.info("making the stream %s in JetStream for %s", log.name, ", ".join(log.subjects))
+        await self._connection.client.jetstream().add_stream(
+            StreamConfig(
+                name=log.name,
+                subjects=list(log.subjects),
+                storage=StorageType.FILE,
+                retention=RetentionPolicy.LIMITS,
+                num_replicas=log.replicas,
+                max_age=log.max_age_seconds or None,
+                max_bytes=log.max_bytes or None,
+                duplicate_window=timedelta(minutes=2).total_seconds(),
+            )
+        )

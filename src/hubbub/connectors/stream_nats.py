@@ -1,0 +1,38 @@
+"""Streams in JetStream: a `StreamEvent` on `{prefix}.streams.{hub}.{stream}`, which keeps it."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import StreamUnavailable
+from hubbub.domain.services import StreamEvent
+from hubbub.ports.broker import Broker, LogUnavailable
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.subjects import word, words
+
+
+class JetStreams:
+    """Implements `ports.services.StreamSink`."""
+
+    def __init__(self, broker: Broker, prefix: str, seconds: float) -> None:
+        self._broker = broker
+        self._prefix = prefix
+        self._seconds = seconds
+
+    async def submit(self, event: StreamEvent) -> None:
+        entry = pb.StreamEvent(
+            hub_id=event.hub,
+            stream=event.stream,
+            event=event.event,
+            payload=event.payload,
+            content_type=event.content_type,
+            msg_id=event.id,
+            timestamp=event.submitted_at,
+            user_id=event.user_id or "",
+            session_id=event.session_id or "",
+        )
+        subject = f"{self._prefix}.streams.{word(event.hub)}.{words(event.stream)}"
+        try:
+            await self._broker.append(subject, entry.SerializeToString(), event.id, self._seconds)
+        except LogUnavailable as error:
+            raise StreamUnavailable(
+                f"the stream {event.stream!r} does not take the event right now: {error}"
+            ) from None
