@@ -16,8 +16,8 @@ SECRET = "a secret between the nodes of a test"
 
 
 @asynccontextmanager
-async def nats_server(folder: Path) -> AsyncIterator[NatsServer]:
-    server = NatsServer(folder)
+async def nats_server(folder: Path, jetstream: bool = False) -> AsyncIterator[NatsServer]:
+    server = NatsServer(folder, jetstream)
     await server.start()
     try:
         yield server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ import nats
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 
 from hubbub.cluster.nats_connection import NatsConnection
@@ -37,11 +39,19 @@ class NatsBroker:
         self._connection = connection
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
+        self._served: list[Subscription] = []
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
 
     async def open(self) -> None:
         """Raises `Unavailable`."""
         await self._connection.open()
+
+    async def stop_serving(self) -> None:
+        """No new requests; others answer them."""
+        served, self._served = self._served, []
+        for subscription in served:
+            with contextlib.suppress(OSError, nats.errors.Error):
+                await subscription.unsubscribe()
 
     async def close(self) -> None:
         if self._tasks:
@@ -80,8 +90,8 @@ class NatsBroker:
             self._tasks.add(task)
             task.add_done_callback(self._answered)
 
-        await self._connection.client.subscribe(subject, queue=group, cb=take)
-        await self._connection.client.flush()
+        self._served.append(await self._connection.client.subscribe(subject, queue=group, cb=take))
+        await self._connection.settle()
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -118,6 +118,12 @@ class NatsConnection:
             heard(message.data)
 
         await self._client.subscribe(subject, cb=pass_on)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until the server knows of every subscription. Twice, because the client's ping
+        overtakes what it has not written yet."""
+        await self._client.flush()
         await self._client.flush()
 
     async def say(self, subject: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from hubbub.cluster.leases import Leases
 from hubbub.cluster.member import ClusterMember
 from hubbub.cluster.membership import Membership
-from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
+from hubbub.cluster.nats_connection import NatsConnection
 from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import RemoteBus
@@ -24,7 +24,8 @@ from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
-from hubbub.server.settings import Secret, Settings
+from hubbub.server.brokers import nats_options, reveal
+from hubbub.server.settings import Settings
 from hubbub.server.settings_cluster_checks import node_name
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class Clustered:
         self._prefix = f"hubbub/{broker.subject}/"
         name = f"{self._prefix}{self.node_name}/{incarnation}"
         self._connection = NatsConnection(nats_options(settings), name)
-        secret = _reveal(cluster.secret_key) or ""
+        secret = reveal(cluster.secret_key) or ""
         seals = Seals(self.node_name, incarnation, broker.subject, secret, clock.now)
         self._transport = NatsTransport(self.node_name, broker.subject, self._connection, seals)
         self.membership = Membership(
@@ -144,26 +145,6 @@ class Clustered:
             self._leases.gone(node)
             now = asyncio.get_running_loop().time()
             self.membership.disconnected(node, incarnation, now)
-
-
-def nats_options(settings: Settings) -> NatsOptions:
-    broker = settings.broker
-    return NatsOptions(
-        servers=broker.servers,
-        user=broker.user,
-        password=_reveal(broker.password),
-        token=_reveal(broker.token),
-        credentials=broker.credentials_file,
-        tls=broker.tls.enabled,
-        tls_root_certificate=broker.tls.root_cert,
-        tls_certificate=broker.tls.cert,
-        tls_key=broker.tls.key,
-        connect_seconds=broker.connect_timeout,
-    )
-
-
-def _reveal(secret: Secret | None) -> str | None:
-    return None if secret is None else secret.reveal()
 
 
 def _version() -> str:

@@ -34,11 +34,16 @@ accounts {{
     exports: [{{stream: "$SYS.ACCOUNT.*.DISCONNECT"}}]
   }}
   HUBBUB {{
+    jetstream: {jetstream}
     users: [{{user: "{user}", password: "{password}"}}]
     imports: [{{stream: {{account: SYS, subject: "$SYS.ACCOUNT.HUBBUB.DISCONNECT"}}}}]
   }}
 }}
 system_account: SYS
+"""
+
+_JETSTREAM = """\
+jetstream {{ store_dir: "{folder}", sync_interval: always }}
 """
 
 
@@ -58,8 +63,10 @@ def program() -> str:
 class NatsServer:
     """Can be stopped, killed and started again, on the same port with the same passwords."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jetstream: bool = False) -> None:
+        """With `jetstream`, logs are kept in the folder."""
         self._folder = folder
+        self._jetstream = jetstream
         self.port = _free_port()
         self.password = secrets.token_urlsafe(24)
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,10 +86,12 @@ class NatsServer:
         configuration.write_text(
             _CONFIGURATION.format(
                 port=self.port,
+                jetstream="enabled" if self._jetstream else "disabled",
                 system=secrets.token_urlsafe(24),
                 user=USER,
                 password=self.password,
             )
+            + (_JETSTREAM.format(folder=self._folder / "jetstream") if self._jetstream else "")
         )
         with (self._folder / "nats.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - takes a millisecond

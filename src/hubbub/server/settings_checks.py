@@ -12,6 +12,7 @@ from hubbub.server.settings_cluster_checks import cluster_problems
 from hubbub.server.settings_keys import Secret, Settings
 from hubbub.server.settings_reader import Reader
 from hubbub.server.settings_storage import Postgres, Sql
+from hubbub.server.settings_streams import stream_problems
 from hubbub.server.settings_zeromq import ZeroMq
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
@@ -41,7 +42,7 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     _check_secrets(reader, settings)
     _check_postgres(reader, settings)
     _check_zeromq(reader, settings.zeromq)
-    for found in cluster_problems(settings):
+    for found in (*cluster_problems(settings), *stream_problems(settings)):
         reader.note(found)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:

@@ -30,7 +30,8 @@ class BrokerTls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
-    """The NATS servers that connect the nodes of a cluster."""
+    """The NATS servers that connect the nodes of a cluster, and lead to services. One node alone
+    may use them too."""
 
     host: Annotated[
         str | None,

@@ -22,11 +22,10 @@ def node_name(settings: Settings) -> str:
 def cluster_problems(settings: Settings) -> Iterator[str]:
     """What keeps the settings from working, one sentence each."""
     cluster, broker = settings.cluster, settings.broker
+    yield from broker_problems(broker)
     if cluster.secret_key is None:
         if cluster != Cluster():
             yield "cluster has no effect without cluster.secretKey; set that, or leave it out"
-        if broker != Broker():
-            yield "broker has no effect without cluster.secretKey; set that, or leave it out"
         return
     size = len(cluster.secret_key.reveal().encode())
     if size < MIN_SECRET_BYTES:
@@ -38,6 +37,23 @@ def cluster_problems(settings: Settings) -> Iterator[str]:
         yield (f"cluster.node is {cluster.node[:80]!r}; expected up to 64 letters, digits, - and _")
     if not broker.servers:
         yield "broker.host is missing: the nodes of a cluster are connected by NATS"
+    if settings.storage.postgres.host is None:
+        yield (
+            "storage.postgres.host is missing: the nodes of a cluster share a PostgreSQL "
+            "database; a file on one machine cannot be shared"
+        )
+    if cluster.silence_timeout < 3 * cluster.heartbeat_interval:
+        yield (
+            f"cluster.silenceTimeout is {cluster.silence_timeout:g}; expected at least three times "
+            f"cluster.heartbeatInterval ({cluster.heartbeat_interval:g})"
+        )
+
+
+def broker_problems(broker: Broker) -> Iterator[str]:
+    if not broker.servers:
+        if broker != Broker():
+            yield "broker has no effect without broker.host; set that, or leave it out"
+        return
     if broker.password is not None and broker.user is None:
         yield "broker.user is missing; broker.password needs it"
     if broker.tls.key is not None and broker.tls.cert is None:
@@ -50,16 +66,6 @@ def cluster_problems(settings: Settings) -> Iterator[str]:
     ):
         if path is not None and not path.is_file():
             yield f"broker.{name} is {str(path)!r}, where there is no file"
-    if settings.storage.postgres.host is None:
-        yield (
-            "storage.postgres.host is missing: the nodes of a cluster share a PostgreSQL "
-            "database; a file on one machine cannot be shared"
-        )
-    if cluster.silence_timeout < 3 * cluster.heartbeat_interval:
-        yield (
-            f"cluster.silenceTimeout is {cluster.silence_timeout:g}; expected at least three times "
-            f"cluster.heartbeatInterval ({cluster.heartbeat_interval:g})"
-        )
 
 
 def signing_problems(settings: Settings) -> Iterator[str]:

@@ -19,6 +19,7 @@ from hubbub.server.settings_journal import Journal
 from hubbub.server.settings_network import Connection, Listener
 from hubbub.server.settings_secret import Secret as Secret
 from hubbub.server.settings_storage import Sql, Storage
+from hubbub.server.settings_streams import Streams
 from hubbub.server.settings_zeromq import ZeroMq
 
 DAY = 86_400.0
@@ -234,6 +235,13 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout: Annotated[
         float, Meta(ge=1, le=600, description="Time for one request of the admin API.")
     ] = 30.0
+    nats: Annotated[
+        bool,
+        Meta(
+            description="Serve the admin API on NATS too, where `broker.host` is set; every "
+            "request brings its token."
+        ),
+    ] = True
     audit_retention: Annotated[
         float, Meta(ge=DAY, le=3650 * DAY, description="Time for which the audit log is kept.")
     ] = 365 * DAY
@@ -273,6 +281,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     journal: Journal = Journal()
     broker: Broker = Broker()
     cluster: Cluster = Cluster()
+    streams: Streams = Streams()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
@@ -303,6 +312,7 @@ CATEGORIES = (
     "journal",
     "broker",
     "cluster",
+    "streams",
     "debug",
 )
 

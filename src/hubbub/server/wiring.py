@@ -8,9 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hubbub.connectors.analytics_process import AnalyticsProcess
-from hubbub.connectors.auth_http import HttpAuthenticator
 from hubbub.connectors.jwks_http import HttpKeySource
-from hubbub.connectors.service_http import HttpServices
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.rules import HubConfiguration
@@ -30,7 +28,6 @@ from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
-from hubbub.ports.services import NO_STREAMS
 from hubbub.server.access import login_settings, make_tokens
 from hubbub.server.archive import Manifest
 from hubbub.server.clock import SystemClock
@@ -39,6 +36,7 @@ from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
 from hubbub.server.online_backup import back_up_online
 from hubbub.server.restore import complete_restore
+from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
 from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
@@ -89,8 +87,8 @@ class Server:
         self._key_source = HttpKeySource()
         issuers = Issuers(lambda hub: self.directory.get(hub).settings, self._key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
-        self._authenticator = HttpAuthenticator(clock)
-        self._services = HttpServices()
+        streams = self.journal.streams if self.journal is not None else None
+        self._programs = Programs(settings, clock, streams, self._fabric.node_name)
         self._owner = ChannelOwner(
             store=self._store,
             clock=clock,
@@ -106,11 +104,11 @@ class Server:
             clock=clock,
             directory=self.directory,
             tokens=self.tokens,
-            authenticator=self._authenticator,
+            authenticator=self._programs.authenticator,
             transmit=transmit,
             limits=limits,
-            caller=self._services,
-            streams=self.journal.streams if self.journal is not None else NO_STREAMS,
+            caller=self._programs.caller,
+            streams=self._programs.streams,
             journal=self.journal or NO_JOURNAL,
         )
         self._fabric.connect(self._owner, self.node)
@@ -129,7 +127,7 @@ class Server:
             node=self.node,
             store=self._store,
             revocations=self.revocations,
-            authenticator=self._authenticator,
+            authenticator=self._programs.authenticator,
             login=login_settings(settings),
             node_name=self._fabric.node_name,
             analytics=AnalyticsProcess(data / WAREHOUSE),
@@ -155,6 +153,7 @@ class Server:
         """Open the store, take ownership, listen. Raises `HubbubError` or `OSError`."""
         await self._store.open()
         try:
+            await self._programs.open()
             await self.directory.declare(list(self.settings.hubs.values()))
             await self._fabric.open()
             await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
@@ -168,9 +167,11 @@ class Server:
             self.port = await self._listener.start(
                 listener.host, listener.port, listener.backlog, tls, shared
             )
+            await self._programs.serve(self.administration)
         except BaseException:
             if self.door is not None:
                 await self.door.stop()
+            await self._programs.close()
             await self._fabric.close()
             await self._store.close()
             raise
@@ -191,6 +192,7 @@ class Server:
         self._started = False
         for task in self._upkeep:
             task.cancel()
+        await self._programs.stop_serving()
         await self._fabric.leave()
         await self._listener.stop()
         if self.door is not None:
@@ -201,8 +203,7 @@ class Server:
         await self._fabric.close()
         if self.journal is not None:
             await self.journal.stop()
-        await self._authenticator.close()
-        await self._services.close()
+        await self._programs.close()
         await self._key_source.close()
         await self._store.close()
 

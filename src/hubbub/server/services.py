@@ -1,0 +1,130 @@
+"""What connects a hub with the programs behind it: HTTP always, NATS where it is configured."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from hubbub import __version__
+from hubbub.connectors.auth_http import HttpAuthenticator
+from hubbub.connectors.choosing import Authenticators, ServiceCallers
+from hubbub.connectors.service_http import HttpServices
+from hubbub.domain.services import StreamEvent
+from hubbub.engine.administration import Administration
+from hubbub.ports.clock import Clock
+from hubbub.ports.services import NO_STREAMS, StreamSink
+from hubbub.server.settings import Settings
+
+if TYPE_CHECKING:
+    from hubbub.cluster.nats_broker import NatsBroker
+
+logger = logging.getLogger(__name__)
+
+SERVICE = "hubbub"
+"""The name under which NATS tools list the nodes."""
+
+
+class Programs:
+    """Of one process: `open`, `serve`, and in the end `stop_serving` and `close`."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, journal: StreamSink | None, node_name: str
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._auth = HttpAuthenticator(clock)
+        self._calls = HttpServices()
+        self.broker = _make_broker(settings, node_name)
+        self.streams = _Streams(journal or NO_STREAMS)
+        prefix = settings.broker.subject
+        if self.broker is None:
+            self.authenticator = Authenticators(self._auth, None)
+            self.caller = ServiceCallers(self._calls, None)
+        else:
+            from hubbub.connectors.auth_nats import NatsAuthenticator
+            from hubbub.connectors.service_nats import NatsServices
+
+            self.authenticator = Authenticators(self._auth, NatsAuthenticator(self.broker, clock))
+            self.caller = ServiceCallers(self._calls, NatsServices(self.broker, prefix))
+
+    async def open(self) -> None:
+        """Raises `Unavailable`."""
+        if self.broker is None:
+            return
+        await self.broker.open()
+        target = self._settings.streams.target
+        if target == "jetstream" or (target == "auto" and await self.broker.has_log()):
+            from hubbub.connectors.stream_nats import JetStreams
+
+            seconds = self._settings.streams.confirm_timeout
+            self.streams.sink = JetStreams(self.broker, self._settings.broker.subject, seconds)
+        else:
+            logger.info("streams are kept in the journal, not in JetStream")
+
+    async def serve(self, administration: Administration) -> None:
+        """Take requests of services over NATS, if that is wanted."""
+        if self.broker is None or not self._settings.admin.nats:
+            return
+        from hubbub.gateways.admin.nats_publishing import NatsPublisher
+        from hubbub.gateways.admin.over_nats import AdminOverNats
+        from hubbub.gateways.admin.table import ROUTES, make_application
+        from hubbub.gateways.micro import MicroService
+
+        door = AdminOverNats(
+            make_application(administration),
+            NatsPublisher(administration.node),
+            ROUTES,
+            self._settings.broker.subject,
+        )
+        micro = MicroService(
+            SERVICE,
+            secrets.token_hex(11),
+            __version__,
+            "A message hub: publish, and administer hubs",
+            door.endpoints,
+            door.about,
+            self._clock,
+        )
+        await door.start(self.broker, micro)
+
+    async def stop_serving(self) -> None:
+        if self.broker is not None:
+            await self.broker.stop_serving()
+
+    async def close(self) -> None:
+        await self._auth.close()
+        await self._calls.close()
+        if self.broker is not None:
+            await self.broker.close()
+
+
+class _Streams:
+    """The sink that was chosen when it was known what there is."""
+
+    def __init__(self, sink: StreamSink) -> None:
+        self.sink = sink
+
+    async def submit(self, event: StreamEvent) -> None:
+        await self.sink.submit(event)
+
+
+def _make_broker(settings: Settings, node_name: str) -> NatsBroker | None:
+    """A connection of its own beside the cluster's: a large answer of a service must not stand
+    before a heartbeat. NATS is loaded only where it is used."""
+    broker, streams = settings.broker, settings.streams
+    if not broker.servers:
+        return None
+    from hubbub.cluster.nats_broker import LogOptions, NatsBroker
+    from hubbub.cluster.nats_connection import NatsConnection
+    from hubbub.server.brokers import nats_options
+
+    log = LogOptions(
+        name=f"{broker.subject.replace('.', '_')}_streams",
+        subjects=(f"{broker.subject}.streams.>",),
+        replicas=streams.replicas,
+        max_age_seconds=streams.max_age,
+        max_bytes=streams.max_bytes,
+    )
+    name = f"hubbub-services/{broker.subject}/{node_name}"
+    return NatsBroker(NatsConnection(nats_options(settings), name), log)
