@@ -591,7 +591,10 @@ def test_a_cluster_is_a_secret_a_broker_and_a_database() -> None:
     ("change", "words"),
     [
         ({"cluster.secretKey": "short"}, ["cluster.secretKey has 5 bytes", "openssl rand"]),
-        ({"cluster.secretKey": None}, ["broker has no effect without cluster.secretKey"]),
+        (
+            {"cluster.secretKey": None, "cluster.node": "a"},
+            ["cluster has no effect without cluster.secretKey"],
+        ),
         ({"cluster.node": "a.b"}, ["cluster.node is 'a.b'", "letters, digits"]),
         ({"broker.host": None}, ["broker.host is missing"]),
         ({"broker.password": "x"}, ["broker.user is missing"]),
