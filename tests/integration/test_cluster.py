@@ -14,6 +14,7 @@ from harness.cluster import Crowd, channel_of, eventually, ground, start_node
 from harness.postgres import new_database
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from harness.topics import HttpTopic, texts
+from hubbub.domain.names import PARTITIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -152,3 +153,38 @@ async def test_a_token_of_one_node_holds_on_the_others_until_it_is_revoked(nodes
     for guest in guests:
         code, _ = await guest.closed()
         assert code >= 4000
+
+
+@pytest.mark.spec("ADMIN-04", "CLU-03")
+async def test_the_admin_api_of_any_node_answers_for_all(nodes: Nodes) -> None:
+    channel = "room:office"
+    guests = {}
+    for name, node in nodes.items():
+        guests[name] = await node.socket(token=node.token(f"clerk-{name}"))
+        await guests[name].subscribe(channel)
+    for node in nodes.values():
+        admin = admin_of(node)
+        listed = (await admin("GET", f"{HUB}/sessions?channel={channel}")).json["items"]
+        assert {each["userID"]: each["node"] for each in listed} == {
+            f"clerk-{name}": name for name in NAMES
+        }
+        topology = (await admin("GET", "/v1/admin/topology?hub=acme")).json
+        assert topology["silent"] == []
+        assert sorted(each["node"] for each in topology["nodes"]) == list(NAMES)
+        assert sum(each["partitions"] for each in topology["nodes"]) == PARTITIONS
+        channels = (await admin("GET", f"{HUB}/channels?live=true&limit=1000")).json["items"]
+        counted = {each["channel"]: each["sessions"] for each in channels}
+        assert counted[channel] == 3
+        present = (await admin("GET", f"{HUB}/channels/{channel}/presence")).json["presence"]
+        assert len(present) == 3
+    figures = [(await admin_of(node)("GET", f"{HUB}/counters")).json for node in nodes.values()]
+    assert figures[0]["sessions"] >= 3
+    assert all(each["sessionsOpened"] == figures[0]["sessionsOpened"] for each in figures)
+    admin = admin_of(nodes["east"])
+    listed = (await admin("GET", f"{HUB}/sessions?user=clerk-west")).json["items"]
+    path = f"{HUB}/sessions/{listed[0]['sessionID']}"
+    assert (await admin("GET", path)).json["node"] == "west"
+    assert (await admin("DELETE", path)).status == 204
+    await guests["west"].closed()
+    assert (await admin("GET", path)).status == 404
+    assert (await admin("DELETE", path)).status == 404

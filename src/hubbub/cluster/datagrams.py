@@ -106,6 +106,12 @@ class Renew(msgspec.Struct, frozen=True, tag="renew"):
     partitions: tuple[int, ...]
 
 
+class Question(msgspec.Struct, frozen=True, tag="question"):
+    """Something that each node answers for itself; what it is, is for those to know who ask."""
+
+    question: bytes
+
+
 class HubChanged(msgspec.Struct, frozen=True, tag="hub_changed"):
     hub: str
 
@@ -124,6 +130,7 @@ Call = (
     | AskTopic
     | Tell
     | Renew
+    | Question
     | HubChanged
 )
 
@@ -186,7 +193,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return channel_of(call.request)
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
-    if isinstance(call, Tell | Renew | HubChanged):
+    if isinstance(call, Tell | Renew | Question | HubChanged):
         return None
     return call.hub, call.channel
 

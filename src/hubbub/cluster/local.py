@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
@@ -10,7 +10,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.owner import ChannelOwner
-from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply
+from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply, Replies
 
 NODE = "local"
 
@@ -63,6 +63,12 @@ class LocalBus:
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         return await self._owner.topic(request)
+
+    async def ask_others(self, question: bytes) -> Replies:
+        return Replies()
+
+    def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """There is nobody who asks."""
 
     async def announce_hub_change(self, hub: str) -> None:
         self._owner.hub_changed(hub)

@@ -39,6 +39,7 @@ from hubbub.ports.bus import (
     HeadAnnounced,
     Published,
     PublishReply,
+    Replies,
 )
 
 __all__ = ["Patience", "RemoteBus"]
@@ -48,6 +49,8 @@ logger = logging.getLogger(__name__)
 HUB_LANE = -1
 """The lane of what concerns a whole hub; those of calls to owners are numbered like the
 partitions."""
+QUESTION_LANE = -2
+QUESTION_SECONDS = 2.0
 TELL_LANES = PARTITIONS
 """The first of the lanes from owners to nodes."""
 
@@ -175,6 +178,25 @@ class RemoteBus:
             hub, channel, datagrams.AskTopic(request), answer_type(request)
         )
         return answer
+
+    async def ask_others(self, question: bytes) -> Replies:
+        others = [node for node in self._nodes() if node != self.node]
+        call = datagrams.Question(question)
+        answers = await asyncio.gather(
+            *(
+                self._requests.ask(node, QUESTION_LANE, call, bytes, QUESTION_SECONDS)
+                for node in others
+            ),
+            return_exceptions=True,
+        )
+        found = dict(zip(others, answers, strict=True))
+        return Replies(
+            {node: answer for node, answer in found.items() if isinstance(answer, bytes)},
+            tuple(node for node, answer in found.items() if not isinstance(answer, bytes)),
+        )
+
+    def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._service.answer = answer
 
     async def announce_hub_change(self, hub: str) -> None:
         """A node that cannot be reached now rereads the settings by itself later."""

@@ -67,9 +67,12 @@ class Requests:
                 for pending in [*lane.under_way.values(), *lane.waiting]:
                     self._conclude(pending, None, error)
 
-    async def ask(self, node: str, lane: int, call: Call, kind: Any) -> Any:
+    async def ask(
+        self, node: str, lane: int, call: Call, kind: Any, seconds: float | None = None
+    ) -> Any:
         """The answer to a call, of this kind. Raises what the other node answered, or
         `Unavailable`."""
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def conclude(value: Any, error: HubbubError | None) -> None:
@@ -80,7 +83,7 @@ class Requests:
             else:
                 answered.set_exception(error)
 
-        self.send(node, lane, call, kind, conclude)
+        self.send(node, lane, call, kind, conclude, deadline)
         return await answered
 
     def busy(self, lane_id: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Follow, Followed
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, Unavailable
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.bus import Attachment, FeedSink, Following
 
@@ -18,6 +18,7 @@ QUESTIONS = (
     | datagrams.AskOccupancy
     | datagrams.AskHistory
     | datagrams.AskTopic
+    | datagrams.Question
     | datagrams.HubChanged
 )
 """Calls whose answer takes a while."""
@@ -35,6 +36,7 @@ class Service:
         self.owner = owner
         self.sink = sink
         self._reread_hub = reread_hub
+        self.answer: Callable[[bytes], Awaitable[bytes]] = _know_nothing
 
     def do(self, node: str, call: Call) -> None:
         """For a call that nobody has to wait for."""
@@ -67,6 +69,8 @@ class Service:
             return await owner.history(call.query)
         if isinstance(call, datagrams.AskTopic):
             return await owner.topic(call.request)
+        if isinstance(call, datagrams.Question):
+            return await self.answer(call.question)
         if isinstance(call, datagrams.HubChanged):
             await self._reread_hub(call.hub)
             owner.hub_changed(call.hub)
@@ -85,3 +89,7 @@ class Service:
             tuple(None if isinstance(each, HubbubError) else each for each in answers),
             tuple(each if isinstance(each, HubbubError) else None for each in answers),
         )
+
+
+async def _know_nothing(question: bytes) -> bytes:
+    raise Unavailable("this node is starting")

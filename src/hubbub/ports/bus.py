@@ -14,7 +14,7 @@ Contract of the bus:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 import msgspec
@@ -92,6 +92,13 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
     head: int
 
 
+class Replies(msgspec.Struct, frozen=True):
+    """What other nodes answered, by their names, and who did not in time."""
+
+    answers: dict[str, bytes] = {}
+    silent: tuple[str, ...] = ()
+
+
 FeedEvent = (
     Published | MembersJoined | MembersLeft | MembersPresent | OccupancyChanged | HeadAnnounced
 )
@@ -148,6 +155,12 @@ class Bus(Protocol):
         """Have the owner of a topic do something for a producer or a durable subscription; what
         comes back is of the type that `domain.topics.answer_type` names. A request that waits may
         not wait for longer than `TOPIC_WAIT_SECONDS`."""
+
+    async def ask_others(self, question: bytes) -> Replies:
+        """Ask every other node, and do not wait for long."""
+
+    def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """How this node answers such questions."""
 
     async def announce_hub_change(self, hub: str) -> None:
         """Tell every node, this one included, that a hub's settings changed."""

@@ -7,10 +7,10 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from hubbub import __version__
 from hubbub.cluster.leases import Leases
 from hubbub.cluster.member import ClusterMember
 from hubbub.cluster.membership import Membership
@@ -20,6 +20,7 @@ from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import RemoteBus
 from hubbub.cluster.sealing import Seals
 from hubbub.domain.errors import HubbubError
+from hubbub.engine.administration import NodeFacts
 from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
@@ -70,7 +71,7 @@ class Clustered:
             self.node_name,
             incarnation,
             cluster.role,
-            version=_version(),
+            version=__version__,
             silence_seconds=cluster.silence_timeout,
         )
         self._leases = Leases(
@@ -87,6 +88,7 @@ class Clustered:
         )
         self._beating: asyncio.Task[None] | None = None
         self.member: ClusterMember
+        self._owner: ChannelOwner
 
     @property
     def is_deaf(self) -> bool:
@@ -94,6 +96,7 @@ class Clustered:
         return self.member.is_deaf or not self._connection.connected
 
     def connect(self, owner: ChannelOwner, node: Node) -> None:
+        self._owner = owner
         self.bus.connect(owner, node)
         self.ownership.connect(owner)
         self.member = ClusterMember(
@@ -105,6 +108,10 @@ class Clustered:
             self._transport,
             self._heartbeat_seconds,
         )
+
+    def facts(self) -> NodeFacts:
+        partitions, channels = len(self.ownership.served), self._owner.count()
+        return NodeFacts(self.membership.role, __version__, partitions, channels)
 
     async def open(self) -> None:
         await self._connection.open()
@@ -145,10 +152,3 @@ class Clustered:
             self._leases.gone(node)
             now = asyncio.get_running_loop().time()
             self.membership.disconnected(node, incarnation, now)
-
-
-def _version() -> str:
-    try:
-        return version("hubbub")
-    except PackageNotFoundError:
-        return ""

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from hubbub import __version__
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import RemoteBus
 from hubbub.domain.names import PARTITIONS
+from hubbub.engine.administration import NodeFacts
 from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
@@ -27,6 +29,9 @@ class Fabric(Protocol):
 
     def connect(self, owner: ChannelOwner, node: Node) -> None:
         """Close the circle after everything exists."""
+
+    def facts(self) -> NodeFacts:
+        """About this node's place among others."""
 
     async def open(self) -> None:
         """Reach the others. Raises `Unavailable`."""
@@ -53,6 +58,9 @@ class Alone:
     def connect(self, owner: ChannelOwner, node: Node) -> None:
         self._owner = owner
         self.bus.connect(owner, node)
+
+    def facts(self) -> NodeFacts:
+        return NodeFacts("core", __version__, len(self._owner.terms), self._owner.count())
 
     async def open(self) -> None:
         pass

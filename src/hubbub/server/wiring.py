@@ -130,6 +130,7 @@ class Server:
             authenticator=self._programs.authenticator,
             login=login_settings(settings),
             node_name=self._fabric.node_name,
+            facts=self._fabric.facts,
             analytics=AnalyticsProcess(data / WAREHOUSE),
         )
         self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)

@@ -4,6 +4,8 @@ and noted in the audit log is decided here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hubbub.engine.administration.access import AccessAdministration, LoginSettings
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.analytics import AnalyticsAdministration
@@ -20,6 +22,7 @@ from hubbub.engine.administration.parts import (
 from hubbub.engine.administration.push_tokens import PushTokens
 from hubbub.engine.administration.settings import SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
+from hubbub.engine.administration.survey import NodeFacts, Survey
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
@@ -34,6 +37,7 @@ __all__ = [
     "Administration",
     "Condition",
     "LoginSettings",
+    "NodeFacts",
     "Versioned",
 ]
 
@@ -50,6 +54,7 @@ class Administration:
         authenticator: Authenticator,
         login: LoginSettings,
         node_name: str,
+        facts: Callable[[], NodeFacts],
         analytics: Analytics,
     ) -> None:
         self.node = node
@@ -61,7 +66,7 @@ class Administration:
         self.channels = Channels(editor)
         self.auth_providers = auth_providers(editor)
         self.rpc_routes = rpc_routes(editor)
-        self.live = LiveAdministration(node, self.audit, node_name)
+        self.live = LiveAdministration(node, self.audit, Survey(node, node_name, facts))
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )

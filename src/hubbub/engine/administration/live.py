@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from hubbub.domain.errors import Denied, HubbubError, NotFound
+from hubbub.domain.errors import HubbubError, NotFound
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.survey import (
+    Count,
+    EndSession,
+    FindChannels,
+    FindSessions,
+    Load,
+    Survey,
+    total,
+)
 from hubbub.engine.administration.views import (
     BatchResult,
-    ChannelLoad,
     Counters,
-    HubLoad,
     NodeLoad,
     SessionView,
     Topology,
 )
-from hubbub.engine.counters import HubCounters
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.engine.session import Session
 from hubbub.ports.bus import PublishOutcome
 
 
 class LiveAdministration:
-    """Sessions and loads are those of this node."""
+    """Sessions and figures are those of all nodes."""
 
-    def __init__(self, node: Node, audit: AuditLog, node_name: str) -> None:
+    def __init__(self, node: Node, audit: AuditLog, survey: Survey) -> None:
         self._node = node
         self._audit = audit
-        self._node_name = node_name
-        self._started_at = node.clock.monotonic()
+        self._survey = survey
 
     # -- publishing -----------------------------------------------------------------------------
 
@@ -71,7 +76,7 @@ class LiveAdministration:
 
     # -- sessions -------------------------------------------------------------------------------
 
-    def sessions(
+    async def sessions(
         self,
         hub: str,
         limit: int,
@@ -81,38 +86,34 @@ class LiveAdministration:
     ) -> list[SessionView]:
         """In the order of their ids, those behind `after`."""
         self._node.directory.get(hub)
-        known = self._node.hubs.get(hub)
         if channel is not None:
             check_name(channel, "channel")
-        matching = [
-            session
-            for session in (known.sessions.values() if known is not None else ())
-            if session.id > after
-            and (user_id is None or session.identity.user_id == user_id)
-            and (channel is None or channel in (session.feeds or ()))
-        ]
-        return [_view(s) for s in nsmallest(limit, matching, key=lambda session: session.id)]
+        return await self._find(FindSessions(hub, limit, after, user_id, channel))
 
-    def session(self, hub: str, session_id: str) -> SessionView:
+    async def session(self, hub: str, session_id: str) -> SessionView:
         """Raises `NotFound`."""
-        return _view(self._find(hub, session_id))
+        self._node.directory.get(hub)
+        found = await self._find(FindSessions(hub, 1, session_id=session_id))
+        if not found:
+            raise _no_session(hub, session_id)
+        return found[0]
+
+    async def _find(self, question: FindSessions) -> list[SessionView]:
+        answers, _ = await self._survey.ask(question, list[SessionView])
+        found = [session for answer in answers for session in answer]
+        return nsmallest(question.limit, found, key=lambda session: session.session_id)
 
     async def disconnect(self, actor: Actor, hub: str, session_id: str) -> None:
         """End a session for good: its restore key dies with it. Raises `NotFound`."""
-        session = self._find(hub, session_id)
-        user = session.identity.user_id
-        self._node.end(session, Denied("an administrator ended this session"))
+        self._node.directory.get(hub)
+        answers, _ = await self._survey.ask(EndSession(hub, session_id), list[SessionView])
+        ended = [session for answer in answers for session in answer]
+        if not ended:
+            raise _no_session(hub, session_id)
+        user = ended[0].user_id
         await self._audit.note(
             actor, "session.disconnect", hub, session_id, before={"userID": user}
         )
-
-    def _find(self, hub: str, session_id: str) -> Session:
-        self._node.directory.get(hub)
-        known = self._node.hubs.get(hub)
-        session = known.sessions.get(session_id) if known is not None else None
-        if session is None:
-            raise NotFound(f"hub {hub!r} has no session {session_id!r}")
-        return session
 
     # -- channels -------------------------------------------------------------------------------
 
@@ -120,84 +121,36 @@ class LiveAdministration:
         """Who is there. Raises `NotFound` where the rules keep no presence."""
         return await self._node.queries.members(self._node.hub(hub), identity, channel)
 
-    def live_channels(self, hub: str) -> dict[str, int]:
-        """The channels that sessions of this node follow, with the number of sessions."""
-        known = self._node.hubs.get(hub)
-        feeds = known.feeds if known is not None else {}
-        return {channel: feed.subscribers for channel, feed in feeds.items()}
+    async def live_channels(self, hub: str) -> dict[str, int]:
+        """The channels that sessions follow, with the number of sessions."""
+        answers, _ = await self._survey.ask(FindChannels(hub), dict[str, int])
+        found: Counter[str] = Counter()
+        for answer in answers:
+            found.update(answer)
+        return dict(found)
 
     # -- the whole ------------------------------------------------------------------------------
 
-    def topology(self, hub: str | None, channels: int) -> Topology:
+    async def topology(self, hub: str | None, channels: int) -> Topology:
         """`channels`: how many of each hub to name at most, the busiest first."""
-        hubs = [
-            self._load_of(each, channels)
-            for name, each in sorted(self._node.hubs.items())
-            if hub is None or name == hub
-        ]
-        node = NodeLoad(
-            node=self._node_name,
-            uptime_seconds=int(self._node.clock.monotonic() - self._started_at),
-            sessions=self._node.session_count,
-            hubs=hubs,
-        )
-        return Topology([node])
+        return Topology(*await self._survey.ask(Load(hub, channels), NodeLoad))
 
-    @staticmethod
-    def _load_of(hub: Hub, channels: int) -> HubLoad:
-        busiest = nsmallest(
-            channels, hub.feeds.items(), key=lambda item: (-item[1].subscribers, item[0])
-        )
-        return HubLoad(
-            hub=hub.name,
-            sessions=len(hub.sessions),
-            subscriptions=hub.counters.subscriptions,
-            channel_count=len(hub.feeds),
-            channels=[ChannelLoad(name, feed.subscribers) for name, feed in busiest],
-        )
-
-    def counters(self, hub: str) -> Counters:
-        """What the hub has done since this process began. Raises `HubNotFound`."""
+    async def counters(self, hub: str) -> Counters:
+        """What the hub has done since the nodes began. Raises `HubNotFound`."""
         self._node.directory.get(hub)
-        return _counters([self._node.counters.get(hub, HubCounters())])
+        answers, silent = await self._survey.ask(Count(hub), dict[str, Counters])
+        return total([answer[hub] for answer in answers], silent)
 
-    def all_counters(self) -> tuple[Counters, dict[str, Counters]]:
+    async def all_counters(self) -> tuple[Counters, dict[str, Counters]]:
         """The sum of all hubs, and each."""
-        every = self._node.counters
-        each = {name: _counters([counters]) for name, counters in sorted(every.items())}
-        return _counters(list(every.values())), each
+        answers, silent = await self._survey.ask(Count(), dict[str, Counters])
+        hubs: dict[str, list[Counters]] = {}
+        for answer in answers:
+            for hub, counters in answer.items():
+                hubs.setdefault(hub, []).append(counters)
+        each = {hub: total(every, silent) for hub, every in sorted(hubs.items())}
+        return total(list(each.values()), silent), each
 
 
-def _view(session: Session) -> SessionView:
-    identity = session.identity
-    return SessionView(
-        session_id=session.id,
-        user_id=identity.user_id,
-        level=identity.level.value,
-        authenticated=identity.authenticated,
-        token_id=identity.token_id,
-        expires_at=identity.expires_at,
-        opened_at=int(session.opened_at * 1000),
-        channels=sorted(session.feeds or ()),
-    )
-
-
-def _counters(every: list[HubCounters]) -> Counters:
-    def total(name: str) -> int:
-        return sum(getattr(counters, name) for counters in every)
-
-    publishes = total("publish_count")
-    seconds = sum(counters.publish_seconds for counters in every)
-    return Counters(
-        messages_in=total("messages_in"),
-        bytes_in=total("bytes_in"),
-        messages_out=total("messages_out"),
-        bytes_out=total("bytes_out"),
-        messages_refused=total("messages_refused"),
-        sessions=total("sessions_opened") - total("sessions_closed"),
-        sessions_opened=total("sessions_opened"),
-        subscriptions=total("subscriptions"),
-        slow_consumers=total("slow_consumers"),
-        publish_requests=publishes,
-        publish_seconds_mean=seconds / publishes if publishes else 0.0,
-    )
+def _no_session(hub: str, session_id: str) -> NotFound:
+    return NotFound(f"hub {hub!r} has no session {session_id!r}")

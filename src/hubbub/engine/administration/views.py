@@ -22,7 +22,8 @@ class BatchResult(msgspec.Struct, frozen=True):
 
 
 class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
-    """A session that is open now. `expiresAt` is in seconds since 1970."""
+    """A session that is open now, and the node that it is connected to. `expiresAt` is in seconds
+    since 1970."""
 
     session_id: str
     level: str
@@ -32,6 +33,7 @@ class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
     user_id: str | None = None
     token_id: str | None = None
     expires_at: int | None = None
+    node: str = ""
 
 
 class ChannelLoad(msgspec.Struct, frozen=True, rename=wire_name):
@@ -50,20 +52,30 @@ class HubLoad(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class NodeLoad(msgspec.Struct, frozen=True, rename=wire_name):
+    """A node. It owns `partitions` of the 1,024 that channels fall into, and has `channels` of
+    them in memory."""
+
     node: str
     uptime_seconds: int
     sessions: int
     hubs: list[HubLoad]
+    role: str = "core"
+    version: str = ""
+    partitions: int = 0
+    channels: int = 0
 
 
 class Topology(msgspec.Struct, frozen=True, rename=wire_name):
-    """Nodes, the hubs in their memory, and the channels in use."""
+    """Nodes, the hubs in their memory, and the channels in use. `silent` names the nodes that did
+    not answer in time."""
 
     nodes: list[NodeLoad]
+    silent: list[str] = []
 
 
 class Counters(msgspec.Struct, frozen=True, rename=wire_name):
-    """Totals since the process began; `sessions` and `subscriptions` are those of now."""
+    """Totals of all nodes since each of them began; `sessions` and `subscriptions` are those of
+    now. `silent` names the nodes that did not answer in time and are not counted."""
 
     messages_in: int
     bytes_in: int
@@ -76,3 +88,4 @@ class Counters(msgspec.Struct, frozen=True, rename=wire_name):
     slow_consumers: int
     publish_requests: int
     publish_seconds_mean: float
+    silent: list[str] = []

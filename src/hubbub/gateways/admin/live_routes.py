@@ -22,7 +22,7 @@ _CHANNEL = f"{_HUB}/channels/{{channel}}"
 
 
 class ChannelQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
-    live: Annotated[bool, Meta(description="Only channels with sessions on this node.")] = False
+    live: Annotated[bool, Meta(description="Only channels with sessions.")] = False
 
 
 class SessionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def list_channels(admin: Administration, call: Call[ChannelQuery, None]) -> Answer:
     settings = {each.name: each for each in await admin.channels.all(call.hub)}
-    live = admin.live.live_channels(call.hub)
+    live = await admin.live.live_channels(call.hub)
     names = sorted(live) if call.query.live else sorted({*settings, *live})
     page, following = page_of(names, call.query, str)
     views = [_channel_view(name, settings.get(name), live.get(name, 0)) for name in page]
@@ -145,7 +145,7 @@ def _result(result: BatchResult) -> dict[str, Any]:
 
 async def list_sessions(admin: Administration, call: Call[SessionQuery, None]) -> Answer:
     query = call.query
-    found = admin.live.sessions(
+    found = await admin.live.sessions(
         call.hub, query.limit + 1, query.cursor, given(query.user), given(query.channel)
     )
     page = found[: query.limit]
@@ -154,7 +154,7 @@ async def list_sessions(admin: Administration, call: Call[SessionQuery, None]) -
 
 
 async def get_session(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(admin.live.session(call.hub, call.path["session"]))
+    return Answer(await admin.live.session(call.hub, call.path["session"]))
 
 
 async def disconnect_session(admin: Administration, call: Call[NoQuery, None]) -> Answer:
@@ -169,16 +169,16 @@ async def get_topology(admin: Administration, call: Call[TopologyQuery, None]) -
     hub = given(call.query.hub)
     if hub is not None:
         check_name(hub, "hub")
-    return Answer(admin.live.topology(hub, call.query.channels))
+    return Answer(await admin.live.topology(hub, call.query.channels))
 
 
 async def get_all_counters(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    total, hubs = admin.live.all_counters()
+    total, hubs = await admin.live.all_counters()
     return Answer(shapes.AllCounters(total=total, hubs=hubs))
 
 
 async def get_counters(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(admin.live.counters(call.hub))
+    return Answer(await admin.live.counters(call.hub))
 
 
 LIVE_ROUTES: list[AnyRoute] = [
