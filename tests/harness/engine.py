@@ -14,6 +14,7 @@ from harness.unreliable import CALM, Faults, UnreliableNetwork
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.transport import Transport
+from hubbub.connectors.http_out import HttpOut
 from hubbub.domain.errors import HubbubError, NotAuthenticated
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
@@ -27,6 +28,8 @@ from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.engine.session import Session
 from hubbub.engine.tokens import SigningKey, Tokens
+from hubbub.engine.webhooks.driver import Driver
+from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
@@ -165,7 +168,13 @@ class EngineNode:
     """One node: its sessions, and the channels that it owns."""
 
     def __init__(
-        self, name: str, bus: LocalBus | RemoteBus, store: Store, clock: FakeClock, **limits: Any
+        self,
+        name: str,
+        bus: LocalBus | RemoteBus,
+        store: Store,
+        clock: FakeClock,
+        webhooks: WebhookLimits | None = None,
+        **limits: Any,
     ) -> None:
         self.name = name
         self.bus: Bus = bus
@@ -196,6 +205,15 @@ class EngineNode:
             limits=self.limits,
         )
         bus.connect(self.owner, self.node)
+        self.sender = HttpOut()
+        self.driver = self.owner.pushes = Driver(
+            store=store,
+            clock=clock,
+            topic=bus.topic,
+            configuration_of=self.directory.get,
+            sender=self.sender,
+            limits=webhooks or WebhookLimits(),
+        )
         self.encoder = NoticeEncoder()
 
     def connect(self, hub: str = "acme", identity: Identity = ANONYMOUS) -> FakeConnection:
@@ -214,7 +232,9 @@ class EngineNode:
 
     async def stop(self) -> None:
         await self.node.drain()
+        await self.driver.stop()
         await self.owner.stop()
+        await self.sender.close()
 
 
 def receive(connection: FakeConnection, *requests: Request) -> None:
@@ -360,7 +380,8 @@ class Alone:
     async def __aenter__(self) -> Alone:
         await self.store.open()
         await self.node.directory.declare(self._hubs)
-        self.node.owner.start(await self.store.acquire_partitions(range(PARTITIONS), NODE))
+        terms = await self.store.acquire_partitions(range(PARTITIONS), NODE)
+        self.node.owner.start(terms)
         return self
 
     async def __aexit__(self, *_: object) -> None:

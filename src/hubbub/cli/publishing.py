@@ -13,7 +13,7 @@ from hubbub.cli.failures import WRONG, fail, run
 from hubbub.client import Client
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
-from hubbub.protocols.payloads import is_utf8, json_text
+from hubbub.domain.payloads import is_utf8, json_text
 
 
 @click.command()

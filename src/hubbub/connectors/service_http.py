@@ -20,9 +20,9 @@ from hubbub.domain.errors import (
     ServiceTimeout,
     ServiceUnavailable,
 )
+from hubbub.domain.payloads import is_utf8, untouched_payload
 from hubbub.domain.rules import RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
-from hubbub.protocols.payloads import is_utf8, untouched_payload
 
 MAX_REASON_CHARS = 500
 

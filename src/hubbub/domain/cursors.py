@@ -166,6 +166,9 @@ class Cursor:
             dying=self.dying,
         )
 
+    def is_done(self, serial: int) -> bool:
+        return serial <= self.floor or serial in self.done
+
     def lag(self, head: int) -> int:
         """Messages that are not done."""
         return max(0, head - self.floor - self.done.total())

@@ -13,6 +13,7 @@ import msgspec
 
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.webhooks import Replayed, WebhookStatus
 
 DEFAULT_SUBSCRIPTION = "default"
 MAX_BATCH = 1000
@@ -107,6 +108,8 @@ class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
     up_to: int | None = None
     consumer: str = ""
     give_back: bool = False
+    dead: bool = False
+    """They could not be done: put them to the dead letters. Answered when that is on disk."""
 
 
 class DescribeSubscription(msgspec.Struct, frozen=True, tag="describe_subscription"):
@@ -169,6 +172,31 @@ class SubscriptionInfo(msgspec.Struct, frozen=True):
     """It came into being by this request."""
 
 
+class WebhookChanged(msgspec.Struct, frozen=True, tag="webhook_changed"):
+    """Its row in the store is new or another: whoever drives it reads it again."""
+
+    hub: str
+    channel: str
+    webhook: str
+
+
+class DescribeWebhook(msgspec.Struct, frozen=True, tag="describe_webhook"):
+    hub: str
+    channel: str
+    webhook: str
+
+
+class ReplayWebhook(msgspec.Struct, frozen=True, tag="replay_webhook"):
+    """Send dead letters of a webhook again, those behind `after`; as many as a moment allows."""
+
+    hub: str
+    channel: str
+    webhook: str
+    after: int = 0
+
+
+WebhookRequest = WebhookChanged | DescribeWebhook | ReplayWebhook
+
 TopicRequest = (
     SubscribeTopic
     | UnsubscribeTopic
@@ -177,13 +205,23 @@ TopicRequest = (
     | Acknowledge
     | OpenProducer
     | FindPut
+    | WebhookRequest
 )
-TopicAnswer = SubscriptionInfo | ProducerState | FoundPut | tuple[Article, ...] | int | None
+TopicAnswer = (
+    SubscriptionInfo
+    | ProducerState
+    | FoundPut
+    | WebhookStatus
+    | Replayed
+    | tuple[Article, ...]
+    | int
+    | None
+)
 
 
 def channel_of(request: TopicRequest) -> tuple[str, str]:
     """Hub and channel that a request is about."""
-    if isinstance(request, OpenProducer):
+    if isinstance(request, OpenProducer | WebhookRequest):
         return request.hub, request.channel
     if isinstance(request, FindPut):
         return request.message.hub, request.message.channel
@@ -203,6 +241,9 @@ _ANSWERS: dict[type, Any] = {
     Acknowledge: int,
     OpenProducer: ProducerState,
     FindPut: FoundPut | None,
+    WebhookChanged: None,
+    DescribeWebhook: WebhookStatus,
+    ReplayWebhook: Replayed,
 }
 
 

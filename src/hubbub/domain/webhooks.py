@@ -86,6 +86,8 @@ class Webhook(msgspec.Struct, frozen=True):
     state: State = "active"
     owner: str | None = None
     """The principal that made it."""
+    hub_url: str | None = None
+    """Where the subscriber reached the hub, for the links of WebSub."""
     pending: Pending | None = None
     """What is being verified; a webhook that is active stays as it is until then."""
 
@@ -119,6 +121,16 @@ class WebhookStatus(msgspec.Struct, frozen=True):
     """Milliseconds since 1970; None: at once, or there is nothing to do."""
     breaker: Literal["closed", "open", "probing"] = "closed"
     dead_letters: int = 0
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What became of dead letters that were sent again. `more`: there are others."""
+
+    delivered: int = 0
+    failed: int = 0
+    more: bool = False
+    after: int = 0
+    """Where to go on."""
 
 
 def webhook_id(kind: Kind, hub: str, channel: str, callback: str) -> str:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from hubbub.domain.cursors import Cursor
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, TopicNotFound
 from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.topics import SubscriptionKey, dead_letter_channel
 from hubbub.engine.channel import Channel
@@ -22,6 +22,7 @@ from hubbub.ports.clock import Clock
 logger = logging.getLogger(__name__)
 
 _PRINCIPAL = "subscription"
+_PATIENCE_SECONDS = 1.0
 
 Publish = Callable[[Message, PublishReply], None]
 
@@ -51,19 +52,45 @@ class DeadLetters:
         place.burying = True
         self._shelf.run(self._bury_now(channel, place, place.cursor.dying or serial))
 
-    async def _bury_now(self, channel: Channel, place: Place, serial: int) -> None:
-        cursor = place.cursor
+    async def bury_at_once(self, channel: Channel, place: Place, serial: int) -> None:
+        """Answers when it is with the dead letters, or has been before. Where they cannot be kept
+        it is dropped. Raises what keeps it from getting there."""
+        while place.burying:
+            await place.wait(_PATIENCE_SECONDS)
+        if place.cursor.is_done(serial) or place.gone:
+            return
+        place.burying = True
         try:
-            cursor.dying = serial
+            await self._move(channel, place, serial)
+        except TopicNotFound as error:
+            logger.warning(
+                "message %d of channel %r is dropped, since its dead letters cannot be kept: %s",
+                serial,
+                channel.name,
+                error.message,
+            )
+            place.cursor.acknowledge([serial], channel.head)
             await self._shelf.save(channel, place, changed=True)
-            message = (await self._shelf.read(channel, [serial])).get(serial)
-            if message is not None:
-                await self._put(_letter(place.key, cursor, message, int(self._clock.now() * 1000)))
-            cursor.dead_letters += 1
-            self._counters[channel.hub].dead_letters += 1
-            cursor.acknowledge([serial], channel.head)
-            await self._shelf.save(channel, place, changed=True)
-            self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
+        finally:
+            place.burying = False
+            place.wake()
+
+    async def _move(self, channel: Channel, place: Place, serial: int) -> None:
+        cursor = place.cursor
+        cursor.dying = serial
+        await self._shelf.save(channel, place, changed=True)
+        message = (await self._shelf.read(channel, [serial])).get(serial)
+        if message is not None:
+            await self._put(_letter(place.key, cursor, message, int(self._clock.now() * 1000)))
+        cursor.dead_letters += 1
+        self._counters[channel.hub].dead_letters += 1
+        cursor.acknowledge([serial], channel.head)
+        await self._shelf.save(channel, place, changed=True)
+        self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
+
+    async def _bury_now(self, channel: Channel, place: Place, serial: int) -> None:
+        try:
+            await self._move(channel, place, serial)
         except HubbubError as error:
             logger.warning(
                 "message %d of channel %r could not be put to the dead letters: %s",
@@ -92,6 +119,8 @@ def _letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) ->
         "deadSubscription": key.name,
         "deadOwner": key.owner,
     }
+    if message.attributes is not None and message.attributes.headers:
+        headers = {**message.attributes.headers, **headers}
     return Message(
         id=f"dead-{message.id}",
         hub=message.hub,

@@ -142,6 +142,10 @@ class DurableSubscriptions:
             if cursor.give_back(_named(request, cursor), request.consumer):
                 place.wake()
             return cursor.floor
+        if request.dead:
+            for serial in request.serials:
+                await self._dead_letters.bury_at_once(channel, place, serial)
+            return cursor.floor
         if request.up_to is not None:
             done = _done_up_to(cursor, request.up_to)
             fresh = cursor.acknowledge_up_to(request.up_to, channel.head, request.consumer)

@@ -50,6 +50,7 @@ from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
 from hubbub.ports.store import Store
 
@@ -76,6 +77,7 @@ class Node:
         streams: StreamSink = NO_STREAMS,
         journal: Journal = NO_JOURNAL,
         webhooks: WebhookLimits | None = None,
+        sender: HttpSender | None = None,
     ) -> None:
         self.bus = bus
         self.clock = clock
@@ -88,7 +90,9 @@ class Node:
         maker = TopicMaker(directory)
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker)
-        self.webhooks = Webhooks(bus, store, clock, self.topics, maker, webhooks or WebhookLimits())
+        self.webhooks = Webhooks(
+            bus, store, clock, self.topics, maker, webhooks or WebhookLimits(), sender
+        )
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
         self.services = Services(caller, streams, clock, limits)

@@ -31,6 +31,7 @@ from hubbub.domain.topics import (
     TopicAnswer,
     TopicRequest,
     UnsubscribeTopic,
+    WebhookRequest,
     channel_of,
 )
 from hubbub.engine.announcements import Announcements, Emit
@@ -43,6 +44,7 @@ from hubbub.engine.limits import EngineLimits
 from hubbub.engine.pages import page_from_store
 from hubbub.engine.places import no_topic
 from hubbub.engine.producers import Producers
+from hubbub.engine.pushes import NoPushes, Pushes
 from hubbub.engine.receipts import Receipts
 from hubbub.engine.retained import RetainedMessages
 from hubbub.ports.bus import Attachment, Following, Published, PublishOutcome, PublishReply
@@ -101,6 +103,8 @@ class ChannelOwner:
             landed=self._landed,
             fenced=lambda partition: self.fenced(partition),
         )
+        self.pushes: Pushes = NoPushes()
+        """Who sends the channels' messages to webhooks."""
         self.fenced: Callable[[int], None] = lambda partition: None
         """Called where the store says that another node owns a partition."""
         self.detach = self.attendance.detach
@@ -115,12 +119,14 @@ class ChannelOwner:
         """Begin to own the partitions, each under its term. Where others owned them before, the
         followers have some seconds to tell who they are."""
         self.terms.update(terms)
+        self.pushes.owned(list(terms))
         if settle_seconds:
             self.attendance.settle(list(terms), settle_seconds)
 
     async def release(self, partitions: Collection[int]) -> None:
         """Another node owns these partitions now: let their channels go at once, and wait until
         nothing is under way. What was not done ends with `StaleOwner`: it took no effect."""
+        self.pushes.released(partitions)
         for partition in partitions:
             self.terms.pop(partition, None)
         for channel in [c for c in self._channels.values() if c.partition in partitions]:
@@ -192,6 +198,8 @@ class ChannelOwner:
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
         not store."""
+        if isinstance(request, WebhookRequest):
+            return await self.pushes.serve(request)
         hub, name = channel_of(request)
         if isinstance(request, FindPut):
             return await self._producers.find(self._channels.get((hub, name)), request.message)
@@ -258,8 +266,10 @@ class ChannelOwner:
         """Show a message to everyone; it is as durable as it will be."""
         if self._journal.enabled:
             self._journal.published(message, channel.epoch, channel.rules.journal)
-        if channel.cursors is not None and message.store and message.serial:
-            self.durable.delivered(channel, message)
+        if message.store and message.serial:
+            if channel.cursors is not None:
+                self.durable.delivered(channel, message)
+            self.pushes.delivered(message)
         if channel.history is not None:
             channel.history.append(message)
         if channel.nodes:
@@ -459,6 +469,7 @@ class ChannelOwner:
     def hub_changed(self, hub: str) -> None:
         """Apply changed rules to the hub's channels at once, or as soon as no append is under
         way."""
+        self.pushes.hub_changed(hub)
         for channel in [c for c in self._channels.values() if c.hub == hub]:
             if channel.flying:
                 channel.stale = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed
+from hubbub.domain.payloads import parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.engine.hub import Hub
@@ -18,7 +19,6 @@ from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.envelopes import check_event_name
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
-from hubbub.protocols.payloads import parse_payload
 
 _HTTP = "http"
 

@@ -9,13 +9,13 @@ import msgspec
 
 from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.names import check_name
+from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.webhooks import webhook_id
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay, flag, no_path
 from hubbub.gateways.http import TEXT_UTF8, Exchange
 from hubbub.protocols.light import read_registration, read_subscription, read_unsubscription
-from hubbub.protocols.payloads import untouched_payload
 
 KEY_HEADER = "Hubbub-Topic-Key"
 """In a header rather than in the URL, which ends up in logs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.requests import Call as ServiceCall
 from hubbub.domain.requests import Enqueue
 from hubbub.engine.hub import Hub
@@ -10,7 +11,6 @@ from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols.envelopes import check_event_name
-from hubbub.protocols.payloads import untouched_payload
 
 MAX_CALL_SECONDS = 300.0
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.names import check_name
+from hubbub.domain.payloads import parse_payload
 from hubbub.domain.requests import Producer, PublishItem, TopicGet
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
@@ -17,7 +18,6 @@ from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols import json_topics_http as bodies
 from hubbub.protocols.envelopes import check_event_name, parse_serial
-from hubbub.protocols.payloads import parse_payload
 from hubbub.protocols.topic_checks import check_get, parse_start
 
 _T = TypeVar("_T")

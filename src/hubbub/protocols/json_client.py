@@ -12,12 +12,12 @@ from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, TEXT
 from hubbub.domain.notices import Notice
+from hubbub.domain.payloads import is_utf8
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import json_services, json_topics_client
 from hubbub.protocols import json_shapes as shapes
 from hubbub.protocols.envelopes import error_from_wire
-from hubbub.protocols.payloads import is_utf8
 
 _S = TypeVar("_S", bound=shapes.Shape)
 

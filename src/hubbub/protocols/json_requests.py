@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malformed
 from hubbub.domain.messages import JSON
+from hubbub.domain.payloads import one_line, typed_payload
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import json_services, json_topics
 from hubbub.protocols import json_shapes as shapes
@@ -20,7 +21,6 @@ from hubbub.protocols.envelopes import (
     check_proof,
     unknown_event,
 )
-from hubbub.protocols.payloads import one_line, typed_payload
 
 _heartbeat = msgspec.json.Decoder(shapes.Heartbeat).decode
 _auth = msgspec.json.Decoder(shapes.AuthRequest).decode

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
+from hubbub.domain.payloads import typed_payload
 from hubbub.domain.requests import Request
 from hubbub.protocols.json_shapes import (
     Int64,
@@ -19,7 +20,6 @@ from hubbub.protocols.json_shapes import (
     read_payload,
     write_payload,
 )
-from hubbub.protocols.payloads import typed_payload
 from hubbub.protocols.service_checks import check_call, check_enqueue
 
 

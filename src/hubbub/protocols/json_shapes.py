@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message, is_text
+from hubbub.domain.payloads import one_line
 from hubbub.protocols.envelopes import MAX_SERIAL
-from hubbub.protocols.payloads import one_line
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

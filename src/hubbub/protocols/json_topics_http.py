@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from hubbub.domain.payloads import read_json
 from hubbub.domain.requests import TopicAck
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
 from hubbub.protocols import json_topics
 from hubbub.protocols.json_shapes import Serial
-from hubbub.protocols.payloads import read_json
 from hubbub.protocols.topic_checks import check_ack
 
 _encode = msgspec.json.Encoder().encode

@@ -14,13 +14,13 @@ import msgspec
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
+from hubbub.domain.payloads import NEWLINE, is_utf8
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols.envelopes import check_frame
 from hubbub.protocols.json_client import read_notice, request_shape
 from hubbub.protocols.json_notices import message_json, notice_shape
 from hubbub.protocols.json_requests import read_request
 from hubbub.protocols.json_shapes import Envelope, Shape
-from hubbub.protocols.payloads import NEWLINE, is_utf8
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode

@@ -8,9 +8,9 @@ import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.names import check_name
+from hubbub.domain.payloads import read_json
 from hubbub.domain.webhooks import Algorithm, Webhook, WebhookStatus
 from hubbub.protocols.light import read_key, read_secret
-from hubbub.protocols.payloads import read_json
 
 _encode = msgspec.json.Encoder().encode
 

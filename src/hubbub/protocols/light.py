@@ -17,8 +17,8 @@ import msgspec
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import BadRequest, Malformed
 from hubbub.domain.names import check_name
+from hubbub.domain.payloads import is_utf8, read_json
 from hubbub.domain.webhooks import Algorithm, check_key, check_secret
-from hubbub.protocols.payloads import is_utf8, read_json
 
 _HOST_NAME = re.compile(r"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+={0,2}")

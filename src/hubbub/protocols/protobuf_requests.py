@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import BINARY
+from hubbub.domain.payloads import typed_payload
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols import protobuf_services, protobuf_topics
@@ -21,7 +22,6 @@ from hubbub.protocols.envelopes import (
     parse_serial,
     unknown_event,
 )
-from hubbub.protocols.payloads import typed_payload
 
 _PUBLISH = pb.EventType.Publish
 _NAMES: dict[int, str] = {number: name for name, number in pb.EventType.items()}

@@ -10,9 +10,9 @@ from google.protobuf.message import Message as Proto
 from hubbub.domain import notices, requests
 from hubbub.domain.messages import BINARY
 from hubbub.domain.notices import Notice
+from hubbub.domain.payloads import typed_payload
 from hubbub.domain.requests import Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.payloads import typed_payload
 from hubbub.protocols.service_checks import check_call, check_enqueue
 
 

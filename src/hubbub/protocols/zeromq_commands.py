@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from hubbub.domain.errors import BadRequest, Malformed, TooLarge
 from hubbub.domain.names import check_name
+from hubbub.domain.payloads import parse_payload
 from hubbub.domain.requests import (
     Ping,
     Producer,
@@ -27,7 +28,6 @@ from hubbub.domain.topics import (
     SubscriptionOptions,
 )
 from hubbub.protocols.envelopes import MAX_SERIAL, check_event_name, parse_serial
-from hubbub.protocols.payloads import parse_payload
 from hubbub.protocols.topic_checks import parse_start
 
 MAX_OPTIONS_BYTES = 16 * 1024

@@ -20,6 +20,7 @@ from hubbub.server.settings_network import Connection, Listener
 from hubbub.server.settings_secret import Secret as Secret
 from hubbub.server.settings_storage import Sql, Storage
 from hubbub.server.settings_streams import Streams
+from hubbub.server.settings_webhooks import Webhooks
 from hubbub.server.settings_zeromq import ZeroMq
 
 DAY = 86_400.0
@@ -282,6 +283,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     broker: Broker = Broker()
     cluster: Cluster = Cluster()
     streams: Streams = Streams()
+    webhooks: Webhooks = Webhooks()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
@@ -313,6 +315,7 @@ CATEGORIES = (
     "broker",
     "cluster",
     "streams",
+    "webhooks",
     "debug",
 )
 

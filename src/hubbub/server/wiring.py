@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hubbub.connectors.analytics_process import AnalyticsProcess
+from hubbub.connectors.http_out import HttpOut
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
@@ -21,6 +22,7 @@ from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.engine.retention import Retention
 from hubbub.engine.revocations import ANY_HUB, Revocations
+from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.asgi import Application, AsgiBridge
 from hubbub.gateways.http import HttpLimits
 from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
@@ -40,6 +42,7 @@ from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
 from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
+from hubbub.server.webhooks import webhook_limits
 from hubbub.server.zeromq import make_door
 
 logger = logging.getLogger(__name__)
@@ -89,6 +92,8 @@ class Server:
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         streams = self.journal.streams if self.journal is not None else None
         self._programs = Programs(settings, clock, streams, self._fabric.node_name)
+        self._sender = HttpOut()
+        webhooks = webhook_limits(settings)
         self._owner = ChannelOwner(
             store=self._store,
             clock=clock,
@@ -110,8 +115,19 @@ class Server:
             caller=self._programs.caller,
             streams=self._programs.streams,
             journal=self.journal or NO_JOURNAL,
+            webhooks=webhooks,
+            sender=self._sender,
         )
         self._fabric.connect(self._owner, self.node)
+        self.driver = self._owner.pushes = Driver(
+            store=self._store,
+            clock=clock,
+            topic=self._fabric.bus.topic,
+            configuration_of=self.directory.get,
+            sender=self._sender,
+            limits=webhooks,
+            journal=self.journal or NO_JOURNAL,
+        )
         self._retention = Retention(
             self._store,
             clock,
@@ -173,6 +189,7 @@ class Server:
             if self.door is not None:
                 await self.door.stop()
             await self._programs.close()
+            await self.driver.stop()
             await self._fabric.close()
             await self._store.close()
             raise
@@ -200,11 +217,13 @@ class Server:
             await self.door.stop()
         await self._bridge.settle()
         await self.node.drain()
+        await self.driver.stop()
         await self._owner.stop()
         await self._fabric.close()
         if self.journal is not None:
             await self.journal.stop()
         await self._programs.close()
+        await self._sender.close()
         await self._key_source.close()
         await self._store.close()
 
@@ -255,6 +274,7 @@ class Server:
         self.node.sweep()
         self._listener.sweep()
         self._owner.durable.sweep()
+        self.driver.sweep()
         self._owner.close_idle(self._limits.channel_idle_seconds)
 
     def _application(self) -> Application:

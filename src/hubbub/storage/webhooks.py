@@ -25,16 +25,17 @@ _PUT_TOPIC = (
 )
 _COLUMNS = (
     "hub, channel, id, kind, callback, topic, secret, algorithm, encryption_key, created_at,"
-    " expires_at, state, owner, pending"
+    " expires_at, state, owner, hub_url, pending"
 )
 _PUT_WEBHOOK = (
     f"INSERT INTO webhooks ({_COLUMNS}, partition_id)"  # noqa: S608
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     " ON CONFLICT (hub, id) DO UPDATE SET channel = excluded.channel, kind = excluded.kind,"
     " callback = excluded.callback, topic = excluded.topic, secret = excluded.secret,"
     " algorithm = excluded.algorithm, encryption_key = excluded.encryption_key,"
     " created_at = excluded.created_at, expires_at = excluded.expires_at,"
-    " state = excluded.state, owner = excluded.owner, pending = excluded.pending,"
+    " state = excluded.state, owner = excluded.owner, hub_url = excluded.hub_url,"
+    " pending = excluded.pending,"
     " partition_id = excluded.partition_id"
 )
 

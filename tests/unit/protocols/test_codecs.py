@@ -19,6 +19,7 @@ from hubbub.domain import errors, notices, requests
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message
 from hubbub.domain.notices import Notice
+from hubbub.domain.payloads import MAX_JSON_DEPTH
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import Rejected, Request
 from hubbub.domain.topics import (
@@ -33,7 +34,6 @@ from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols import json_services, json_shapes, json_topic_shapes
 from hubbub.protocols.envelopes import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
 from hubbub.protocols.json_v1 import JSON_V1, JsonCodec
-from hubbub.protocols.payloads import MAX_JSON_DEPTH
 from hubbub.protocols.protobuf_v1 import PROTOBUF_V1, ProtobufCodec
 
 Codec = JsonCodec | ProtobufCodec

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
-import secrets
 from typing import Literal
 
 import msgspec
@@ -16,43 +13,39 @@ from hubbub.domain.errors import (
     NotPermitted,
     NotSubscribed,
     QuotaExceeded,
-    TopicExists,
-    TopicNotFound,
 )
 from hubbub.domain.names import check_name
-from hubbub.domain.permissions import Identity, Level, may_publish, may_subscribe
-from hubbub.domain.requests import PublishItem
+from hubbub.domain.permissions import Identity, may_subscribe
 from hubbub.domain.topics import (
+    DescribeWebhook,
+    ReplayWebhook,
     SubscribeTopic,
-    SubscriptionKey,
     SubscriptionOptions,
-    UnsubscribeTopic,
+    WebhookChanged,
     dead_letter_channel,
     principal_of,
 )
 from hubbub.domain.webhooks import (
-    WEBHOOK_OWNER,
     Algorithm,
     Kind,
+    Mode,
+    Pending,
+    Replayed,
     Webhook,
     WebhookStatus,
-    WebTopic,
     check_key,
     check_secret,
     lease_seconds,
     webhook_id,
 )
 from hubbub.engine.hub import Hub
-from hubbub.engine.topic_making import TopicMaker
-from hubbub.engine.topics import Topics
-from hubbub.engine.webhooks.limits import MAX_WEBHOOKS, WebhookLimits
-from hubbub.ports.bus import Bus, PublishOutcome
-from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
-
-_KEY_BYTES = 24
-_REMEMBER_SECONDS = 5.0
-_MOST_REMEMBERED = 10_000
+from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
+from hubbub.engine.webhooks.push import key_of
+from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.engine.webhooks.verifying import with_query
+from hubbub.engine.webhooks.web_topics import WebTopics
+from hubbub.ports.outgoing import Outgoing, SendFailed
 
 
 class WebhookRequest(msgspec.Struct, frozen=True):
@@ -67,114 +60,12 @@ class WebhookRequest(msgspec.Struct, frozen=True):
     algorithm: Algorithm = "sha256"
     key: bytes | None = None
     lease_seconds: str | float | None = None
+    hub_url: str | None = None
+    """Where the subscriber reached the hub."""
 
 
-class Webhooks:
+class Webhooks(WebTopics):
     """Every method checks what the identity may do, and raises what speaks against it."""
-
-    def __init__(
-        self,
-        bus: Bus,
-        store: Store,
-        clock: Clock,
-        topics: Topics,
-        maker: TopicMaker,
-        limits: WebhookLimits,
-    ) -> None:
-        self.limits = limits
-        self._bus = bus
-        self._store = store
-        self._clock = clock
-        self._topics = topics
-        self._maker = maker
-        self._remembered: dict[tuple[str, str], tuple[float, WebTopic]] = {}
-
-    # -- topics ---------------------------------------------------------------------------------
-
-    async def register_topic(
-        self, hub: Hub, identity: Identity, channel: str, with_key: bool
-    ) -> str | None:
-        """Make a topic; answers its key, if one was wanted. It is told only this once. Raises
-        `TopicExists`, `NotPermitted`."""
-        if not self._may_publish(hub, identity, channel):
-            raise NotPermitted(f"no permission to register the topic {channel!r}")
-        await self._maker.ensure(hub, channel)
-        key = secrets.token_urlsafe(_KEY_BYTES) if with_key else None
-        topic = WebTopic(hub.name, channel, _hash_of(key) if key else None, self._now())
-        if not await self._store.add_web_topic(topic):
-            raise TopicExists(
-                f"the topic {channel!r} is registered already in hub {hub.name!r}; choose another"
-            )
-        return key
-
-    async def find_topic(self, hub: Hub, channel: str) -> WebTopic:
-        """Raises `TopicNotFound`."""
-        topic = await self._look_up(hub.name, channel)
-        if topic is None:
-            raise TopicNotFound(
-                f"there is no topic {channel!r} in hub {hub.name!r}; register it first"
-            )
-        return topic
-
-    def forget_topic(self, hub: str, channel: str) -> None:
-        """It was removed."""
-        self._remembered.pop((hub, channel), None)
-
-    async def _look_up(self, hub: str, channel: str) -> WebTopic | None:
-        """Remembered for a moment: who publishes much should not wait for the disk each time."""
-        now = self._clock.monotonic()
-        known = self._remembered.get((hub, channel))
-        if known is not None and known[0] > now:
-            return known[1]
-        topic = await self._store.read_web_topic(hub, check_name(channel, "channel"))
-        if topic is not None:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[hub, channel] = (now + _REMEMBER_SECONDS, topic)
-        return topic
-
-    async def check_publisher(
-        self, hub: Hub, identity: Identity, channel: str, key: str | None = None
-    ) -> None:
-        """A topic with a key is for those who know it; without one the permissions of the channel
-        hold, and in a hub with open topics everybody may. Raises `NotPermitted`."""
-        topic = await self._look_up(hub.name, channel)
-        if topic is not None and topic.key_hash is not None:
-            if identity.level is not Level.CLIENT:
-                return
-            if key is None or not hmac.compare_digest(_hash_of(key), topic.key_hash):
-                raise NotPermitted(
-                    f"the topic {channel!r} has an owner; publish with the key that registering "
-                    "it answered"
-                )
-        elif not self._may_publish(hub, identity, channel):
-            raise NotPermitted(f"no permission to publish to {channel!r}")
-
-    async def publish(
-        self,
-        hub: Hub,
-        identity: Identity,
-        channel: str,
-        body: bytes,
-        content_type: str,
-        key: str | None = None,
-        technology: Literal["light", "websub"] = "light",
-    ) -> tuple[str, PublishOutcome]:
-        """Store a message and answer its id and place once it is on disk. Raises `TopicNotFound`
-        where a topic of Light-PubSubHubbub was not registered."""
-        if technology == "light":
-            await self.find_topic(hub, channel)
-        await self.check_publisher(hub, identity, channel, key)
-        item = PublishItem(channel, technology, body, content_type, store=True)
-        trusted = msgspec.structs.replace(identity, level=Level.SERVICE)  # it was checked above
-        return await self._topics.put(hub, trusted, item, technology)
-
-    @staticmethod
-    def _may_publish(hub: Hub, identity: Identity, channel: str) -> bool:
-        rules = hub.rules_for(channel)
-        return hub.configuration.settings.open_topics or may_publish(
-            identity, channel, rules, hub.user_channels
-        )
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -190,9 +81,12 @@ class Webhooks:
         webhook = await self._prepare(hub, identity, request)
         await self._store.save_webhook(webhook)
         await self._bus.topic(SubscribeTopic(key_of(webhook), None, start))
+        await self._tell(webhook)
         return webhook
 
-    async def _prepare(self, hub: Hub, identity: Identity, request: WebhookRequest) -> Webhook:
+    async def _prepare(
+        self, hub: Hub, identity: Identity, request: WebhookRequest, mode: Mode = "subscribe"
+    ) -> Webhook:
         """The webhook that was asked for, if it may be; its channel stores."""
         channel = check_name(request.channel, "channel")
         if not self._may_subscribe(hub, identity, channel):
@@ -203,6 +97,8 @@ class Webhooks:
         if request.kind == "light":
             await self.find_topic(hub, channel)
         webhook = self._webhook(hub, identity, request)
+        if mode == "unsubscribe":
+            return webhook
         known = await self._store.read_webhook(hub.name, webhook.id)
         if known is None:
             await self._check_quota(hub)
@@ -231,6 +127,7 @@ class Webhooks:
             created_at=now,
             expires_at=expires_at,
             owner=principal_of(identity),
+            hub_url=request.hub_url,
         )
 
     def lease(self, asked: str | float | None) -> int:
@@ -266,6 +163,41 @@ class Webhooks:
                 f"hub {hub.name!r} has {quota} webhooks, its quota; remove one that nobody needs"
             )
 
+    async def request_verified(
+        self, hub: Hub, identity: Identity, request: WebhookRequest, mode: Mode
+    ) -> Webhook | None:
+        """What the callback has to confirm first: it is written down and asked for in the
+        background, also after a restart. Who is subscribed already stays so until then. None:
+        there is nothing to unsubscribe from. Raises what `subscribe` raises."""
+        wanted = await self._prepare(hub, identity, request, mode)
+        known = await self._store.read_webhook(hub.name, wanted.id)
+        if known is None and mode == "unsubscribe":
+            return None
+        pending = Pending(
+            mode, self._now(), self.lease(request.lease_seconds), request.secret, request.algorithm
+        )
+        if known is None:
+            known = msgspec.structs.replace(wanted, state="pending", expires_at=None)
+        changed = msgspec.structs.replace(known, pending=pending, hub_url=wanted.hub_url)
+        await self._store.save_webhook(changed)
+        await self._tell(changed)
+        return changed
+
+    async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
+        """Tell a callback, once, that there is no subscription. It may not hear it."""
+        if self._sender is not None:
+            fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
+            request = Outgoing(
+                "GET",
+                with_query(callback, fields),
+                (("User-Agent", USER_AGENT),),
+                timeout_seconds=self.limits.timeout_seconds,
+                max_answer_bytes=self.limits.answer_bytes,
+            )
+            allowed = hub.configuration.settings.allow_private_callbacks
+            with contextlib.suppress(SendFailed, HubbubError):
+                await self._sender.send(request, allowed)
+
     async def unsubscribe(self, hub: Hub, identity: Identity, webhook: str) -> None:
         """Raises `NotSubscribed`, `NotPermitted`."""
         found = await self.find(hub, webhook)
@@ -274,15 +206,12 @@ class Webhooks:
         await self.end(found)
 
     async def end(self, webhook: Webhook) -> None:
-        """Its place goes first: a row without one is dropped at the next start."""
-        letters = dead_letter_channel(webhook.channel, SubscriptionOptions())
-        for key in (
-            key_of(webhook),
-            SubscriptionKey(webhook.hub, letters, WEBHOOK_OWNER, webhook.id),
-        ):
-            with contextlib.suppress(NotSubscribed, TopicNotFound):
-                await self._bus.topic(UnsubscribeTopic(key))
-        await self._store.delete_webhook(webhook.hub, webhook.id)
+        """Whoever asked for it. What is under way is broken off."""
+        await end_webhook(self._bus.topic, self._store, webhook)
+        await self._tell(webhook)
+
+    async def _tell(self, webhook: Webhook) -> None:
+        await self._bus.topic(WebhookChanged(webhook.hub, webhook.channel, webhook.id))
 
     async def find(self, hub: Hub, webhook: str) -> Webhook:
         """By its id. Raises `NotSubscribed`."""
@@ -297,16 +226,27 @@ class Webhooks:
 
     async def describe(self, hub: Hub, webhook: str) -> WebhookStatus:
         """How it is doing. Raises `NotSubscribed`."""
-        await self.find(hub, webhook)
-        return WebhookStatus()
+        found = await self.find(hub, webhook)
+        try:
+            status = await self._bus.topic(DescribeWebhook(hub.name, found.channel, webhook))
+        except NotSubscribed:
+            return WebhookStatus()  # it is about to be driven, or to go
+        assert isinstance(status, WebhookStatus)
+        return status
 
-    def _now(self) -> int:
-        return int(self._clock.now() * 1000)
-
-
-def key_of(webhook: Webhook) -> SubscriptionKey:
-    return SubscriptionKey(webhook.hub, webhook.channel, WEBHOOK_OWNER, webhook.id)
-
-
-def _hash_of(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    async def replay(self, hub: Hub, webhook: str) -> tuple[int, int]:
+        """Send its dead letters once more; answers how many arrived and how many did not. Raises
+        `NotSubscribed`."""
+        found = await self.find(hub, webhook)
+        delivered = failed = after = 0
+        while True:
+            request = ReplayWebhook(hub.name, found.channel, webhook, after)
+            part = await self._bus.topic(request)
+            assert isinstance(part, Replayed)
+            delivered, failed, after = (
+                delivered + part.delivered,
+                failed + part.failed,
+                part.after,
+            )
+            if not part.more:
+                return delivered, failed

@@ -28,6 +28,7 @@ CREATE TABLE webhooks (
     expires_at BIGINT,
     state {text} NOT NULL,
     owner {text},
+    hub_url {text},
     pending {blob},
     partition_id BIGINT NOT NULL,
     PRIMARY KEY (hub, id)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
-from hubbub.protocols.json_shapes import write_payload
-from hubbub.protocols.payloads import (
+from hubbub.domain.payloads import (
     MAX_JSON_DEPTH,
     json_text,
     parse_payload,
     untouched_payload,
 )
+from hubbub.protocols.json_shapes import write_payload
 
 NESTINGS: list[Callable[[object], object]] = [
     lambda inner: [inner],

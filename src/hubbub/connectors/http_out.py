@@ -1,0 +1,197 @@
+"""Requests to servers that strangers named: `hubbub.ports.outgoing` says what is promised.
+
+Connections are kept for a while and used again, those of a host and port for who is allowed the
+same addresses. Why this is no client of a library: docs/dependencies.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from ipaddress import ip_address
+from time import perf_counter
+
+from hubbub.connectors.http_out_connection import OutgoingConnection
+from hubbub.connectors.resolving import Resolver
+from hubbub.domain.callbacks import CallbackParts, check_callback, is_public_address
+from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
+
+_IDLE_SECONDS = 20.0
+_SWEEP_SECONDS = 5.0
+_MOST_IDLE = 4096
+_TRY_SECONDS = 3.0
+"""For one address, where there are others."""
+_MAX_URL_CHARS = 8192
+"""More than a callback may have: it is asked with a topic in its query."""
+_METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
+
+PoolKey = tuple[str, int, bool, bool]
+
+
+class HttpOut:
+    """Implements `hubbub.ports.outgoing.HttpSender`."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, max_idle: int = _MOST_IDLE) -> None:
+        """`tls`: whom to trust; None: those that the system trusts."""
+        self._tls = tls
+        self._max_idle = max_idle
+        self._resolver = Resolver()
+        self._idle: dict[PoolKey, list[OutgoingConnection]] = {}
+        self._idle_count = 0
+        self._open: set[OutgoingConnection] = set()
+        """Those with a request under way."""
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def send(self, request: Outgoing, allow_private: bool = False) -> Answer:
+        started = perf_counter()
+        parts = check_callback(request.url, _MAX_URL_CHARS)
+        head = _head(request, parts)
+        key = (parts.host, parts.port, parts.tls, allow_private)
+        connection = self._take(key)
+        if connection is not None:
+            try:
+                return await self._exchange(connection, key, request, head, started)
+            except SendFailed as error:
+                if error.word != "closed" or not connection.untouched:
+                    raise
+        seconds = request.timeout_seconds - (perf_counter() - started)
+        connection = await self._connect(parts, allow_private, seconds)
+        return await self._exchange(connection, key, request, head, started)
+
+    async def close(self) -> None:
+        """Ends what is under way, too."""
+        self._closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connections in (self._open, *self._idle.values()):
+            for connection in list(connections):
+                connection.close()
+        self._idle.clear()
+        await self._resolver.close()
+
+    async def _exchange(
+        self,
+        connection: OutgoingConnection,
+        key: PoolKey,
+        request: Outgoing,
+        head: bytes,
+        started: float,
+    ) -> Answer:
+        if self._closed:
+            connection.close()
+            raise SendFailed("closed", "the hub is stopping")
+        seconds = request.timeout_seconds - (perf_counter() - started)
+        self._open.add(connection)
+        try:
+            return await connection.request(
+                head, request.body, request.max_answer_bytes, seconds, started
+            )
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        finally:
+            self._open.discard(connection)
+            self._give_back(key, connection)
+
+    # -- connecting -----------------------------------------------------------------------------
+
+    async def _connect(
+        self, parts: CallbackParts, allow_private: bool, seconds: float
+    ) -> OutgoingConnection:
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                addresses = await self._resolver.resolve(parts.host, allow_private)
+                for address in addresses[:-1]:
+                    try:
+                        async with asyncio.timeout(_TRY_SECONDS):
+                            return await self._connect_to(address, parts, allow_private)
+                    except (OSError, TimeoutError):
+                        continue
+                return await self._connect_to(addresses[-1], parts, allow_private)
+        except TimeoutError:
+            raise SendFailed("timeout", f"{parts.host!r} did not take the connection") from None
+        except ssl.SSLError as error:
+            reason = getattr(error, "verify_message", None) or error.reason or "no TLS"
+            raise SendFailed("tls", f"no secure connection to {parts.host!r}: {reason}") from None
+        except OSError as error:
+            reason = error.strerror or "failed"
+            raise SendFailed("connect", f"no connection to {parts.host!r}: {reason}") from None
+
+    async def _connect_to(
+        self, address: str, parts: CallbackParts, allow_private: bool
+    ) -> OutgoingConnection:
+        """Checks once more who is there: it is the address that was checked, or nobody."""
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
+            lambda: OutgoingConnection(loop),
+            address,
+            parts.port,
+            ssl=self._context() if parts.tls else None,
+            server_hostname=parts.host.rstrip(".") if parts.tls else None,
+        )
+        peer = connection.peer
+        same = ip_address(peer) == ip_address(address)
+        if not same or not (allow_private or is_public_address(peer)):
+            connection.close()
+            raise SendFailed("refused_address", f"{parts.host!r} answered from {peer}")
+        return connection
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    # -- the pool -------------------------------------------------------------------------------
+
+    def _take(self, key: PoolKey) -> OutgoingConnection | None:
+        connections = self._idle.get(key)
+        while connections:
+            connection = connections.pop()
+            self._idle_count -= 1
+            if not connection.closed:
+                return connection
+        return None
+
+    def _give_back(self, key: PoolKey, connection: OutgoingConnection) -> None:
+        if not connection.usable or self._closed or self._idle_count >= self._max_idle:
+            connection.close()
+        else:
+            loop = asyncio.get_running_loop()
+            connection.idle_since = loop.time()
+            self._idle.setdefault(key, []).append(connection)
+            self._idle_count += 1
+            if self._sweeping is None:
+                self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what nobody needed for a while."""
+        loop = asyncio.get_running_loop()
+        limit = loop.time() - _IDLE_SECONDS
+        for key, connections in list(self._idle.items()):
+            kept = []
+            for connection in connections:
+                if connection.closed or connection.idle_since <= limit:
+                    connection.close()
+                    self._idle_count -= 1
+                else:
+                    kept.append(connection)
+            if kept:
+                self._idle[key] = kept
+            else:
+                del self._idle[key]
+        again = bool(self._idle)
+        self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep) if again else None
+
+
+def _head(request: Outgoing, parts: CallbackParts) -> bytes:
+    """Raises `SendFailed` for a header that would be read as several."""
+    lines = [f"{request.method} {parts.target} HTTP/1.1\r\nHost: {parts.authority}"]
+    for name, value in request.headers:
+        if not value.isprintable():
+            raise SendFailed("protocol", f"the header {name} holds what HTTP does not allow")
+        lines.append(f"{name}: {value}")
+    if request.body or request.method in _METHODS_WITH_BODY:
+        lines.append(f"Content-Length: {len(request.body)}")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1", "replace")

@@ -1,0 +1,203 @@
+"""One connection to a server that strangers named: a request at a time, an answer within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import cast
+
+import httptools
+
+from hubbub.ports.outgoing import Answer, SendFailed
+
+_HEAD_BYTES = 64 * 1024
+"""For everything of an answer that is not its body."""
+
+
+class OutgoingConnection(asyncio.Protocol):
+    """Made by `HttpOut`, which decides when it is used again."""
+
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_complete",
+        "_headers",
+        "_in_answer",
+        "_loop",
+        "_max_bytes",
+        "_parser",
+        "_received",
+        "_started",
+        "_status",
+        "_timer",
+        "_transport",
+        "_waiter",
+        "closed",
+        "idle_since",
+        "requests",
+        "untouched",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._received = 0
+        self._max_bytes = 0
+        self._status = 0
+        self._started = 0.0
+        self._in_answer = False
+        self._complete = False
+        self.closed = False
+        self.idle_since = 0.0
+        self.requests = 0
+        self.untouched = True
+        """Nothing has come back for the request that is under way."""
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def request(
+        self, head: bytes, body: bytes, max_answer_bytes: int, seconds: float, started: float
+    ) -> asyncio.Future[Answer]:
+        """Send it. The answer raises `SendFailed`; it has `seconds` left."""
+        assert self._transport is not None
+        assert self._waiter is None
+        waiter = self._waiter = self._loop.create_future()
+        self._headers = {}
+        self._body = []
+        self._body_bytes = self._received = 0
+        self._max_bytes = max_answer_bytes
+        self._started = started
+        self.untouched = True
+        self.requests += 1
+        self._timer = self._loop.call_later(max(0.0, seconds), self._time_out)
+        if len(body) <= _HEAD_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
+        return waiter
+
+    def close(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def peer(self) -> str:
+        assert self._transport is not None
+        return str(self._transport.get_extra_info("peername")[0])
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request can go over it."""
+        return (
+            not self.closed
+            and self._complete
+            and not self._in_answer
+            and self._transport is not None
+            and not self._transport.get_write_buffer_size()
+        )
+
+    # -- asyncio.Protocol -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._waiter is None:
+            return
+        if self._in_answer and self._ends_with_connection() and exc is None:
+            self._conclude()
+        else:
+            self._fail(SendFailed("closed", "the receiver closed the connection", self._seen()))
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None:  # nobody asked
+            self.close()
+            return
+        self.untouched = False
+        self._received += len(data)
+        if self._received - self._body_bytes > _HEAD_BYTES + self._max_bytes:
+            self._too_large()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(SendFailed("protocol", "the receiver changed the protocol", self._seen()))
+        except httptools.HttpParserError as error:
+            if self._waiter is not None:
+                message = f"the receiver does not speak HTTP/1: {error}"
+                self._fail(SendFailed("protocol", message[:200], self._seen()))
+            self.close()
+
+    # -- the parser's callbacks -----------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._in_answer = True
+        self._complete = False
+        self._status = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes > self._max_bytes:
+            self._too_large()
+        elif self._waiter is not None:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._in_answer = False
+        if 100 <= self._status < 200:  # the answer is still to come
+            self._headers = {}
+            return
+        self._complete = self._parser.should_keep_alive()
+        self._conclude()
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    def _ends_with_connection(self) -> bool:
+        framed = "content-length" in self._headers or "transfer-encoding" in self._headers
+        return self._status >= 200 and not framed
+
+    def _conclude(self) -> None:
+        waiter = self._release()
+        if waiter is not None and not waiter.done():
+            body = b"".join(self._body)
+            duration = perf_counter() - self._started
+            waiter.set_result(Answer(self._status, self._headers, body, duration))
+        elif waiter is None:
+            self.close()  # an answer that nobody asked for
+
+    def _too_large(self) -> None:
+        message = f"the answer is larger than {self._max_bytes} bytes"
+        self._fail(SendFailed("too_large", message, self._seen()))
+
+    def _time_out(self) -> None:
+        self._fail(SendFailed("timeout", "the receiver took too long to answer", self._seen()))
+
+    def _fail(self, error: SendFailed) -> None:
+        waiter = self._release()
+        self.close()
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+    def _release(self) -> asyncio.Future[Answer] | None:
+        waiter, self._waiter = self._waiter, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return waiter
+
+    def _seen(self) -> int | None:
+        return self._status if self._status >= 200 else None

@@ -1,0 +1,69 @@
+"""Names of servers that strangers named: resolved once for all who ask, and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from ipaddress import ip_address
+
+from hubbub.domain.callbacks import is_public_address
+from hubbub.ports.outgoing import SendFailed
+
+_KNOWN_SECONDS = 30.0
+_UNKNOWN_SECONDS = 5.0
+_MOST_NAMES = 4096
+
+
+class Resolver:
+    """Remembers for a moment. What is remembered was checked, and it is what is connected to, so
+    that nobody gains by changing it meanwhile."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._asked: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+
+    async def resolve(self, host: str, allow_private: bool) -> tuple[str, ...]:
+        """The addresses of a host, in the order in which to try them. Raises `SendFailed` if there
+        are none, or if one of them may not be connected to."""
+        addresses = await self._addresses(host)
+        if not addresses:
+            raise SendFailed("resolve", f"the name {host!r} has no address")
+        if not allow_private:
+            for address in addresses:
+                if not is_public_address(address):
+                    raise SendFailed(
+                        "refused_address", f"{host!r} is at {address}, which is no public address"
+                    )
+        return addresses
+
+    async def _addresses(self, host: str) -> tuple[str, ...]:
+        try:
+            return (str(ip_address(host)),)
+        except ValueError:
+            pass
+        loop = asyncio.get_running_loop()
+        known = self._known.get(host)
+        if known is not None and known[0] > loop.time():
+            return known[1]
+        task = self._asked.get(host)
+        if task is None:
+            task = self._asked[host] = loop.create_task(self._ask(loop, host))
+            task.add_done_callback(lambda _: self._asked.pop(host, None))
+        return await asyncio.shield(task)  # others may wait for it, too
+
+    async def _ask(self, loop: asyncio.AbstractEventLoop, host: str) -> tuple[str, ...]:
+        try:
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = tuple(dict.fromkeys(str(info[4][0]) for info in found))
+        except (OSError, UnicodeError):
+            addresses = ()
+        if len(self._known) >= _MOST_NAMES:
+            self._known.clear()
+        seconds = _KNOWN_SECONDS if addresses else _UNKNOWN_SECONDS
+        self._known[host] = (loop.time() + seconds, addresses)
+        return addresses
+
+    async def close(self) -> None:
+        for task in list(self._asked.values()):
+            task.cancel()
+        await asyncio.gather(*self._asked.values(), return_exceptions=True)

@@ -1,0 +1,48 @@
+"""What the owner of channels knows of those who push their messages elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from hubbub.domain.errors import Unavailable
+from hubbub.domain.messages import Message
+from hubbub.domain.topics import TopicAnswer, WebhookChanged, WebhookRequest
+
+
+class Pushes(Protocol):
+    def owned(self, partitions: Collection[int]) -> None:
+        """The owner begins to own these."""
+
+    def released(self, partitions: Collection[int]) -> None:
+        """Another node owns these now."""
+
+    def delivered(self, message: Message) -> None:
+        """A message of one of the owner's channels is on disk. Never blocks, never raises."""
+
+    def hub_changed(self, hub: str) -> None:
+        """The settings of a hub changed, or it is gone."""
+
+    async def serve(self, request: WebhookRequest) -> TopicAnswer:
+        """Raises `NotSubscribed` for a webhook that is not there."""
+
+
+class NoPushes:
+    """Where nothing is pushed."""
+
+    def owned(self, partitions: Collection[int]) -> None:
+        pass
+
+    def released(self, partitions: Collection[int]) -> None:
+        pass
+
+    def delivered(self, message: Message) -> None:
+        pass
+
+    def hub_changed(self, hub: str) -> None:
+        pass
+
+    async def serve(self, request: WebhookRequest) -> TopicAnswer:
+        if isinstance(request, WebhookChanged):
+            return None
+        raise Unavailable("this node drives no webhooks")

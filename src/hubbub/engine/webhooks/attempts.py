@@ -1,0 +1,299 @@
+"""Attempts: one message to one webhook, until it arrives or is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from time import time
+
+from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
+from hubbub.domain.messages import Message
+from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.webhooks import retry_delay
+from hubbub.engine.webhooks.hosts import Hosts
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.push import Push, PushCounters
+from hubbub.engine.webhooks.requests import Sealed
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
+from hubbub.ports.outgoing import Answer, HttpSender, SendFailed
+
+_TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
+_LATER = (408, 425, 429)
+"""Statuses below 500 that say that it is only too early."""
+
+
+class GivenUp(Exception):
+    """It was tried for long enough."""
+
+
+class Ended(Exception):
+    """The webhook is over."""
+
+
+class Stopped(Exception):
+    """It is not driven here any more."""
+
+
+class Pace:
+    """So many requests each second for a hub; what is too fast waits."""
+
+    __slots__ = ("_next", "_rate")
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        now = asyncio.get_running_loop().time()
+        due = max(now - 1.0, self._next)  # what a quiet second left over may go at once
+        self._next = due + 1 / self._rate
+        if due > now:
+            await asyncio.sleep(due - now)
+
+
+class HubPart:
+    """What of a hub's settings matters here."""
+
+    __slots__ = ("allow_private", "configuration", "pace", "quiet")
+
+    def __init__(self, configuration: HubConfiguration) -> None:
+        settings = configuration.settings
+        rate = settings.quotas.webhook_requests_per_second
+        self.configuration = configuration
+        self.allow_private = settings.allow_private_callbacks
+        self.pace = Pace(rate) if rate else None
+        self.quiet: dict[str, bool] = {}
+        """Channels by whether the journal keeps nothing of them."""
+
+    def is_quiet(self, channel: str) -> bool:
+        quiet = self.quiet.get(channel)
+        if quiet is None:
+            quiet = self.configuration.rules_for(channel).journal == "off"
+            self.quiet[channel] = quiet
+        return quiet
+
+
+class Attempts:
+    def __init__(
+        self,
+        clock: Clock,
+        configuration_of: Callable[[str], HubConfiguration],
+        sender: HttpSender,
+        limits: WebhookLimits,
+        hosts: Hosts,
+        counters: defaultdict[str, PushCounters],
+        journal: Journal,
+    ) -> None:
+        self._clock = clock
+        self._configuration_of = configuration_of
+        self._sender = sender
+        self._limits = limits
+        self._hosts = hosts
+        self._counters = counters
+        self._journal = journal
+        self._hubs: dict[str, HubPart] = {}
+
+    def hub_changed(self, hub: str) -> None:
+        self._hubs.pop(hub, None)
+
+    async def deliver(self, push: Push, message: Message) -> None:
+        """Until it has arrived. Raises `GivenUp`, `Ended`."""
+        sealed = Sealed(push.webhook, push.lasting, message, self._limits)
+        webhook = push.webhook
+        push.attempts = 0
+        push.failing_since = None
+        try:
+            while True:
+                if push.webhook is not webhook:  # it was changed meanwhile
+                    webhook = push.webhook
+                    sealed = Sealed(webhook, push.lasting, message, self._limits)
+                retry_after = await self._attempt(push, sealed, message, push.attempts + 1)
+                if retry_after is None:
+                    return
+                push.attempts += 1
+                if push.gone:
+                    raise Stopped
+                await self._wait(push, retry_after)
+        finally:
+            push.attempts = 0
+            push.next_try_at = None
+
+    async def try_once(self, push: Push, sealed: Sealed, message: Message) -> bool:
+        """Whether it has arrived."""
+        try:
+            return await self._attempt(push, sealed, message, 1) is None
+        except (GivenUp, Ended):
+            return False
+
+    async def _attempt(
+        self, push: Push, sealed: Sealed, message: Message, number: int
+    ) -> float | None:
+        """One request, when its host may have one. None: it has arrived. Else how many seconds the
+        receiver wants to be left alone, 0 where it did not say. Raises `GivenUp`, `Ended`."""
+        hub = self._hub(push.webhook.hub)
+        if hub.pace is not None:
+            await hub.pace.wait()
+        if not await self._hosts.enter(push.host, self._patience(push)):
+            raise GivenUp
+        webhook, host = push.webhook, push.host
+        if webhook.expires_at is not None and webhook.expires_at <= self._clock.now() * 1000:
+            self._hosts.leave(host, None)
+            raise Ended("its lease is over")
+        push.sending = True
+        well: bool | None = None
+        answer: Answer | None = None
+        failed: SendFailed | None = None
+        try:
+            answer = await self._sender.send(sealed.attempt(number), hub.allow_private)
+            well = answer.status < 500
+        except SendFailed as error:
+            failed = error
+            well = error.word == "too_large"
+        except BadRequest as error:
+            raise Ended(error.message) from None
+        finally:
+            push.sending = False
+            self._hosts.leave(host, well)
+        status = answer.status if answer is not None else failed.status if failed else None
+        if status is not None and 200 <= status < 300 and (well or answer is not None):
+            self._arrived(push, message, hub, number, answer, status)
+            return None
+        self._failed(push, message, hub, number, failed, status)
+        if status == 410:
+            raise Ended("the receiver answered 410")
+        return _retry_after(answer)
+
+    # -- what became of it ----------------------------------------------------------------------
+
+    def _arrived(
+        self,
+        push: Push,
+        message: Message,
+        hub: HubPart,
+        number: int,
+        answer: Answer | None,
+        status: int,
+    ) -> None:
+        seconds = answer.duration_seconds if answer is not None else 0.0
+        push.delivered += 1
+        push.last_status = status
+        push.last_error = None
+        push.last_latency_seconds = seconds
+        push.last_delivered_at = int(self._clock.now() * 1000)
+        counters = self._counters[push.webhook.hub]
+        counters.requests += 1
+        counters.delivered += 1
+        counters.latency_seconds += seconds
+        self._tell(push, message, hub, number, "ok", status, seconds)
+
+    def _failed(
+        self,
+        push: Push,
+        message: Message,
+        hub: HubPart,
+        number: int,
+        failed: SendFailed | None,
+        status: int | None,
+    ) -> None:
+        push.failures += 1
+        push.last_status = status
+        push.last_error = failed.message if failed else f"the receiver answered {status}"
+        if push.failing_since is None:
+            push.failing_since = self._clock.monotonic()
+        counters = self._counters[push.webhook.hub]
+        counters.requests += 1
+        counters.failed += 1
+        word = failed.word if failed else "status"
+        self._tell(push, message, hub, number, word, status, None)
+
+    def _tell(
+        self,
+        push: Push,
+        message: Message,
+        hub: HubPart,
+        number: int,
+        outcome: str,
+        status: int | None,
+        seconds: float | None,
+    ) -> None:
+        if not self._journal.enabled or hub.is_quiet(message.channel):
+            return
+        webhook = push.webhook
+        self._journal.record(
+            JournalEvent(
+                WEBHOOK_ATTEMPT,
+                int(self._clock.now() * 1e6),
+                webhook.hub,
+                channel=webhook.channel,
+                technology=_TECHNOLOGIES[webhook.kind],
+                message_id=message.id,
+                serial=message.serial,
+                published_at=message.published_at * 1000,
+                subscription=webhook.id,
+                attempt=number,
+                outcome=outcome,
+                status=status,
+                duration=None if seconds is None else int(seconds * 1e6),
+                peer=push.host.name,
+            )
+        )
+
+    # -- again ----------------------------------------------------------------------------------
+
+    def _patience(self, push: Push) -> float:
+        """How long this message may still take."""
+        if push.failing_since is None:
+            return self._limits.give_up_seconds
+        gone = self._clock.monotonic() - push.failing_since
+        return max(0.0, self._limits.give_up_seconds - gone)
+
+    async def _wait(self, push: Push, retry_after: float) -> None:
+        limits = self._limits
+        refused = _is_refusal(push.last_status)
+        tries = limits.refused_retries if refused else limits.retries
+        if push.attempts > tries:
+            raise GivenUp
+        own = retry_delay(
+            push.attempts,
+            random.random(),
+            limits.first_retry_seconds,
+            limits.longest_retry_seconds,
+        )
+        seconds = max(own, min(retry_after, limits.longest_retry_seconds))
+        if seconds > self._patience(push):
+            raise GivenUp
+        push.next_try_at = int((self._clock.now() + seconds) * 1000)
+        await asyncio.sleep(seconds)
+        push.next_try_at = None
+
+    def _hub(self, name: str) -> HubPart:
+        part = self._hubs.get(name)
+        if part is None:
+            try:
+                configuration = self._configuration_of(name)
+            except HubbubError as error:
+                raise Ended(error.message) from None
+            part = self._hubs[name] = HubPart(configuration)
+        return part
+
+
+def _is_refusal(status: int | None) -> bool:
+    """Whether the receiver is there and says that the request is wrong."""
+    return status is not None and 300 <= status < 500 and status not in _LATER
+
+
+def _retry_after(answer: Answer | None) -> float:
+    text = answer.headers.get("retry-after", "") if answer is not None else ""
+    if text.isdecimal() and len(text) < 10:
+        return float(text)
+    if text:
+        try:
+            return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+        except (ValueError, OverflowError, TypeError):
+            pass
+    return 0.0

@@ -1,0 +1,372 @@
+"""The driver: sends the messages of a node's channels to their webhooks, each in order.
+
+A webhook without new messages has neither task nor timer. What arrived is acknowledged a moment
+later, many at a time; what was not acknowledged when a driver died is sent again by the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from typing import Any
+
+from hubbub.domain.errors import HubbubError, HubNotFound, NotSubscribed, TopicNotFound
+from hubbub.domain.messages import Message
+from hubbub.domain.names import partition_of
+from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.topics import (
+    Acknowledge,
+    DescribeSubscription,
+    DescribeWebhook,
+    GetMessages,
+    ReplayWebhook,
+    SubscriptionInfo,
+    TopicAnswer,
+    TopicRequest,
+    WebhookChanged,
+    WebhookRequest,
+)
+from hubbub.domain.webhooks import Webhook
+from hubbub.engine.webhooks.acknowledging import Acknowledger
+from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
+from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.hosts import Hosts
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.loading import load_places
+from hubbub.engine.webhooks.push import Push, PushCounters
+from hubbub.engine.webhooks.replaying import Replayer
+from hubbub.engine.webhooks.verifying import Verifier
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.outgoing import HttpSender
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+"""Messages that are read from the store at once for one webhook."""
+_AGAIN_SECONDS = 1.0
+"""After the store or the owner could not do what was asked."""
+_SWEEP_SECONDS = 5.0
+
+Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
+
+
+class Driver:
+    """Of one node; on the event loop's thread. Implements `hubbub.engine.pushes.Pushes`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        topic: Topic,
+        configuration_of: Callable[[str], HubConfiguration],
+        sender: HttpSender,
+        limits: WebhookLimits,
+        journal: Journal = NO_JOURNAL,
+    ) -> None:
+        """`topic` reaches the owner of the channels, which is on the same node."""
+        self._store = store
+        self._clock = clock
+        self._topic = topic
+        self._configuration_of = configuration_of
+        self._limits = limits
+        self.hosts = Hosts(limits)
+        self.counters: defaultdict[str, PushCounters] = defaultdict(PushCounters)
+        """By hub."""
+        self.attempts = Attempts(
+            clock, configuration_of, sender, limits, self.hosts, self.counters, journal
+        )
+        self._verifier = Verifier(store, clock, topic, configuration_of, sender, limits)
+        self._replayer = Replayer(topic, self.attempts, limits)
+        self._pushes: dict[tuple[str, str], Push] = {}
+        """By hub and id."""
+        self._by_channel: dict[tuple[str, str], dict[str, Push]] = {}
+        self._partitions: set[int] = set()
+        self._acknowledger = Acknowledger(topic, self._lost)
+        self._changes = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._next_sweep = 0.0
+        self._closing = False
+
+    def count(self, hub: str | None = None) -> int:
+        """Webhooks that are driven here."""
+        if hub is None:
+            return len(self._pushes)
+        return sum(1 for of_hub, _ in self._pushes if of_hub == hub)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def owned(self, partitions: Collection[int]) -> None:
+        self._run(self._start_at_last(partitions))
+
+    async def _start_at_last(self, partitions: Collection[int]) -> None:
+        """Also where the store is away for a while."""
+        while not self._closing:
+            try:
+                await self.start(partitions)
+                return
+            except HubbubError as error:
+                logger.warning("webhooks cannot be read yet: %s", error.message)
+                self._forget(set(partitions))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def released(self, partitions: Collection[int]) -> None:
+        """Who owns them now sends what was not acknowledged again."""
+        self._forget(set(partitions))
+
+    def _forget(self, partitions: set[int]) -> list[Push]:
+        self._partitions -= partitions
+        pushes = [p for p in self._pushes.values() if self._partition(p.webhook) in partitions]
+        for push in pushes:
+            self._remove(push)
+        self._verifier.cancel(partitions)
+        return pushes
+
+    async def start(self, partitions: Iterable[int]) -> None:
+        """Drive the webhooks of these partitions, from where they stand. Call it after the owner
+        began to own them."""
+        fresh = set(partitions) - self._partitions
+        self._partitions |= fresh
+        loaded = []
+        async for webhook in self._saved(sorted(fresh)):
+            known = (webhook.hub, webhook.id) in self._pushes
+            if not known and self._partition(webhook) in self._partitions:
+                push = self._add(webhook)
+                push.fetching = True  # until it is known where it stands
+                loaded.append(push)
+        await load_places(self._store, loaded)
+        for push in loaded:
+            push.fetching = False
+            if push.gone:
+                self._remove(push)
+            elif push.behind:
+                self._kick(push)
+            self._verify(push)
+
+    async def stop(self) -> None:
+        """Let the requests under way end, within a bound, and acknowledge what arrived."""
+        self._closing = True
+        pushes = list(self._pushes.values())
+        tasks = [push.task for push in pushes if push.task is not None]
+        for push in pushes:
+            self._remove(push, cancel=not push.sending)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.stop_seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._verifier.cancel(self._partitions)
+        await asyncio.gather(*(self._acknowledger.now(push) for push in pushes))
+        await self._acknowledger.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _saved(self, partitions: list[int]) -> AsyncIterator[Webhook]:
+        after: tuple[str, str] | None = None
+        while partitions:
+            page = await self._store.read_webhooks(partitions=partitions, after=after, limit=1000)
+            for webhook in page:
+                yield webhook
+            if len(page) < 1000:
+                return
+            after = (page[-1].hub, page[-1].id)
+
+    @staticmethod
+    def _partition(webhook: Webhook) -> int:
+        return partition_of(webhook.hub, webhook.channel)
+
+    # -- what the owner says --------------------------------------------------------------------
+
+    def delivered(self, message: Message) -> None:
+        pushes = self._by_channel.get((message.hub, message.channel))
+        if pushes is not None:
+            for push in pushes.values():
+                push.take(message)
+                if push.task is None and not push.fetching:
+                    self._kick(push)
+
+    def hub_changed(self, hub: str) -> None:
+        self.attempts.hub_changed(hub)
+        try:
+            self._configuration_of(hub)
+        except HubNotFound:
+            for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
+                self._remove(push)
+            self.counters.pop(hub, None)
+        else:
+            for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
+                if push.behind and not push.fetching:
+                    self._kick(push)  # its channel may store again
+
+    async def serve(self, request: WebhookRequest) -> TopicAnswer:
+        if isinstance(request, WebhookChanged):
+            await self._changed(request)
+            return None
+        push = self._pushes.get((request.hub, request.webhook))
+        if push is None:
+            raise NotSubscribed(f"hub {request.hub!r} drives no webhook {request.webhook[:64]!r}")
+        if isinstance(request, ReplayWebhook):
+            return await self._replayer.replay(push, request.after)
+        assert isinstance(request, DescribeWebhook)
+        info = await self._describe(push)
+        return push.status(info.head, info.dead_letters) if info else push.status(push.position, 0)
+
+    async def _changed(self, request: WebhookChanged) -> None:
+        async with self._changes:
+            webhook = await self._store.read_webhook(request.hub, request.webhook)
+        push = self._pushes.get((request.hub, request.webhook))
+        if webhook is None:
+            if push is not None:
+                self._remove(push)
+        elif self._partition(webhook) in self._partitions:
+            if push is None:
+                push = self._add(webhook)
+                push.behind = True
+            else:
+                host = self.hosts.get(webhook.host)
+                push.configure(webhook, host, self._limits.public_url)
+            if push.behind and not push.fetching:
+                self._kick(push)
+            self._verify(push)
+
+    def _verify(self, push: Push) -> None:
+        if push.webhook.pending is not None and not push.gone:
+            self._verifier.start(push.webhook)
+
+    def _add(self, webhook: Webhook) -> Push:
+        known = self._pushes.get((webhook.hub, webhook.id))
+        if known is not None:
+            return known
+        push = Push(webhook, self.hosts.get(webhook.host), self._limits.public_url)
+        self._pushes[webhook.hub, webhook.id] = push
+        self._by_channel.setdefault((webhook.hub, webhook.channel), {})[webhook.id] = push
+        return push
+
+    def _remove(self, push: Push, cancel: bool = True) -> None:
+        """It is not driven here any more."""
+        push.gone = True
+        webhook = push.webhook
+        if self._pushes.get((webhook.hub, webhook.id)) is push:
+            del self._pushes[webhook.hub, webhook.id]
+            of_channel = self._by_channel[webhook.hub, webhook.channel]
+            del of_channel[webhook.id]
+            if not of_channel:
+                del self._by_channel[webhook.hub, webhook.channel]
+        if cancel and push.task is not None and push.task is not asyncio.current_task():
+            push.task.cancel()
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def _kick(self, push: Push) -> None:
+        if push.task is None and push.active:
+            push.task = asyncio.get_running_loop().create_task(self._drive(push))
+
+    async def _drive(self, push: Push) -> None:
+        """Work for one webhook until there is nothing left to do."""
+        try:
+            while not push.gone:
+                if push.queue:
+                    await self._send_next(push)
+                elif push.behind:
+                    await self._fetch(push)
+                else:
+                    break
+        except (NotSubscribed, TopicNotFound) as error:
+            self._lost(push, error)
+        except HubbubError as error:
+            logger.warning("webhook %s waits: %s", push.webhook.id, error.message)
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._kick, push)
+        except Exception:
+            logger.exception("webhook %s failed, will try again", push.webhook.id)
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._kick, push)
+        finally:
+            push.task = None
+
+    async def _send_next(self, push: Push) -> None:
+        message = push.queue[0]
+        try:
+            await self.attempts.deliver(push, message)
+        except GivenUp:
+            await self._bury(push, message)
+        except Ended as ended:
+            await self._end(push, str(ended))
+            return
+        except Stopped:
+            return
+        if push.queue and push.queue[0] is message:  # else the channel began anew meanwhile
+            push.queue.popleft()
+            push.position = message.serial
+            self._acknowledger.soon(push)
+
+    async def _fetch(self, push: Push) -> None:
+        push.behind, push.fetching = False, True
+        try:
+            found = await self._topic(GetMessages(push.key, _AT_ONCE, after=push.queued))
+            assert isinstance(found, tuple)
+            if found:
+                push.queue.extend(article.message for article in found)
+                push.queued = found[-1].message.serial
+                push.behind = push.behind or len(found) == _AT_ONCE
+            else:
+                info = await self._describe(push)
+                if info is not None and info.floor > push.queued and not push.behind:
+                    push.begin_at(info.floor)
+        except BaseException:
+            push.behind = True
+            raise
+        finally:
+            push.fetching = False
+
+    async def _bury(self, push: Push, message: Message) -> None:
+        await self._topic(Acknowledge(push.key, (message.serial,), dead=True))
+        self.counters[push.webhook.hub].dead_letters += 1
+
+    async def _end(self, push: Push, reason: str) -> None:
+        """The receiver does not want it any more, or its time is over."""
+        logger.info("webhook %s ends: %s", push.webhook.id, reason)
+        self.counters[push.webhook.hub].ended += 1
+        self._remove(push)
+        try:
+            await end_webhook(self._topic, self._store, push.webhook)
+        except HubbubError as error:
+            logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
+
+    def _lost(self, push: Push, error: HubbubError) -> None:
+        """Its place is gone, or the channel does not store for now."""
+        if isinstance(error, NotSubscribed):
+            self._remove(push, cancel=False)
+        else:
+            push.behind = True
+
+    async def _describe(self, push: Push) -> SubscriptionInfo | None:
+        try:
+            info = await self._topic(DescribeSubscription(push.key))
+        except (NotSubscribed, TopicNotFound):
+            return None
+        assert isinstance(info, SubscriptionInfo)
+        return info
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Called every second: leases that are over, hosts that nobody needs."""
+        now = self._clock.monotonic()
+        if now < self._next_sweep or self._closing:
+            return
+        self._next_sweep = now + _SWEEP_SECONDS
+        self.hosts.forget_idle()
+        moment = int(self._clock.now() * 1000)
+        for push in list(self._pushes.values()):
+            expires_at = push.webhook.expires_at
+            if expires_at is not None and expires_at <= moment and push.active:
+                self._run(self._end(push, "its lease is over"))

@@ -1,0 +1,50 @@
+"""Where webhooks stand when their driver starts: from the cursors on disk, without opening their
+channels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from hubbub.domain.webhooks import WEBHOOK_OWNER
+from hubbub.engine.places import cursor_of
+from hubbub.engine.webhooks.push import Push
+from hubbub.ports.store import Cursor, Store
+
+_AT_ONCE = 16
+
+
+async def load_places(store: Store, pushes: Sequence[Push]) -> None:
+    """Those that lag are `behind` then. One that is active without a place was not subscribed to
+    its end, or not unsubscribed: its row goes."""
+    channels: dict[tuple[str, str], list[Push]] = {}
+    for push in pushes:
+        channels.setdefault((push.key.hub, push.key.channel), []).append(push)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def load(hub: str, channel: str, of_channel: list[Push]) -> None:
+        async with gate:
+            cursors = await store.read_cursors(hub, channel, WEBHOOK_OWNER)
+            head = await store.read_head(hub, channel)
+        places = {cursor.name: cursor for cursor in cursors}
+        for push in of_channel:
+            saved = places.get(push.key.name)
+            if saved is not None:
+                newest = head.head if head is not None else 0
+                _stand(push, saved, head.epoch if head is not None else "", newest)
+            elif push.active:
+                push.gone = True
+                await store.delete_webhook(hub, push.key.name)
+            else:
+                push.behind = True  # its place is made when it is confirmed
+
+    await asyncio.gather(*(load(*key, each) for key, each in channels.items()))
+
+
+def _stand(push: Push, saved: Cursor, epoch: str, newest: int) -> None:
+    cursor = cursor_of(saved, epoch)
+    if cursor.lag(newest):
+        push.begin_at(cursor.floor)
+        push.behind = True
+    elif not push.behind:
+        push.begin_at(newest)

@@ -1,0 +1,133 @@
+"""A webhook in its driver's memory: what is to be sent next, and how it went so far."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from hubbub.domain.messages import Message
+from hubbub.domain.topics import SubscriptionKey
+from hubbub.domain.webhooks import WEBHOOK_OWNER, Webhook, WebhookStatus
+from hubbub.engine.webhooks.hosts import Host
+from hubbub.engine.webhooks.requests import Headers, lasting_headers
+
+MOST_QUEUED = 64
+"""Messages in memory of one webhook; the rest is read from the store when it is their turn."""
+
+
+def key_of(webhook: Webhook) -> SubscriptionKey:
+    return SubscriptionKey(webhook.hub, webhook.channel, WEBHOOK_OWNER, webhook.id)
+
+
+class Push:
+    """State only; the driver drives it. One task at a time works for it, while there is work."""
+
+    __slots__ = (
+        "acknowledged",
+        "attempts",
+        "behind",
+        "delivered",
+        "failing_since",
+        "failures",
+        "fetching",
+        "gone",
+        "host",
+        "key",
+        "last_delivered_at",
+        "last_error",
+        "last_latency_seconds",
+        "last_status",
+        "lasting",
+        "next_try_at",
+        "position",
+        "queue",
+        "queued",
+        "sending",
+        "task",
+        "webhook",
+    )
+
+    def __init__(self, webhook: Webhook, host: Host, hub_url: str | None) -> None:
+        self.key = key_of(webhook)
+        self.queue: deque[Message] = deque()
+        """What comes next, without gaps."""
+        self.queued = 0
+        """The serial of the last one that was queued."""
+        self.position = 0
+        """The serial up to which everything has arrived or was given up."""
+        self.acknowledged = 0
+        self.behind = False
+        """There may be messages behind the queue that are on disk only."""
+        self.fetching = False
+        self.gone = False
+        self.sending = False
+        self.task: asyncio.Task[None] | None = None
+        self.attempts = 0
+        self.failing_since: float | None = None
+        """Monotonic seconds."""
+        self.next_try_at: int | None = None
+        self.delivered = 0
+        self.failures = 0
+        self.last_status: int | None = None
+        self.last_error: str | None = None
+        self.last_latency_seconds: float | None = None
+        self.last_delivered_at: int | None = None
+        self.configure(webhook, host, hub_url)
+
+    def configure(self, webhook: Webhook, host: Host, hub_url: str | None) -> None:
+        self.webhook = webhook
+        self.host = host
+        self.lasting: Headers = lasting_headers(webhook, webhook.hub_url or hub_url)
+
+    @property
+    def active(self) -> bool:
+        return self.webhook.state == "active" and not self.gone
+
+    def take(self, message: Message) -> None:
+        """A message of the channel is on disk."""
+        serial = message.serial
+        in_line = serial == self.queued + 1 and not self.behind and not self.fetching
+        if in_line and len(self.queue) < MOST_QUEUED:
+            self.queue.append(message)
+            self.queued = serial
+            return
+        self.behind = True
+        if serial <= self.queued:  # the channel began anew
+            self.queue.clear()
+            self.queued = self.position = self.acknowledged = 0
+
+    def begin_at(self, serial: int) -> None:
+        """Everything up to there is done."""
+        self.queued = self.position = self.acknowledged = serial
+
+    def status(self, head: int, dead_letters: int) -> WebhookStatus:
+        return WebhookStatus(
+            lag=max(0, head - self.position),
+            delivered=self.delivered,
+            attempts=self.attempts,
+            failures=self.failures,
+            last_status=self.last_status,
+            last_error=self.last_error,
+            last_latency_seconds=self.last_latency_seconds,
+            last_delivered_at=self.last_delivered_at,
+            next_try_at=self.next_try_at,
+            breaker=self.host.breaker,
+            dead_letters=dead_letters,
+        )
+
+
+class PushCounters:
+    """What webhooks of a hub did, since the start of the process."""
+
+    __slots__ = ("dead_letters", "delivered", "ended", "failed", "latency_seconds", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.delivered = 0
+        self.failed = 0
+        """Requests, not messages."""
+        self.dead_letters = 0
+        self.ended = 0
+        """Webhooks that the receiver or the time put an end to."""
+        self.latency_seconds = 0.0
+        """Of all requests that were answered."""

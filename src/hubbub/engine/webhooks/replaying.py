@@ -1,0 +1,99 @@
+"""Dead letters of a webhook, sent once more.
+
+A durable subscription of the webhook's name on the channel of the dead letters remembers which of
+them it has seen; those of others are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from hubbub.domain.errors import TopicNotFound
+from hubbub.domain.messages import Message
+from hubbub.domain.topics import (
+    Acknowledge,
+    GetMessages,
+    SubscribeTopic,
+    SubscriptionKey,
+    SubscriptionOptions,
+    TopicAnswer,
+    TopicRequest,
+    dead_letter_channel,
+)
+from hubbub.domain.webhooks import WEBHOOK_OWNER, Replayed
+from hubbub.engine.webhooks.attempts import Attempts
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.push import Push
+from hubbub.engine.webhooks.requests import Sealed
+
+_AT_ONCE = 16
+_MOMENT_SECONDS = 1.5
+"""A request over the bus must not take long; whoever asked goes on with the next."""
+
+Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
+
+
+def letters_key(key: SubscriptionKey) -> SubscriptionKey:
+    letters = dead_letter_channel(key.channel, SubscriptionOptions())
+    return SubscriptionKey(key.hub, letters, WEBHOOK_OWNER, key.name)
+
+
+class Replayer:
+    def __init__(self, topic: Topic, attempts: Attempts, limits: WebhookLimits) -> None:
+        """`topic` reaches the owner of any channel."""
+        self._topic = topic
+        self._attempts = attempts
+        self._limits = limits
+
+    async def replay(self, push: Push, after: int) -> Replayed:
+        """Each is tried once, in order. What fails stays; where the receiver is not there at all,
+        it ends."""
+        key = letters_key(push.key)
+        try:
+            await self._topic(SubscribeTopic(key, None, "first"))
+        except TopicNotFound:
+            return Replayed()
+        until = monotonic() + _MOMENT_SECONDS
+        delivered = failed = 0
+        while True:
+            found = await self._topic(GetMessages(key, _AT_ONCE, after=after))
+            assert isinstance(found, tuple)
+            for article in found:
+                letter = article.message
+                arrived = await self._send(push, letter) if _is_of(letter, push.key) else True
+                if arrived:
+                    delivered += _is_of(letter, push.key)
+                    await self._topic(Acknowledge(key, (letter.serial,)))
+                else:
+                    failed += 1
+                    if push.last_status is None:
+                        return Replayed(delivered, failed)
+                after = letter.serial
+                if monotonic() > until:
+                    return Replayed(delivered, failed, more=True, after=after)
+            if len(found) < _AT_ONCE:
+                return Replayed(delivered, failed)
+
+    async def _send(self, push: Push, letter: Message) -> bool:
+        attributes = letter.attributes
+        assert attributes is not None
+        headers = attributes.headers or {}
+        sealed = Sealed(
+            push.webhook,
+            push.lasting,
+            letter,
+            self._limits,
+            attributes.refers_to,
+            int(headers.get("deadSerial", "0")) or None,
+        )
+        return await self._attempts.try_once(push, sealed, letter)
+
+
+def _is_of(letter: Message, key: SubscriptionKey) -> bool:
+    headers = letter.attributes.headers if letter.attributes is not None else None
+    return headers is not None and (
+        headers.get("deadSubscription") == key.name
+        and headers.get("deadOwner") == key.owner
+        and headers.get("deadFrom") == key.channel
+    )

@@ -1,0 +1,82 @@
+"""The requests that bring messages to their receivers."""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import quote
+
+from hubbub import __version__
+from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
+from hubbub.domain.messages import Message
+from hubbub.domain.webhooks import Webhook, signature
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.ports.outgoing import Outgoing
+
+USER_AGENT = f"Hubbub/{__version__}"
+
+Headers = tuple[tuple[str, str], ...]
+
+
+def lasting_headers(webhook: Webhook, hub_url: str | None) -> Headers:
+    """What all requests of a webhook have in common."""
+    headers = [
+        ("User-Agent", USER_AGENT),
+        ("Hubbub-Hub", quote(webhook.hub, safe="")),
+        ("Hubbub-Channel", quote(webhook.channel, safe="")),
+    ]
+    if webhook.kind == "websub":
+        links = [f'<{_as_link(webhook.topic)}>; rel="self"']
+        if hub_url:
+            links.insert(0, f'<{_as_link(hub_url)}>; rel="hub"')
+        headers.append(("Link", ", ".join(links)))
+    return tuple(headers)
+
+
+def _as_link(url: str) -> str:
+    return quote(url, safe="/:?#[]@!$&'()*+,;=%-._~")
+
+
+class Sealed:
+    """A message as it goes to one webhook: the body is made once, however often it is tried."""
+
+    __slots__ = ("_body", "_headers", "_limits", "_url")
+
+    def __init__(
+        self,
+        webhook: Webhook,
+        lasting: Headers,
+        message: Message,
+        limits: WebhookLimits,
+        message_id: str | None = None,
+        serial: int | None = None,
+    ) -> None:
+        """`message_id` and `serial` are the original's, where this is its copy."""
+        identifier = message_id or message.id
+        body = message.payload
+        headers = [
+            ("Content-Type", message.content_type),
+            *lasting,
+            ("Hubbub-Message-Id", identifier),
+            ("Idempotency-Key", f"{webhook.id}:{identifier}"),
+            ("Hubbub-Serial", str(serial or message.serial)),
+            ("Hubbub-Published-At", str(message.published_at)),
+        ]
+        if webhook.key is not None:
+            body = encrypt(webhook.key, secrets.token_bytes(SALT_BYTES), body)
+            headers.append(("Content-Encoding", CONTENT_ENCODING))
+        if webhook.secret is not None:
+            headers.append(("X-Hub-Signature", signature(webhook.secret, webhook.algorithm, body)))
+        self._url = webhook.callback
+        self._headers = headers
+        self._body = body
+        self._limits = limits
+
+    def attempt(self, number: int) -> Outgoing:
+        return Outgoing(
+            "POST",
+            self._url,
+            (*self._headers, ("Hubbub-Attempt", str(number))),
+            self._body,
+            self._limits.timeout_seconds,
+            self._limits.answer_bytes,
+        )

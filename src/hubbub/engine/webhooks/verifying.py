@@ -1,0 +1,172 @@
+"""Verification of intent: a callback has to say that it wants what was asked for in its name.
+
+What is being verified is written down with the webhook, so that it goes on after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import partition_of
+from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.topics import (
+    SubscribeTopic,
+    TopicAnswer,
+    TopicRequest,
+    WebhookChanged,
+)
+from hubbub.domain.webhooks import Pending, Webhook
+from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.push import key_of
+from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.ports.clock import Clock
+from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
+from hubbub.ports.store import Store
+
+logger = logging.getLogger(__name__)
+
+_CHALLENGE_BYTES = 24
+_TRIES = 3
+_AT_ONCE = 100
+_MAX_ANSWER_BYTES = 4096
+
+Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
+
+
+class Verifier:
+    """Verifies what is pending, one thing at a time for each webhook; the newest request holds."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        topic: Topic,
+        configuration_of: Callable[[str], HubConfiguration],
+        sender: HttpSender,
+        limits: WebhookLimits,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._topic = topic
+        self._configuration_of = configuration_of
+        self._sender = sender
+        self._limits = limits
+        self._tasks: dict[tuple[str, str], tuple[Pending, int, asyncio.Task[None]]] = {}
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    def start(self, webhook: Webhook) -> None:
+        assert webhook.pending is not None
+        key = (webhook.hub, webhook.id)
+        known = self._tasks.get(key)
+        if known is not None:
+            if known[0] == webhook.pending:
+                return
+            known[2].cancel()
+        task = asyncio.get_running_loop().create_task(self._verify(webhook, webhook.pending))
+        partition = partition_of(webhook.hub, webhook.channel)
+        self._tasks[key] = (webhook.pending, partition, task)
+        task.add_done_callback(lambda ended: self._ended(key, ended))
+
+    def _ended(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        known = self._tasks.get(key)
+        if known is not None and known[2] is task:
+            del self._tasks[key]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a verification failed", exc_info=task.exception())
+
+    def cancel(self, partitions: Collection[int]) -> None:
+        """Whoever drives these next goes on with what is pending."""
+        for _, partition, task in list(self._tasks.values()):
+            if partition in partitions:
+                task.cancel()
+
+    async def _verify(self, webhook: Webhook, pending: Pending) -> None:
+        async with self._gate:
+            wanted = await self._ask(webhook, pending)
+        try:
+            await self._conclude(webhook, pending, wanted)
+        except HubbubError as error:  # the request is still on disk, for the next start
+            logger.warning("webhook %s could not be confirmed: %s", webhook.id, error.message)
+
+    async def _ask(self, webhook: Webhook, pending: Pending) -> bool:
+        """Whether the callback says yes. One that is not there is asked again, a few times."""
+        challenge = secrets.token_urlsafe(_CHALLENGE_BYTES)
+        fields = {
+            "hub.mode": pending.mode,
+            "hub.topic": webhook.topic,
+            "hub.challenge": challenge,
+        }
+        if pending.mode == "subscribe":
+            fields["hub.lease_seconds"] = str(pending.lease_seconds)
+        request = Outgoing(
+            "GET",
+            with_query(webhook.callback, fields),
+            (("User-Agent", USER_AGENT), ("Accept", "*/*")),
+            timeout_seconds=self._limits.timeout_seconds,
+            max_answer_bytes=_MAX_ANSWER_BYTES,
+        )
+        for number in range(_TRIES):
+            if number:
+                await asyncio.sleep(self._limits.first_retry_seconds * 2**number)
+            try:
+                allowed = self._configuration_of(webhook.hub).settings.allow_private_callbacks
+                answer = await self._sender.send(request, allowed)
+            except SendFailed as error:
+                logger.info("webhook %s: %s", webhook.id, error.message)
+                if error.word in ("refused_address", "too_large"):
+                    return False
+            except HubbubError:
+                return False
+            else:
+                if answer.status < 500:
+                    said = hmac.compare_digest(answer.body.strip(), challenge.encode())
+                    return 200 <= answer.status < 300 and said
+        return False
+
+    async def _conclude(self, webhook: Webhook, pending: Pending, wanted: bool) -> None:
+        current = await self._store.read_webhook(webhook.hub, webhook.id)
+        if current is None or current.pending != pending:
+            return  # something newer holds
+        if not wanted:
+            await self._refuse(current)
+        elif pending.mode == "unsubscribe":
+            await end_webhook(self._topic, self._store, current)
+        else:
+            await self._activate(current, pending)
+        await self._topic(WebhookChanged(current.hub, current.channel, current.id))
+
+    async def _refuse(self, webhook: Webhook) -> None:
+        """What was asked for does not happen; a webhook that was active stays."""
+        if webhook.state == "pending":
+            await self._store.delete_webhook(webhook.hub, webhook.id)
+        else:
+            await self._store.save_webhook(msgspec.structs.replace(webhook, pending=None))
+
+    async def _activate(self, webhook: Webhook, pending: Pending) -> None:
+        active = msgspec.structs.replace(
+            webhook,
+            state="active",
+            secret=pending.secret,
+            algorithm=pending.algorithm,
+            expires_at=int(self._clock.now() * 1000) + 1000 * pending.lease_seconds,
+            pending=None,
+        )
+        await self._topic(SubscribeTopic(key_of(active), None, "new"))
+        await self._store.save_webhook(active)
+
+
+def with_query(callback: str, fields: dict[str, str]) -> str:
+    """The callback's own query stays, in front."""
+    parts = urlsplit(callback)
+    query = urlencode(fields)
+    joined = f"{parts.query}&{query}" if parts.query else query
+    return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", joined, ""))
