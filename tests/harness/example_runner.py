@@ -32,6 +32,7 @@ from harness.documentation import (
     fill_json,
     text_agrees,
 )
+from harness.nats import open_nats_server
 from harness.running_hub import RunningHub, Socket
 from harness.zeromq_examples import run_bytes, run_frames
 from hubbub.server.settings import Settings, developer_settings, load
@@ -54,25 +55,30 @@ def is_configuration(block: Block) -> bool:
 async def running_examples(page: Path, folder: Path) -> AsyncIterator[Examples]:
     """A hub in developer mode with the page's own configuration, ready to run its examples."""
     blocks = blocks_of(page)
-    ports = {"9000": free_port()}
+    ports = {"9000": free_port(), "4222": free_port()}
     for command in _preparations(blocks):
         await _run_to_end(command, folder)
-    server = Server(_settings(blocks, folder, ports))
-    await server.start()
-    hub = RunningHub(server)
-    ports["8000"] = ports["8443"] = server.port
-    ports["8001"] = urlsplit(server.zeromq).port or 0
-    try:
-        async with AsyncExitStack() as opened:
-            yield Examples(blocks, hub, folder, ports, opened)
-    finally:
-        await hub.close()
+    async with AsyncExitStack() as beside:
+        if any("localhost:4222" in block.text for block in blocks if is_configuration(block)):
+            await beside.enter_async_context(open_nats_server(folder, ports["4222"]))
+        server = Server(_settings(blocks, folder, ports))
+        await server.start()
+        hub = RunningHub(server)
+        ports["8000"] = ports["8443"] = server.port
+        ports["8001"] = urlsplit(server.zeromq).port or 0
+        try:
+            async with AsyncExitStack() as opened:
+                yield Examples(blocks, hub, folder, ports, opened)
+        finally:
+            await hub.close()
 
 
 def _settings(blocks: list[Block], folder: Path, ports: dict[str, int]) -> Settings:
     file = folder / "hubbub.yaml"
     configuration = next((block.text for block in blocks if is_configuration(block)), "{}")
-    file.write_text(configuration.replace("localhost:9000", f"localhost:{ports['9000']}"))
+    for printed, port in ports.items():
+        configuration = configuration.replace(f"localhost:{printed}", f"localhost:{port}")
+    file.write_text(configuration)
     overrides: dict[str, object] = {
         "listener.port": 0,
         "listener.host": "127.0.0.1",

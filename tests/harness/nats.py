@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +12,7 @@ from pathlib import Path
 from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
 from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.sealing import Seals
-from hubbub.server.nats_server import NatsServer
+from hubbub.server.nats_server import NatsServer, program
 
 SECRET = "a secret between the nodes of a test"
 
@@ -23,6 +25,27 @@ async def nats_server(folder: Path, jetstream: bool = False) -> AsyncIterator[Na
         yield server
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def open_nats_server(folder: Path, port: int) -> AsyncIterator[None]:
+    """One without passwords, as somebody starts it to try something; with JetStream."""
+    command = [program(), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "nats")]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.close()
+                    break
+                await asyncio.sleep(0.01)
+        yield
+    finally:
+        process.kill()
+        await process.wait()
 
 
 class NatsNetwork:
