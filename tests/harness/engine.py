@@ -402,6 +402,9 @@ class RecordingSink:
         self.events.append((hub, channel, event))
         self._changed.set()
 
+    def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
+        pass
+
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.changed_partitions.update(partitions)
         self._changed.set()

@@ -129,6 +129,28 @@ async def test_a_session_is_restored_on_another_node(nodes: Nodes) -> None:
     assert await heard(socket) == "missed"
 
 
+@pytest.mark.spec("CLU-03", "LIVE-15")
+async def test_a_session_that_is_restored_elsewhere_ends_its_old_connection(nodes: Nodes) -> None:
+    channel = channel_of("west", NAMES, "room:hall")
+    watcher = await nodes["north"].socket()
+    await watcher.subscribe(channel)
+    first = await nodes["east"].socket(token=nodes["east"].token("twin"))
+    key = (await first.find("SessionRestore"))["restoreKey"]
+    await first.subscribe(channel)
+    crowd = Crowd(watcher)
+    await crowd.until(lambda c: "twin" in c.present.values())
+
+    async def restored() -> bool:
+        socket = await nodes["west"].socket()
+        await socket.send("SessionRestore", restoreKey=key, reqID=5, positions=[])
+        return bool((await socket.next())["event"] == "SessionRestored")
+
+    await eventually(restored)
+    await first.closed()
+    present = (await admin_of(nodes["north"])("GET", f"{HUB}/channels/{channel}/presence")).json
+    assert [each["userID"] for each in present["presence"] if "userID" in each].count("twin") == 1
+
+
 @pytest.mark.spec("ADMIN-04", "LIVE-11")
 async def test_a_changed_rule_takes_effect_on_all_nodes_at_once(nodes: Nodes) -> None:
     channel = "fleeting:one"

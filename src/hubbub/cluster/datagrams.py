@@ -106,6 +106,14 @@ class Renew(msgspec.Struct, frozen=True, tag="renew"):
     partitions: tuple[int, ...]
 
 
+class SessionTaken(msgspec.Struct, frozen=True, tag="session"):
+    """The session was restored at the sender, with these channels."""
+
+    hub: str
+    session_id: str
+    kept: tuple[str, ...]
+
+
 class Question(msgspec.Struct, frozen=True, tag="question"):
     """Something that each node answers for itself; what it is, is for those to know who ask."""
 
@@ -130,6 +138,7 @@ Call = (
     | AskTopic
     | Tell
     | Renew
+    | SessionTaken
     | Question
     | HubChanged
 )
@@ -193,7 +202,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return channel_of(call.request)
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
-    if isinstance(call, Tell | Renew | Question | HubChanged):
+    if isinstance(call, Tell | Renew | SessionTaken | Question | HubChanged):
         return None
     return call.hub, call.channel
 

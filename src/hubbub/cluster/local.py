@@ -64,6 +64,9 @@ class LocalBus:
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         return await self._owner.topic(request)
 
+    def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
+        """There is nobody to tell."""
+
     async def ask_others(self, question: bytes) -> Replies:
         return Replies()
 

@@ -149,11 +149,13 @@ class ClusterMember:
         if self.membership.is_deaf(now):
             if self._unheard_since is None:
                 self._unheard_since = now
+                self._bus.set_reach(False)
                 logger.warning("nothing is heard from the cluster, not even this node itself")
             return
         if self._unheard_since is not None:
             away = now - self._unheard_since
             self._unheard_since = None
+            self._bus.set_reach(True)
             self.membership.excuse_all(now)
             logger.info("the cluster is heard again after %.1f seconds", away)
             if away > self.membership.silence_seconds / 2:

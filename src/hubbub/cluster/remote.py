@@ -104,6 +104,10 @@ class RemoteBus:
         """A node is gone. What it was asked is answered for it."""
         self._requests.lose(node)
 
+    def set_reach(self, in_reach: bool) -> None:
+        """Whether the other nodes can be heard at all."""
+        self._requests.set_reach(in_reach)
+
     def ask_to_renew(self, partitions: Collection[int]) -> None:
         """Have all nodes say again what they follow of these partitions."""
         call = datagrams.Renew(tuple(partitions))
@@ -178,6 +182,12 @@ class RemoteBus:
             hub, channel, datagrams.AskTopic(request), answer_type(request)
         )
         return answer
+
+    def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
+        call = datagrams.SessionTaken(hub, session_id, tuple(kept))
+        for node in self._nodes():
+            if node != self.node:
+                self._requests.send(node, HUB_LANE, call, None, _ignore)
 
     async def ask_others(self, question: bytes) -> Replies:
         others = [node for node in self._nodes() if node != self.node]

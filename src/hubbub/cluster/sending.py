@@ -15,6 +15,8 @@ from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, Unavailable
 
 REMEMBERED_INCARNATIONS = 8
+OUTAGE_SECONDS = 1.0
+"""How long the network may be away before calls to other nodes fail at once."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class Requests:
         self._patience = patience
         self._peers: dict[str, _Peer] = {}
         self._closed = False
+        self._out_of_reach_since: float | None = None
 
     def close(self) -> None:
         """Answer whoever still waits."""
@@ -86,6 +89,16 @@ class Requests:
         self.send(node, lane, call, kind, conclude, deadline)
         return await answered
 
+    def set_reach(self, in_reach: bool) -> None:
+        """Whether the other nodes can be heard at all. A short while is waited out."""
+        since = asyncio.get_running_loop().time()
+        self._out_of_reach_since = None if in_reach else since
+
+    @property
+    def _out_of_reach(self) -> bool:
+        since = self._out_of_reach_since
+        return since is not None and asyncio.get_running_loop().time() - since > OUTAGE_SECONDS
+
     def busy(self, lane_id: int) -> bool:
         """Whether any node still has to answer something of this lane."""
         lanes = (peer.lanes.get(lane_id) for peer in self._peers.values())
@@ -110,6 +123,9 @@ class Requests:
     ) -> None:
         if self._closed:
             conclude(None, Unavailable("this node leaves the cluster"))
+            return
+        if self._out_of_reach:
+            conclude(None, _cut_off(node))
             return
         peer = self._peers.get(node)
         if peer is None:
@@ -150,7 +166,9 @@ class Requests:
         pending.timer = loop.call_later(delay, self._look_after, peer, pending)
 
     def _look_after(self, peer: _Peer, pending: Pending) -> None:
-        if asyncio.get_running_loop().time() < pending.deadline:
+        if self._out_of_reach:
+            self._conclude(pending, None, _cut_off(peer.node))
+        elif asyncio.get_running_loop().time() < pending.deadline:
             self._send(peer, pending)
         else:
             self._conclude(pending, None, Unavailable(f"node {peer.node!r} does not answer"))
@@ -206,3 +224,9 @@ class Requests:
                 self._conclude(pending, None, error)
             for pending in [pending for pending in under_way if not pending.sent]:
                 self._send(peer, pending)
+
+
+def _cut_off(node: str) -> Unavailable:
+    return Unavailable(
+        f"node {node!r} is out of reach: this node has lost the connection to NATS; try again"
+    )

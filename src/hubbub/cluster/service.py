@@ -45,6 +45,8 @@ class Service:
             self.sink.receive(call.hub, call.channel, call.event)
         elif isinstance(call, datagrams.Renew):
             self.sink.owners_changed(call.partitions)
+        elif isinstance(call, datagrams.SessionTaken):
+            self.sink.session_replaced(call.hub, call.session_id, call.kept)
         elif isinstance(call, datagrams.Detach):
             owner.detach(node, call.hub, call.channel)
         elif isinstance(call, datagrams.Join):

@@ -10,6 +10,7 @@ comes or goes, while every node has the mean share, rounded up or down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b, shake_128
 from heapq import heappush, heappushpop
 from struct import unpack
@@ -40,13 +41,14 @@ def make_ring(members: Iterable[tuple[str, str]]) -> Ring:
     lives = sorted(members)
     nodes = sorted({node for node, _ in lives})
     version = blake2b(repr(lives).encode(), digest_size=8).hexdigest()
-    return Ring(version, tuple(_match(nodes)) if nodes else ("",) * PARTITIONS)
+    return Ring(version, _match(tuple(nodes)) if nodes else ("",) * PARTITIONS)
 
 
 NO_RING = make_ring(())
 
 
-def _match(nodes: Sequence[str]) -> list[str]:
+@lru_cache(maxsize=32)
+def _match(nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Partitions propose to nodes in the order of their choice; a node that has its share keeps
     those that it ranks highest."""
     scores = {node: _scores(node) for node in nodes}
@@ -68,7 +70,7 @@ def _match(nodes: Sequence[str]) -> list[str]:
     for node, offers in held.items():
         for _, partition in offers:
             owners[partition] = node
-    return owners
+    return tuple(owners)
 
 
 def _shares(nodes: Sequence[str]) -> dict[str, int]:

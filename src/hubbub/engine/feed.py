@@ -110,7 +110,12 @@ class Feed:
 
     def renewed(self, attachment: Attachment) -> None:
         """The channel's owner, a new one perhaps, was told again that this node follows it."""
-        if self.attached:
+        if not self.attached:
+            return
+        begins = attachment.epoch != self.epoch and not attachment.head
+        if begins and not self._catching_up:
+            self._reset(attachment.epoch, 0)  # nothing of the new epoch can be missed
+        else:
             self._compare(attachment.epoch, attachment.head)
 
     def receive(self, event: FeedEvent) -> None:

@@ -133,6 +133,12 @@ class Node:
         else:
             self.bus.detach(hub, channel)  # the owner did not hear that nobody follows it here
 
+    def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
+        known = self.hubs.get(hub)
+        session = known.sessions.get(session_id) if known is not None else None
+        if session is not None:
+            self.restorer.replace(session, kept)
+
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.renewal.owners_changed(partitions)
 

@@ -137,8 +137,11 @@ class Restorer:
                 ),
                 RestoreKey(self._issue_rival(session, state, key_hash)),
             )
+        kept = {plan.feed.channel for plan in plans}
         if old is not None:
-            self._replace(old, {plan.feed.channel for plan in plans})
+            self.replace(old, kept)
+        else:
+            self._node.bus.announce_session(session.hub.name, session.id, sorted(kept))
         await self._node.subscriptions.begin(session, plans)
 
     async def _find(self, session: Session, key: str) -> tuple[_State, bytes]:
@@ -201,7 +204,7 @@ class Restorer:
             expires_at=int((self._node.clock.now() + seconds) * 1000),
         )
 
-    def _replace(self, old: Session, kept: Container[str]) -> None:
+    def replace(self, old: Session, kept: Container[str]) -> None:
         """The successor takes over the channels that it `kept`: close the old connection without
         a trace in presence. The key that it holds, if it is another one than was just used, would
         restore a twin."""

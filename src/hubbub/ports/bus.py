@@ -113,6 +113,9 @@ class FeedSink(Protocol):
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub changed: read them again and apply them."""
 
+    def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
+        """The session was restored on another node, which follows the channels that it `kept`."""
+
     def owners_changed(self, partitions: Collection[int]) -> None:
         """These partitions have other owners, or lost sight of this node: tell them again what it
         follows."""
@@ -155,6 +158,10 @@ class Bus(Protocol):
         """Have the owner of a topic do something for a producer or a durable subscription; what
         comes back is of the type that `domain.topics.answer_type` names. A request that waits may
         not wait for longer than `TOPIC_WAIT_SECONDS`."""
+
+    def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
+        """Tell every other node that this session goes on here, on these channels: where its old
+        connection is still open, it ends."""
 
     async def ask_others(self, question: bytes) -> Replies:
         """Ask every other node, and do not wait for long."""
