@@ -18,8 +18,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def show(message: Delivery) -> None:
-    print(f"{message.topic or message.channel}: {message.text}", flush=True)
+    print(f"{message.channel}: {message.text}", flush=True)
 
 
 receiver = Receiver(secret=sys.argv[2] if sys.argv[2:] else None, topics=sys.argv[3:])
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+print(f"listening on port {server.server_port}", flush=True)
+server.serve_forever()

@@ -55,7 +55,7 @@ def is_configuration(block: Block) -> bool:
 async def running_examples(page: Path, folder: Path) -> AsyncIterator[Examples]:
     """A hub in developer mode with the page's own configuration, ready to run its examples."""
     blocks = blocks_of(page)
-    ports = {"9000": free_port(), "4222": free_port()}
+    ports = {printed: free_port() for printed in ("9000", "9001", "4222")}
     for command in _preparations(blocks):
         await _run_to_end(command, folder)
     async with AsyncExitStack() as beside:
@@ -210,7 +210,7 @@ class Examples:
         """The text with the ports and paths of this test."""
         for printed, port in self._ports.items():
             text = text.replace(f"localhost:{printed}", f"localhost:{port}")
-            text = re.sub(rf"(\.py) {printed}\b", rf"\1 {port}", text)
+            text = re.sub(rf"(\.py |port=|\"port\":\")({printed})\b", rf"\g<1>{port}", text)
         return fill(text, self._values)
 
     # -- HTTP -----------------------------------------------------------------------------------

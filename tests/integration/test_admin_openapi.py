@@ -13,10 +13,16 @@ import pytest
 from harness.admin import Caller, admin_of
 from harness.running_hub import RunningHub
 from hubbub.domain import rules as domain
-from hubbub.gateways.admin import public_shapes, shapes, topic_routes
+from hubbub.gateways.admin import (
+    plain_webhook_routes,
+    public_shapes,
+    shapes,
+    topic_routes,
+    webhook_routes,
+)
 from hubbub.gateways.admin.routes import Access
 from hubbub.gateways.admin.table import ROUTES
-from hubbub.protocols import json_shapes, json_topic_shapes
+from hubbub.protocols import json_shapes, json_topic_shapes, json_webhooks
 
 # It would revoke the very token that the test uses; a stream has no end.
 EXCLUDED = ("revokeEverywhere", "followEvents")
@@ -98,6 +104,9 @@ def test_the_settings_of_the_api_are_all_that_there_are(
         (topic_routes.TopicSubscribed, json_topic_shapes.TopicState, {"reqID"}),
         (topic_routes.TopicOptions, json_topic_shapes.TopicOptions, set()),
         (topic_routes.TopicArticles, json_topic_shapes.TopicArticles, set()),
+        (plain_webhook_routes.WebhookOrder, json_webhooks.WebhookOrder, set()),
+        (webhook_routes.WebhookView, json_webhooks.ShownWebhook, set()),
+        (webhook_routes.WebhookStatusView, json_webhooks.ShownStatus, set()),
         (public_shapes.PresenceMember, json_shapes.PresenceMember, set()),
         (public_shapes.PresenceList, json_shapes.PresenceNotice, {"reqID", "error"}),
     ],

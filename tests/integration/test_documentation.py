@@ -101,11 +101,21 @@ def test_configurations_are_valid(tmp_path: Path) -> None:
     load(ROOT / "examples" / "hubbub.yaml", {})
 
 
+WEBSUB = {
+    f"hub.{name}"
+    for name in (
+        *("mode", "topic", "callback", "lease_seconds", "secret", "algorithm"),
+        *("challenge", "reason", "url"),
+    )
+}
+"""Parameters of WebSub, which look like settings."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=title_of)
 def test_settings_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(rf"`((?:{'|'.join(CATEGORIES)})\.[\w.]+)`", page.read_text()))
     if page.name != "configuration.md":  # which also lists what is refused
-        assert named <= set(known_keys()) | KINDS
+        assert named <= set(known_keys()) | KINDS | WEBSUB
 
 
 def test_every_event_of_the_protocol_is_explained() -> None:

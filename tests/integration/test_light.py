@@ -161,6 +161,15 @@ async def test_the_only_hub_is_meant_at_the_root_and_others_have_paths_of_their_
     assert (await nowhere.register("a")).error == (404, "hub_not_found")
 
 
+@pytest.mark.spec("WEB-02")
+async def test_the_hub_at_the_root_is_a_setting(start_hub: StartHub) -> None:
+    hubs = [topic_hub(name, open_topics=True) for name in ("one", "two")]
+    hub = await start_hub(*hubs, webhooks__hub="two")
+
+    await Light(hub).register("a")
+    assert (await Light(hub, "/v1/hubs/two/hub").register("a")).status == 409
+
+
 @pytest.mark.spec("WEB-02", "WEB-05")
 async def test_without_open_topics_only_known_callers_with_permission_come_in(
     start_hub: StartHub,

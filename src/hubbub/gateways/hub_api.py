@@ -3,6 +3,8 @@ services in `services_api`."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed
@@ -23,11 +25,18 @@ from hubbub.protocols.json_http import page_json, presence_json, publish_items
 _HTTP = "http"
 
 
+class Links(Protocol):
+    def __call__(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
+        """A complete header line, or nothing."""
+
+
 class HubApi:
     """Paths under /v1/hubs/{hub}/ that answer and are done."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, links: Links) -> None:
+        """`links` writes the headers with which a channel is found as a WebSub topic."""
         self._node = node
+        self._links = links
         self._topics = TopicsApi(node)
         self._services = ServicesApi(node)
 
@@ -46,6 +55,7 @@ class HubApi:
                 self._publish(request, target, exchange, hub, channel)
             elif what == "messages" and method in (b"GET", b"HEAD"):
                 identity = require_identity(request, target, hub, self._node.tokens)
+                exchange.extra_headers += self._links(request, exchange, hub, channel).encode()
                 exchange.run(self._history(target, exchange, hub, identity, channel))
             elif what == "presence" and method == b"GET":
                 identity = require_identity(request, target, hub, self._node.tokens)

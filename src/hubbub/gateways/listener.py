@@ -23,6 +23,7 @@ from hubbub.domain.errors import (
     Overloaded,
     UpgradeRequired,
 )
+from hubbub.engine.hub import Hub
 from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
@@ -75,7 +76,7 @@ class Listener:
         self._settings = settings
         self._pages = pages
         self._web = WebDoors(node)
-        self._api = HubApi(node)
+        self._api = HubApi(node, self._links)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
         self._live = LiveDoor(node, settings.live)
@@ -112,6 +113,7 @@ class Listener:
         for server in self._servers:
             server.close()
         self._api.stop()
+        self._web.stop()
         for connection in list(self._watched):
             connection.time_out()
 
@@ -170,7 +172,7 @@ class Listener:
         if self._bridge is not None and _for_application(segments):
             self._bridge.handle(request, exchange, self._client_of(request, exchange))
         elif (place := self._web.find(segments)) is not None:
-            self._web.handle(place, request, target, exchange)
+            self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
         elif not in_hub:
             self._serve_page(request, segments, exchange)
         elif segments[3:] == ("events",):
@@ -186,6 +188,12 @@ class Listener:
         peer = transport.get_extra_info("peername")
         encrypted = transport.get_extra_info("sslcontext") is not None
         return self._proxies.client_of(peer[0] if peer else "", request.headers, encrypted)
+
+    def _scheme(self, request: Request, exchange: Exchange) -> str:
+        return self._client_of(request, exchange)[1]
+
+    def _links(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
+        return self._web.links(request, self._scheme(request, exchange), hub, channel)
 
     def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
         page = self._pages.get("/" + "/".join(segments))
@@ -216,7 +224,7 @@ class Listener:
             )
         return (
             b"Access-Control-Allow-Origin: %b\r\nVary: Origin\r\n"
-            b"Access-Control-Expose-Headers: Retry-After, ETag\r\n" % origin
+            b"Access-Control-Expose-Headers: Retry-After, ETag, Link\r\n" % origin
         )
 
     def _origins_of(self, hub_name: str | None) -> Sequence[str]:
@@ -237,7 +245,7 @@ class Listener:
             headers=(
                 "Access-Control-Allow-Methods: GET, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
                 "Access-Control-Allow-Headers: Authorization, Content-Type, Last-Event-ID, "
-                "If-Match, If-None-Match\r\n"
+                "If-Match, If-None-Match, Hubbub-Topic-Key\r\n"
                 "Access-Control-Max-Age: 600\r\n"
             ),
         )

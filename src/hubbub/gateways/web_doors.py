@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, NotAuthenticated
+from hubbub.domain.errors import BadRequest, NotAuthenticated, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
@@ -15,15 +17,20 @@ from hubbub.gateways.calls import Call
 from hubbub.gateways.credentials import identify, require_authenticated
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.gateways.light import LightDoor
+from hubbub.gateways.origins import is_loopback
 from hubbub.gateways.webhooks_api import WebhooksApi
+from hubbub.gateways.websub import WebSubDoor
+from hubbub.protocols import websub
 
-Door = Literal["light", "plain"]
+Door = Literal["light", "websub", "plain"]
 
 _DOORS: dict[str, Door] = {
     "hub": "light",
     "Hub": "light",
+    "websub": "websub",
     "webhooks": "plain",
 }
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -35,12 +42,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class WebDoors:
-    """Light-PubSubHubbub and plain webhooks."""
+    """Light-PubSubHubbub, WebSub and plain webhooks."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._light = LightDoor(node)
+        self._websub = WebSubDoor(node)
         self._plain = WebhooksApi(node)
+
+    def stop(self) -> None:
+        """What nobody waits for any more is given up."""
+        self._websub.stop()
 
     @staticmethod
     def find(segments: Sequence[str]) -> Place | None:
@@ -53,16 +65,31 @@ class WebDoors:
             return None
         return Place(door, None, tuple(segments[1:]))
 
-    def handle(self, place: Place, request: Request, target: Target, exchange: Exchange) -> None:
+    def handle(
+        self, place: Place, request: Request, target: Target, exchange: Exchange, scheme: str
+    ) -> None:
         exchange.text_errors = place.door != "plain" and not accepts_json(request)
         hub = self._node.hub(place.hub if place.hub is not None else self._root_hub())
         identity = identify(request, target, hub, self._node.tokens)
-        self._check_access(hub, identity)
+        self._check_access(place.door, hub, identity)
         call = Call(hub, identity, request, target)
         if place.door == "light":
             self._light.handle(call, exchange, place.rest)
-        else:
+        elif place.door == "plain":
             self._plain.handle(call, exchange, place.rest)
+        elif place.rest in ((), ("",)):
+            self._websub.handle(call, exchange, self._bases(request, scheme))
+        else:
+            raise NotFound("the WebSub hub is at /websub, without anything behind it")
+
+    def links(self, request: Request, scheme: str, hub: Hub, channel: str) -> str:
+        """The header with which subscribers find this WebSub hub; empty where it cannot be told
+        under which address the hub is reached."""
+        bases = self._bases(request, scheme)
+        if not bases:
+            return ""
+        topic = websub.topic_url(bases[0], hub.name, channel)
+        return f"Link: {websub.links(websub.hub_url(bases[0], hub.name), topic)}\r\n"
 
     def _root_hub(self) -> str:
         """Raises `BadRequest` where it is not clear which hub is meant."""
@@ -78,17 +105,31 @@ class WebDoors:
         return names[0]
 
     @staticmethod
-    def _check_access(hub: Hub, identity: Identity) -> None:
+    def _check_access(door: Door, hub: Hub, identity: Identity) -> None:
         """A callback that nobody verifies is only for callers who are known, unless the hub is
         open. Raises `NotAuthenticated`."""
         if hub.configuration.settings.open_topics:
             return
         require_authenticated(identity, hub)
-        if not identity.authenticated:
+        if door != "websub" and not identity.authenticated:
             raise NotAuthenticated(
                 f"hub {hub.name!r} has no open topics: send 'Authorization: Bearer …' "
                 "(`hubbub token` makes one)"
             )
+
+    def _bases(self, request: Request, scheme: str) -> list[str]:
+        """The addresses of this hub, the one to show first. Every name of this machine counts as
+        the same."""
+        public = self._node.webhooks.limits.public_url
+        bases = [public.rstrip("/")] if public else []
+        host = request.header(b"host") or ""
+        if _HOST.fullmatch(host):
+            bases.append(f"{scheme}://{host}")
+            if is_loopback(host):
+                port = urlsplit(f"//{host}").port
+                end = "" if port is None else f":{port}"
+                bases += [f"{scheme}://{name}{end}" for name in ("localhost", "127.0.0.1")]
+        return bases
 
 
 def accepts_json(request: Request) -> bool:

@@ -38,6 +38,9 @@ class WebhooksApi:
             case (webhook,):
                 call.expect(b"GET", b"DELETE")
                 work = self._show(call, exchange, webhook)
+            case (webhook, "replay"):
+                call.expect(b"POST")
+                work = self._replay(call, exchange, webhook)
             case _:
                 raise no_path(call.request)
         exchange.run(self._under_way.finish(work))
@@ -87,6 +90,12 @@ class WebhooksApi:
         await self._find(call.hub, call.identity, webhook)
         await self._node.webhooks.unsubscribe(call.hub, call.identity, webhook)
         exchange.answer(204, b"")
+
+    async def _replay(self, call: Call, exchange: Exchange, webhook: str) -> None:
+        call.query()
+        await self._find(call.hub, call.identity, webhook)
+        delivered, failed = await self._node.webhooks.replay(call.hub, webhook)
+        exchange.answer_json(bodies.replayed_json(delivered, failed))
 
     async def _find(self, hub: Hub, identity: Identity, webhook: str) -> Webhook:
         """Raises `NotSubscribed`, also for those of others: nobody learns what they have."""

@@ -15,7 +15,7 @@ from hubbub.protocols.light import read_key, read_secret
 _encode = msgspec.json.Encoder().encode
 
 
-class _Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class WebhookOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     channel: str
     callback: str
     secret: str | None = None
@@ -37,7 +37,7 @@ class Order(msgspec.Struct, frozen=True):
     start: str
 
 
-_order = msgspec.json.Decoder(_Order)
+_order = msgspec.json.Decoder(WebhookOrder)
 
 
 def read_order(body: bytes) -> Order:
@@ -57,7 +57,7 @@ def read_order(body: bytes) -> Order:
     )
 
 
-class _Shown(msgspec.Struct, rename="camel"):
+class ShownWebhook(msgspec.Struct, rename="camel"):
     id: str
     kind: str
     channel: str
@@ -69,11 +69,21 @@ class _Shown(msgspec.Struct, rename="camel"):
     created_at: int
     expires_at: int | None
     owner: str | None
-    status: _Status | msgspec.UnsetType = msgspec.UNSET
+    status: ShownStatus | None
 
 
-class _Status(WebhookStatus, frozen=True, rename="camel"):
-    """The same fields, with the names that they have in JSON."""
+class ShownStatus(msgspec.Struct, rename="camel"):
+    lag: int
+    delivered: int
+    attempts: int
+    failures: int
+    last_status: int | None
+    last_error: str | None
+    last_latency_seconds: float | None
+    last_delivered_at: int | None
+    next_try_at: int | None
+    breaker: str
+    dead_letters: int
 
 
 def webhook_json(webhook: Webhook, status: WebhookStatus | None = None) -> bytes:
@@ -90,8 +100,8 @@ def replayed_json(delivered: int, failed: int) -> bytes:
     return b'{"delivered":%d,"failed":%d}' % (delivered, failed)
 
 
-def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> _Shown:
-    return _Shown(
+def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> ShownWebhook:
+    return ShownWebhook(
         id=webhook.id,
         kind=webhook.kind,
         channel=webhook.channel,
@@ -103,5 +113,9 @@ def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> _Shown:
         created_at=webhook.created_at,
         expires_at=webhook.expires_at,
         owner=webhook.owner,
-        status=msgspec.UNSET if status is None else _Status(**msgspec.structs.asdict(status)),
+        status=None if status is None else _shown_status(status),
     )
+
+
+def _shown_status(status: WebhookStatus) -> ShownStatus:
+    return msgspec.convert(status, ShownStatus, from_attributes=True)

@@ -13,6 +13,7 @@ from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.endpoint_routes import ENDPOINT_ROUTES
 from hubbub.gateways.admin.live_routes import LIVE_ROUTES
 from hubbub.gateways.admin.openapi import describe
+from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
@@ -43,6 +44,7 @@ ROUTES: list[AnyRoute] = [
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
     *SERVICE_ROUTES,
+    *PLAIN_WEBHOOK_ROUTES,
     Route(
         method="GET",
         path="/openapi.json",

@@ -1,0 +1,140 @@
+"""The WebSub hub: subscriptions that are verified, pings, and content that is sent along."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted, Overloaded
+from hubbub.domain.payloads import untouched_payload
+from hubbub.domain.webhooks import websub_channel
+from hubbub.engine.node import Node
+from hubbub.engine.webhooks.service import WebhookRequest
+from hubbub.gateways.calls import Call, UnderWay
+from hubbub.gateways.http import TEXT_UTF8, Exchange
+from hubbub.gateways.light import KEY_HEADER
+from hubbub.protocols.websub import (
+    FORM,
+    Publication,
+    Subscription,
+    hub_url,
+    own_topic,
+    read_form,
+    read_request,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_FETCHES = 1000
+"""Topics that are being fetched because of a ping."""
+
+
+class WebSubDoor:
+    """Answers at once; what it asks of others, callbacks and topics, happens afterwards."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way = UnderWay()
+        self._later: set[asyncio.Task[object]] = set()
+
+    def handle(self, call: Call, exchange: Exchange, bases: Sequence[str]) -> None:
+        """`bases` are the addresses under which this hub's own topics are known."""
+        call.expect(b"POST")
+        in_query = any(name == "hub.mode" for name, _ in call.parameters)
+        asked = read_request(call.parameters if in_query else _form(call))
+        work: Coroutine[Any, Any, str]
+        if isinstance(asked, Subscription):
+            work = self._subscribe(call, asked, bases)
+        elif in_query and call.request.body:
+            work = self._publish(call, asked, bases)
+        else:
+            work = self._ping(call, asked, bases)
+        exchange.run(self._answer(exchange, work))
+
+    async def _answer(self, exchange: Exchange, work: Coroutine[Any, Any, str]) -> None:
+        text = await self._under_way.finish(work)
+        exchange.answer(202, f"{text}\n".encode(), TEXT_UTF8)
+
+    async def _subscribe(self, call: Call, asked: Subscription, bases: Sequence[str]) -> str:
+        webhooks = self._node.webhooks
+        channel, _ = _channel(call, asked.topic, bases)
+        wanted = WebhookRequest(
+            kind="websub",
+            channel=channel,
+            callback=asked.callback,
+            topic=asked.topic,
+            secret=asked.secret,
+            algorithm=asked.algorithm,
+            lease_seconds=asked.lease_seconds,
+            hub_url=hub_url(bases[0], call.hub.name) if bases else None,
+        )
+        try:
+            await webhooks.request_verified(call.hub, call.identity, wanted, asked.mode)
+        except NotPermitted as error:
+            # Whoever asks learns it by the answer, the callback by a request.
+            self._do_later(webhooks.deny(call.hub, asked.callback, asked.topic, error.message))
+            raise
+        return f"the callback will be asked whether it wants to {asked.mode}"
+
+    async def _ping(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
+        topics = {topic: _channel(call, topic, bases) for topic in asked.topics}
+        if len(self._later) + len(topics) > MAX_FETCHES:
+            raise Overloaded("too many topics are being fetched; ping again later")
+        for topic, (channel, own) in topics.items():
+            if not own:
+                self._do_later(self._node.webhooks.fetch_topic(call.hub, topic, channel))
+        return "the topic will be fetched"
+
+    def _do_later(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[object]) -> None:
+        self._later.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, HubbubError):
+            logger.error("what WebSub does afterwards failed", exc_info=error)
+
+    def stop(self) -> None:
+        for task in self._later:
+            task.cancel()
+
+    async def _publish(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
+        if len(asked.topics) > 1:
+            raise BadRequest("content belongs to one topic; give one hub.topic")
+        channel, _ = _channel(call, asked.topics[0], bases)
+        request = call.request
+        body, content_type = untouched_payload(request.body, request.header(b"content-type"))
+        key = request.header(KEY_HEADER.lower().encode())
+        message_id, outcome = await self._node.webhooks.publish(
+            call.hub, call.identity, channel, body, content_type, key, "websub"
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        return f"published as message {outcome.serial}, {message_id}"
+
+
+def _form(call: Call) -> Sequence[tuple[str, str]]:
+    content_type = call.request.header(b"content-type") or FORM
+    if content_type.partition(";")[0].strip().lower() != FORM:
+        raise Malformed(
+            f"the content type is {content_type[:60]!r}; send a form ({FORM}), or content with "
+            "hub.mode=publish and hub.topic in the query"
+        )
+    return read_form(call.request.body)
+
+
+def _channel(call: Call, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
+    """The channel of a topic, and whether it is one of this hub."""
+    own = own_topic(topic, bases)
+    if own is None:
+        return websub_channel(topic), False
+    hub, channel = own
+    if hub != call.hub.name:
+        raise BadRequest(
+            f"the topic {topic[:200]!r} belongs to hub {hub!r}; ask at /v1/hubs/{hub}/websub"
+        )
+    return channel, True
