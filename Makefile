@@ -9,10 +9,10 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once soak faults campaign docs format proto clean
+.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-webhooks soak faults campaign docs format proto clean
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 $(RUN_READY): requirements/run.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt
@@ -78,6 +78,9 @@ campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="
 
 bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quick: less data)
 	@$(BIN)/python -m benchmarks.once $(ARGS)
+
+bench-webhooks: $(BENCH_READY) ## measure webhooks, also to dead receivers (ARGS=--quick: fewer runs)
+	@$(BIN)/python -m benchmarks.webhooks $(ARGS)
 
 docs: $(DOCS_READY) ## build the documentation site in ./site; a link that leads nowhere fails
 	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html is ready"
