@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.admin import HUB, admin_of, service_of
+from harness.callbacks import Callbacks, Received, Reply, eventually
 from harness.light import Light
 from harness.running_hub import RunningHub, StartHub
 from harness.topics import topic_hub
@@ -16,12 +17,20 @@ pytestmark = pytest.mark.spec("WEB-04", "ADMIN-01")
 SECRET, KEY = "s3cret-of-ann", "AAECAwQFBgcICQoLDA0ODw"
 
 
-async def start(start_hub: StartHub) -> RunningHub:
-    return await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True))
+async def start(start_hub: StartHub, **keys: object) -> RunningHub:
+    return await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True), **keys)
 
 
 def light_of(hub: RunningHub) -> Light:
     return Light(hub, "/v1/hubs/acme/hub")
+
+
+def busy(request: Received) -> Reply:
+    return Reply(503)
+
+
+async def status_of(hub: RunningHub, webhook: str) -> Any:
+    return (await service_of(hub)("GET", f"{HUB}/webhooks/{webhook}")).json["status"]
 
 
 async def make(hub: RunningHub, channel: str, number: int = 0, **more: Any) -> Any:
@@ -85,6 +94,55 @@ async def test_a_webhook_is_removed_for_good(start_hub: StartHub) -> None:
     assert entry["before"] == {
         "kind": "plain", "channel": "orders", "callback": "http://127.0.0.1:9/0",
     }  # fmt: skip
+
+
+async def test_what_is_wrong_with_a_receiver_is_seen(start_hub: StartHub) -> None:
+    hub = await start(start_hub, webhooks__firstRetry=3600)
+    async with Callbacks(busy) as receiver:
+        made = await make(hub, "orders", callback=receiver.url())
+        await light_of(hub).register("orders")
+        for _ in range(3):
+            await light_of(hub).publish("orders")
+
+        async def tried() -> bool:
+            return bool((await status_of(hub, made["id"]))["nextTryAt"])
+
+        await eventually(tried)
+        status = await status_of(hub, made["id"])
+    assert (status["lag"], status["attempts"], status["failures"]) == (3, 1, 1)
+    assert (status["lastStatus"], status["lastError"]) == (503, "the receiver answered 503")
+    assert (status["delivered"], status["lastDeliveredAt"]) == (0, None)
+
+
+async def test_dead_letters_are_replayed(start_hub: StartHub) -> None:
+    hub = await start(start_hub, webhooks__retries=0, webhooks__breakerFailures=1000)
+    admin = admin_of(hub)
+    async with Callbacks(busy) as receiver:
+        made = await make(hub, "orders", callback=receiver.url())
+        path = f"{HUB}/webhooks/{made['id']}"
+        await light_of(hub).register("orders")
+        bodies = [b"1", b"2", b"3"]
+        for body in bodies:
+            await light_of(hub).publish("orders", body)
+
+        async def given_up() -> bool:
+            return bool((await status_of(hub, made["id"]))["deadLetters"] == 3)
+
+        await eventually(given_up)
+        again = await admin("POST", f"{path}/replay")
+        assert again.json == {"delivered": 0, "failed": 3, "more": False, "after": 0}
+        receiver.answer = lambda request: Reply()
+        arrived = len(receiver.requests)
+        again = await admin("POST", f"{path}/replay")
+        assert again.json == {"delivered": 3, "failed": 0, "more": False, "after": 0}
+        assert [request.body for request in receiver.requests[arrived:]] == bodies
+        again = await admin("POST", f"{path}/replay")
+        assert again.json == {"delivered": 0, "failed": 0, "more": False, "after": 0}
+    entry = (await admin("GET", "/v1/admin/audit?limit=2")).json["items"][1]
+    assert (entry["action"], entry["name"]) == ("webhook.replay", made["id"])
+    assert (entry["after"]["delivered"], entry["after"]["failed"]) == (3, 0)
+    reply = await admin("POST", f"{HUB}/webhooks/unknown/replay")
+    assert (reply.status, reply.code) == (404, "not_found")
 
 
 async def test_registered_topics_are_listed(start_hub: StartHub) -> None:

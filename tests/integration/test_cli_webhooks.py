@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.callbacks import Callbacks, Reply, eventually
 from harness.command import Ended
 from harness.invoking import answer, at, invoke, lines
 from harness.light import Light
@@ -16,7 +17,9 @@ pytestmark = pytest.mark.spec("UI-03", "WEB-04")
 
 @pytest.fixture
 async def hub(start_hub: StartHub) -> RunningHub:
-    return await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True))
+    """What a receiver does not take at once is given up."""
+    open_to_all = topic_hub(open_topics=True, allow_private_callbacks=True)
+    return await start_hub(open_to_all, webhooks__retries=0)
 
 
 @pytest.fixture
@@ -61,6 +64,29 @@ async def test_webhooks_are_listed_shown_and_removed(run: Commands, light: Light
     gone = await run("show", found["id"])
     assert (gone.code, "not_found" in gone.err) == (1, True)
     assert len(await lines(run, "list")) == 1
+
+
+async def test_what_was_given_up_is_replayed(run: Commands, light: Light) -> None:
+    await light.register("news")
+    async with Callbacks(lambda request: Reply(503)) as receiver:
+        await light.subscribe(receiver.port, "news")
+        await light.publish("news", "hello")
+        webhook = (await lines(run, "list"))[0]["id"]
+
+        async def given_up() -> bool:
+            return bool((await answer(run, "show", webhook))["status"]["deadLetters"])
+
+        await eventually(given_up)
+        failing = await run("list", "--failing")
+        assert failing.out.splitlines()[1].endswith("the receiver answered 503")
+        failed = await run("replay", webhook)
+        assert (failed.code, failed.out) == (1, "0 delivered, 1 failed\n")
+        receiver.answer = lambda request: Reply()
+        replayed = await run("replay", webhook)
+        assert (replayed.code, replayed.out) == (0, "1 delivered, 0 failed\n")
+        assert receiver.requests[-1].body == b"hello"
+        assert await answer(run, "replay", webhook) == {"delivered": 0, "failed": 0}
+    assert await lines(run, "list", "--failing") == []
 
 
 async def test_topics_are_listed_and_removed(run: Commands, light: Light) -> None:

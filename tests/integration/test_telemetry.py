@@ -10,8 +10,11 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.callbacks import Callbacks, Reply, eventually
+from harness.light import Light
 from harness.raw import RawConnection, RawWebSocket
 from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import topic_hub
 from hubbub.domain.rules import Rules
 from hubbub.server import logs
 
@@ -123,6 +126,43 @@ async def test_health_and_readiness(hub: RunningHub) -> None:
         assert "shutting down" in json.loads(answer.body)["reason"]
         client.request("GET /healthz")  # it lives while it drains
         assert (await client.response()).status == 200
+
+
+@pytest.mark.spec("ADMIN-05", "WEB-04")
+async def test_webhooks_are_counted(start_hub: StartHub) -> None:
+    quick = {"webhooks__retries": 1, "webhooks__firstRetry": 0.01}
+    hub = await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True), **quick)
+    light = Light(hub, "/v1/hubs/acme/hub")
+    async with Callbacks() as receiver, Callbacks(lambda request: Reply(503)) as broken:
+        await light.register("news")
+        for port in (receiver.port, broken.port):
+            await light.subscribe(port, "news")
+        await light.publish("news")
+        await light.publish("news")
+
+        async def done() -> bool:
+            found = await metrics_of(hub)
+            return (
+                found["hubbub_webhook_deliveries_total", "acme"] == 2
+                and found["hubbub_webhook_dead_letters_total", "acme"] == 2
+            )
+
+        await eventually(done)
+    async with hub.http.get("/metrics") as answer:
+        page = await answer.text()
+    for line in (
+        'hubbub_webhook_requests_total{hub="acme",outcome="ok"} 2.0',
+        'hubbub_webhook_requests_total{hub="acme",outcome="5xx"} 4.0',
+        'hubbub_webhook_seconds_count{hub="acme"} 2.0',
+        'hubbub_webhooks{hub="acme",kind="light"} 2.0',
+        'hubbub_webhooks{hub="acme",kind="websub"} 0.0',
+        'hubbub_webhooks_ended_total{hub="acme"} 0.0',
+        'hubbub_webhooks_sending{hub="acme"} 0.0',
+        'hubbub_webhooks_waiting{hub="acme"} 0.0',
+        "hubbub_webhook_in_flight 0.0",
+        "hubbub_webhook_breakers_open 0.0",
+    ):
+        assert f"\n{line}\n" in page, line
 
 
 # -- logs ---------------------------------------------------------------------------------------

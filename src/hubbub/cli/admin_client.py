@@ -83,8 +83,8 @@ class AdminClient:
             yield from page["items"]
             cursor = page.get("next")
 
-    def post(self, *path: str, body: object) -> Any:
-        return self._send("POST", path, body=body)[0]
+    def post(self, *path: str, body: object = None, **query: object) -> Any:
+        return self._send("POST", path, query, body)[0]
 
     def put(self, *path: str, body: object, over: Found | None = None, new: bool = False) -> Any:
         """`over`: only if that is still what is there; `new`: only if nothing is."""

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from hubbub.cli.administering import (
     yes_option,
 )
 from hubbub.cli.backup import json_option
+from hubbub.cli.failures import FAILED
+from hubbub.cli.printing import to_json
 from hubbub.cli.tables import Column, local_time, show_entry, show_list
 
 _TIMES = ("createdAt", "expiresAt", "lastDeliveredAt", "nextTryAt")
@@ -109,6 +112,33 @@ def remove(admin: AdminClient, hub: str, webhook: str, yes: bool) -> None:
     confirm(f"Remove the webhook {webhook!r}?", yes)
     admin.delete("hubs", hub, "webhooks", webhook)
     click.echo(f"removed {webhook}")
+
+
+@webhooks.command()
+@click.argument("webhook")
+@json_option
+@hub_option
+@admin_options
+def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
+    """Send once more what the WEBHOOK of this id could not get and was given up.
+
+    What arrives is done. What fails again stays with the dead letters, and the exit code is 1.
+    """
+    delivered = failed = after = 0
+    more = True
+    while more:
+        path = ("hubs", hub, "webhooks", webhook, "replay")
+        part = admin.post(*path, after=after or None)
+        delivered, failed = delivered + part["delivered"], failed + part["failed"]
+        more, after = part["more"], part["after"]
+        if more and not as_json:
+            click.echo(f"{delivered:,} delivered, {failed:,} failed so far", err=True)
+    if as_json:
+        click.echo(to_json({"delivered": delivered, "failed": failed}))
+    else:
+        click.echo(f"{delivered:,} delivered, {failed:,} failed")
+    if failed:
+        sys.exit(FAILED)
 
 
 @webhooks.command()

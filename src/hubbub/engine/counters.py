@@ -6,6 +6,23 @@ BUCKETS = 24
 """Processing times are counted by powers of two of microseconds, up to 8 seconds."""
 
 
+class Durations:
+    """How long something took, how often."""
+
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+        """In all."""
+        self.buckets = [0] * BUCKETS
+
+    def took(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds += seconds
+        self.buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1
+
+
 class HubCounters:
     """Totals since the start of the process."""
 
@@ -16,9 +33,7 @@ class HubCounters:
         "messages_in",
         "messages_out",
         "messages_refused",
-        "publish_buckets",
-        "publish_count",
-        "publish_seconds",
+        "publishes",
         "puts",
         "sessions_closed",
         "sessions_opened",
@@ -40,15 +55,8 @@ class HubCounters:
         self.slow_consumers = 0
         self.subscriptions = 0
         """How many there are now."""
-        self.publish_count = 0
-        self.publish_seconds = 0.0
-        self.publish_buckets = [0] * BUCKETS
-
-    def publish_took(self, seconds: float) -> None:
-        """Count one publish request, by the time it took until it was handed on."""
-        self.publish_count += 1
-        self.publish_seconds += seconds
-        self.publish_buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1
+        self.publishes = Durations()
+        """Publish requests, by the time it took until they were handed on."""
 
 
 class TopicCounters:

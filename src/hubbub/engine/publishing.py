@@ -66,7 +66,7 @@ class Publisher:
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
         self._bus.publish(message, reply)
-        counters.publish_took(perf_counter() - started)
+        counters.publishes.took(perf_counter() - started)
         return message.id
 
     def _message(

@@ -9,18 +9,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from hubbub import __version__
-from hubbub.engine.counters import BUCKETS, HubCounters, TopicCounters
+from hubbub.engine.counters import HubCounters, TopicCounters
 from hubbub.engine.lags import HubLag, LagSurvey
 from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.webhooks.driver import Driver
 from hubbub.journal.writer import JournalWriter
+from hubbub.server.telemetry_webhooks import WebhookCollector, histogram
 
 _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
     ("hubbub_messages_in", "Messages taken from publishers.", lambda c: c.messages_in),
@@ -148,7 +149,11 @@ class HubCollector:
         yield GaugeMetricFamily(
             "hubbub_http_connections", "Open HTTP connections.", value=self._http_connections()
         )
-        yield self._publish_times()
+        yield histogram(
+            "hubbub_publish_seconds",
+            "Time to take in one publish request.",
+            {hub: counters.publishes for hub, counters in hubs.items()},
+        )
         if self._journal is not None:
             yield from _journal_metrics(self._journal)
 
@@ -156,20 +161,6 @@ class HubCollector:
         family = GaugeMetricFamily(name, text, labels=["hub"])
         for hub, counters in self._node.counters.items():
             family.add_metric([hub], read(counters))
-        return family
-
-    def _publish_times(self) -> Metric:
-        family = HistogramMetricFamily(
-            "hubbub_publish_seconds", "Time to take in one publish request.", labels=["hub"]
-        )
-        for hub, counters in self._node.counters.items():
-            total = 0
-            buckets: list[tuple[str, float]] = []
-            for power in range(BUCKETS - 1):
-                total += counters.publish_buckets[power]
-                buckets.append((f"{2**power / 1e6:.6g}", total))
-            buckets.append(("+Inf", counters.publish_count))
-            family.add_metric([hub], buckets, counters.publish_seconds)
         return family
 
 
@@ -200,6 +191,7 @@ class Telemetry:
         lags: LagSurvey,
         ready: Callable[[], str | None],
         http_connections: Callable[[], int],
+        driver: Driver,
         journal: JournalWriter | None = None,
     ) -> None:
         """`ready` tells what is missing, or None."""
@@ -207,6 +199,7 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._registry.register(HubCollector(node, owner, http_connections, journal))
         self._registry.register(TopicCollector(node, owner, lags))
+        self._registry.register(WebhookCollector(node, driver))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 

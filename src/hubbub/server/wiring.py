@@ -137,7 +137,13 @@ class Server:
         )
         self._lags = LagSurvey(self._store, self._owner, limits.lag_series)
         telemetry = Telemetry(
-            self.node, self._owner, self._lags, self._missing, self._http_connections, self.journal
+            self.node,
+            self._owner,
+            self._lags,
+            self._missing,
+            self._http_connections,
+            self.driver,
+            self.journal,
         )
         self.administration = Administration(
             node=self.node,

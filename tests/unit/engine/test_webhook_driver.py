@@ -314,7 +314,7 @@ async def test_a_host_that_fails_is_left_alone_and_probed(
         await receiver.got(at_first + 2)  # probes, one by one
         receiver.respond = lambda request: 200
         await receiver.until(lambda: len({r.path for r in receiver.messages}) == 20)
-        await until(lambda: node.driver.counters["acme"].delivered == 20)
+        await until(lambda: node.driver.counters["acme"].answered.count == 20)
 
 
 @pytest.mark.spec("WEB-05")

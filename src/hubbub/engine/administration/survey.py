@@ -193,7 +193,7 @@ def _load_of(hub: Hub, channels: int) -> HubLoad:
 
 
 def _counters(counters: HubCounters) -> Counters:
-    publishes = counters.publish_count
+    publishes = counters.publishes
     return Counters(
         messages_in=counters.messages_in,
         bytes_in=counters.bytes_in,
@@ -204,8 +204,8 @@ def _counters(counters: HubCounters) -> Counters:
         sessions_opened=counters.sessions_opened,
         subscriptions=counters.subscriptions,
         slow_consumers=counters.slow_consumers,
-        publish_requests=publishes,
-        publish_seconds_mean=counters.publish_seconds / publishes if publishes else 0.0,
+        publish_requests=publishes.count,
+        publish_seconds_mean=publishes.seconds / publishes.count if publishes.count else 0.0,
     )
 
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from hubbub.domain.errors import NotFound, NotSubscribed, Unavailable
-from hubbub.domain.webhooks import Webhook, WebhookStatus, WebTopic
+from hubbub.domain.webhooks import Replayed, Webhook, WebhookStatus, WebTopic
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
@@ -63,6 +63,18 @@ class WebhookAdministration:
         found = await self.get(hub, webhook)
         await self._node.webhooks.end(found)
         await self._audit.note(actor, "webhook.delete", hub, webhook, before=_noted(found))
+
+    async def replay(self, actor: Actor, hub: str, webhook: str, after: int) -> Replayed:
+        """Send its dead letters behind `after` once more, as many as a moment allows. Raises
+        `NotFound`."""
+        found = await self.get(hub, webhook)
+        try:
+            part = await self._node.webhooks.replay_some(self._node.hub(hub), webhook, after)
+        except NotSubscribed as error:
+            raise NotFound(error.message) from None
+        about = {**_noted(found), "delivered": part.delivered, "failed": part.failed}
+        await self._audit.note(actor, "webhook.replay", hub, webhook, after=about)
+        return part
 
     # -- topics ---------------------------------------------------------------------------------
 

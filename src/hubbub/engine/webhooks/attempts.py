@@ -14,9 +14,10 @@ from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.webhooks import retry_delay
+from hubbub.engine.webhooks.counting import PushCounters
 from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.push import Push, PushCounters
+from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
@@ -186,9 +187,8 @@ class Attempts:
         push.last_latency_seconds = seconds
         push.last_delivered_at = int(self._clock.now() * 1000)
         counters = self._counters[push.webhook.hub]
-        counters.requests += 1
-        counters.delivered += 1
-        counters.latency_seconds += seconds
+        counters.outcomes["ok"] += 1
+        counters.answered.took(seconds)
         self._tell(push, message, hub, number, "ok", status, seconds)
 
     def _failed(
@@ -205,10 +205,9 @@ class Attempts:
         push.last_error = failed.message if failed else f"the receiver answered {status}"
         if push.failing_since is None:
             push.failing_since = self._clock.monotonic()
-        counters = self._counters[push.webhook.hub]
-        counters.requests += 1
-        counters.failed += 1
         word = failed.word if failed else "status"
+        outcome = f"{status // 100}xx" if failed is None and status is not None else word
+        self._counters[push.webhook.hub].outcomes[outcome] += 1
         self._tell(push, message, hub, number, word, status, None)
 
     def _tell(

@@ -31,11 +31,12 @@ from hubbub.domain.topics import (
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
+from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
 from hubbub.engine.webhooks.ending import end_webhook
 from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
-from hubbub.engine.webhooks.push import Push, PushCounters
+from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.replaying import Replayer
 from hubbub.engine.webhooks.verifying import Verifier
 from hubbub.ports.clock import Clock
@@ -91,6 +92,10 @@ class Driver:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._next_sweep = 0.0
         self._closing = False
+
+    def survey(self) -> dict[str, HubPushes]:
+        """What is driven here, by hub."""
+        return survey(self._pushes.values())
 
     def count(self, hub: str | None = None) -> int:
         """Webhooks that are driven here."""

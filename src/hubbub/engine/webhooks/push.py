@@ -114,20 +114,3 @@ class Push:
             breaker=self.host.breaker,
             dead_letters=dead_letters,
         )
-
-
-class PushCounters:
-    """What webhooks of a hub did, since the start of the process."""
-
-    __slots__ = ("dead_letters", "delivered", "ended", "failed", "latency_seconds", "requests")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.delivered = 0
-        self.failed = 0
-        """Requests, not messages."""
-        self.dead_letters = 0
-        self.ended = 0
-        """Webhooks that the receiver or the time put an end to."""
-        self.latency_seconds = 0.0
-        """Of all requests that were answered."""

@@ -237,16 +237,17 @@ class Webhooks(WebTopics):
     async def replay(self, hub: Hub, webhook: str) -> tuple[int, int]:
         """Send its dead letters once more; answers how many arrived and how many did not. Raises
         `NotSubscribed`."""
+        delivered = failed = 0
+        part = Replayed(more=True)
+        while part.more:
+            part = await self.replay_some(hub, webhook, part.after)
+            delivered += part.delivered
+            failed += part.failed
+        return delivered, failed
+
+    async def replay_some(self, hub: Hub, webhook: str, after: int = 0) -> Replayed:
+        """Those behind `after`, as many as a moment allows. Raises `NotSubscribed`."""
         found = await self.find(hub, webhook)
-        delivered = failed = after = 0
-        while True:
-            request = ReplayWebhook(hub.name, found.channel, webhook, after)
-            part = await self._bus.topic(request)
-            assert isinstance(part, Replayed)
-            delivered, failed, after = (
-                delivered + part.delivered,
-                failed + part.failed,
-                part.after,
-            )
-            if not part.more:
-                return delivered, failed
+        part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after))
+        assert isinstance(part, Replayed)
+        return part

@@ -28,6 +28,12 @@ class WebhookQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: Annotated[bool, Meta(description="With how each of them is doing.")] = False
 
 
+class ReplayQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after: Annotated[
+        int, Meta(ge=0, le=10**15, description="`after` of the answer before; 0 at first.")
+    ] = 0
+
+
 class WebTopicQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
@@ -83,6 +89,16 @@ class WebTopicView(shapes.Shape, frozen=True):
     content_type: str | None
 
 
+class ReplayView(shapes.Shape, frozen=True):
+    """How many dead letters arrived this time, and how many did not. `more`: the time for one
+    request was over before all were tried; send `after` to go on."""
+
+    delivered: int
+    failed: int
+    more: bool
+    after: int
+
+
 def _view(webhook: Webhook, status: WebhookStatus | None) -> WebhookView:
     return WebhookView(
         id=webhook.id,
@@ -133,6 +149,11 @@ async def delete_webhook(admin: Administration, call: Call[NoQuery, None]) -> An
     return Answer(status=204)
 
 
+async def replay_webhook(admin: Administration, call: Call[ReplayQuery, None]) -> Answer:
+    part = await admin.webhooks.replay(call.actor, call.hub, call.path["webhook"], call.query.after)
+    return Answer(into(ReplayView, part))
+
+
 async def list_web_topics(admin: Administration, call: Call[WebTopicQuery, None]) -> Answer:
     page, following = await admin.webhooks.topics(call.hub, call.query.limit, call.query.cursor)
     return Answer(make_page([_topic_view(topic) for topic in page], following))
@@ -158,6 +179,12 @@ WEBHOOK_ROUTES: list[AnyRoute] = [
         method="DELETE", path=_WEBHOOK, operation_id="deleteWebhookAsAdmin", tag="Webhooks",
         summary="Remove a webhook for good", access=Access.SERVICE, handler=delete_webhook,
         query=NoQuery, answers={204: None}, errors=(NotFound, Unavailable),
+    ),
+    Route(
+        method="POST", path=f"{_WEBHOOK}/replay", operation_id="replayWebhookAsAdmin",
+        tag="Webhooks", summary="Send what a webhook gave up once more, as much as a moment allows",
+        access=Access.SERVICE, handler=replay_webhook, query=ReplayQuery,
+        answers={200: ReplayView}, errors=(NotFound, Unavailable),
     ),
     Route(
         method="GET", path=f"{_HUB}/web-topics", operation_id="listWebTopics", tag="Webhooks",

@@ -1,0 +1,118 @@
+"""Metrics of webhooks. Labels are hubs, kinds and outcomes, of which there are few; how single ones
+do is in the admin API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from hubbub.domain.webhooks import Kind
+from hubbub.engine.counters import BUCKETS, Durations
+from hubbub.engine.node import Node
+from hubbub.engine.webhooks.counting import HubPushes, PushCounters
+from hubbub.engine.webhooks.driver import Driver
+
+
+class WebhookCollector:
+    """Reads what this node's driver of webhooks knows."""
+
+    def __init__(self, node: Node, driver: Driver) -> None:
+        self._node = node
+        self._driver = driver
+
+    def collect(self) -> Iterable[Metric]:
+        pushes, nothing, nobody = self._driver.survey(), PushCounters(), HubPushes()
+        hubs = sorted({*self._node.counters, *self._driver.counters, *pushes})
+        counted = {hub: self._driver.counters.get(hub, nothing) for hub in hubs}
+        now = {hub: pushes.get(hub, nobody) for hub in hubs}
+        yield self._requests(counted)
+        yield histogram(
+            "hubbub_webhook_seconds",
+            "Time from the request to the receiver's answer, of messages that arrived.",
+            {hub: counters.answered for hub, counters in counted.items()},
+        )
+        for name, text, values in (
+            (
+                "hubbub_webhook_deliveries",
+                "Messages that arrived at their webhooks.",
+                {hub: counters.answered.count for hub, counters in counted.items()},
+            ),
+            (
+                "hubbub_webhook_dead_letters",
+                "Messages that webhooks gave up.",
+                {hub: counters.dead_letters for hub, counters in counted.items()},
+            ),
+            (
+                "hubbub_webhooks_ended",
+                "Webhooks that their receiver or their lease put an end to.",
+                {hub: counters.ended for hub, counters in counted.items()},
+            ),
+        ):
+            yield _filled(CounterMetricFamily(name, text, labels=["hub"]), values)
+        for name, text, values in (
+            (
+                "hubbub_webhooks_sending",
+                "Webhooks with a request under way.",
+                {hub: found.sending for hub, found in now.items()},
+            ),
+            (
+                "hubbub_webhooks_waiting",
+                "Webhooks whose message waits for its turn or its next try.",
+                {hub: found.waiting for hub, found in now.items()},
+            ),
+        ):
+            yield _filled(GaugeMetricFamily(name, text, labels=["hub"]), values)
+        kinds = GaugeMetricFamily(
+            "hubbub_webhooks", "Webhooks that this node drives.", labels=["hub", "kind"]
+        )
+        for hub, found in now.items():
+            for kind in get_args(Kind):
+                kinds.add_metric([hub, kind], found.kinds[kind])
+        yield kinds
+        hosts = self._driver.hosts
+        yield GaugeMetricFamily(
+            "hubbub_webhook_in_flight", "Requests to receivers under way.", value=hosts.in_flight
+        )
+        yield GaugeMetricFamily(
+            "hubbub_webhook_breakers_open",
+            "Hosts of receivers that are left alone for now.",
+            value=hosts.open_breakers(),
+        )
+
+    @staticmethod
+    def _requests(counted: Mapping[str, PushCounters]) -> Metric:
+        """A series begins with its first request: there are few outcomes, and most never come."""
+        family = CounterMetricFamily(
+            "hubbub_webhook_requests", "Requests to receivers.", labels=["hub", "outcome"]
+        )
+        for hub, counters in counted.items():
+            for outcome, count in {"ok": 0, **counters.outcomes}.items():
+                family.add_metric([hub, outcome], count)
+        return family
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
+    for hub, value in values.items():
+        family.add_metric([hub], value)
+    return family
+
+
+def histogram(name: str, text: str, durations: Mapping[str, Durations]) -> Metric:
+    """By hub."""
+    family = HistogramMetricFamily(name, text, labels=["hub"])
+    for hub, found in durations.items():
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for power in range(BUCKETS - 1):
+            total += found.buckets[power]
+            buckets.append((f"{2**power / 1e6:.6g}", total))
+        buckets.append(("+Inf", found.count))
+        family.add_metric([hub], buckets, found.seconds)
+    return family
