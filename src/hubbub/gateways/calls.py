@@ -14,7 +14,7 @@ from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
 
 _T = TypeVar("_T")
-_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
+_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,20})?")
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
