@@ -47,6 +47,7 @@ class Ground:
             "broker__password": self.nats.password,
             "cluster__secretKey": self.secret,
             "cluster__node": node,
+            "cluster__silenceTimeout": 1.5,  # the machine may be busy with other tests
             "journal__enabled": False,
             **more,
         }
