@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,10 +11,11 @@ import pytest_asyncio
 
 from benchmarks.postgres import LocalPostgres
 from harness.admin import HUB, admin_of
-from harness.cluster import Crowd, channel_of, eventually, ground, start_node
+from harness.cluster import Crowd, Ground, channel_of, eventually, ground, start_node
 from harness.postgres import new_database
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from harness.topics import HttpTopic, texts
+from hubbub.domain.errors import Unavailable
 from hubbub.domain.names import PARTITIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,21 +23,28 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 STORED = msgspec.structs.replace(OPEN, store=True, live_history=False, retain=True)
 SOCIAL = msgspec.structs.replace(OPEN, presence=True, occupancy=True)
 NAMES = ("east", "north", "west")
+HUB_SETTINGS = open_hub(
+    namespaces={"kept": STORED, "room": SOCIAL, "fleeting": OPEN}, session_restore=True
+)
 Nodes = dict[str, RunningHub]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def nodes(
+async def on(
     postgres: LocalPostgres, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Nodes]:
+) -> AsyncIterator[Ground]:
+    folder = tmp_path_factory.mktemp("ground")
+    async with ground(folder, await new_database(postgres)) as shared:
+        yield shared
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def nodes(on: Ground, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nodes]:
     folder = tmp_path_factory.mktemp("cluster")
-    namespaces = {"kept": STORED, "room": SOCIAL, "fleeting": OPEN}
-    hub = open_hub(namespaces=namespaces, session_restore=True)
-    async with ground(folder, await new_database(postgres)) as on:
-        nodes = {name: await start_node(folder, on, name, [hub]) for name in NAMES}
-        yield nodes
-        for node in nodes.values():
-            await node.close()
+    nodes = {name: await start_node(folder, on, name, [HUB_SETTINGS]) for name in NAMES}
+    yield nodes
+    for node in nodes.values():
+        await node.close()
 
 
 async def heard(socket: Socket) -> object:
@@ -163,6 +172,17 @@ async def test_a_changed_rule_takes_effect_on_all_nodes_at_once(nodes: Nodes) ->
     for listener in listeners:
         ended = await listener.find("Unsubscribe")
         assert [failure["channel"] for failure in ended["failures"]] == [channel]
+
+
+@pytest.mark.spec("CLU-06")
+async def test_a_second_node_of_the_same_name_is_refused(
+    nodes: Nodes, tmp_path: Path, on: Ground
+) -> None:
+    with pytest.raises(Unavailable, match=r"cluster\.node"):
+        await start_node(tmp_path, on, "east", [HUB_SETTINGS])
+    metrics = await (await nodes["east"].http.get("/metrics")).text()
+    assert "hubbub_cluster_nodes 3.0" in metrics
+    assert "hubbub_cluster_in_reach 1.0" in metrics
 
 
 @pytest.mark.spec("CLU-03")

@@ -44,11 +44,15 @@ class Leases:
         self._waiting_for: frozenset[str] = frozenset()
 
     async def run(self) -> None:
+        failing = False
         while True:
             try:
                 await self.beat()
+                failing = False
             except HubbubError as error:
-                logger.warning("the database does not hear this node: %s", error.message)
+                if not failing:
+                    logger.warning("the database does not hear this node: %s", error.message)
+                failing = True
             await asyncio.sleep(BEAT_SECONDS)
 
     async def beat(self) -> None:

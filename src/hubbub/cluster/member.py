@@ -16,6 +16,7 @@ import msgspec
 from hubbub.cluster.membership import HEARTBEAT_SECONDS, Heartbeat, Membership
 from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import RemoteBus
+from hubbub.domain.errors import Unavailable
 from hubbub.domain.names import PARTITIONS
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.bus import FeedSink
@@ -65,6 +66,7 @@ class ClusterMember:
         self._last_news = 0.0
         self._afresh = False
         self._looking = False
+        self._namesakes: set[str] = set()
         self._unheard_since: float | None = None
         self._closed = False
         self._progress = asyncio.Event()
@@ -78,13 +80,19 @@ class ClusterMember:
     # -- coming and going -----------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Take part: after this, the node serves what the ring gives it."""
+        """Take part: after this, the node serves what the ring gives it. Raises `Unavailable` if
+        its name is taken."""
         loop = asyncio.get_running_loop()
         self._broadcast.listen_to_all(self._hear)
         self._last_beat = self._last_news = loop.time()
         self._say(asks=True)
         self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
         await asyncio.sleep(LISTEN_SECONDS)
+        if self._namesakes:
+            raise Unavailable(
+                f"another node of the cluster is called {self.membership.node!r}, too; give every "
+                "node a name of its own (cluster.node)"
+            )
         self.membership.state = "serving"
         self._say()
         self._members_changed()
@@ -187,11 +195,9 @@ class ClusterMember:
         self._progress.set()
 
     def _meet_namesake(self, beat: Heartbeat) -> None:
-        logger.error(
-            "another node is called %r, too (%s); give every node a name of its own, cluster.node",
-            beat.node,
-            beat.address or "address unknown",
-        )
+        if beat.state not in ("gone", "starting") and beat.incarnation not in self._namesakes:
+            self._namesakes.add(beat.incarnation)
+            logger.error("another node is called %r, too, at %r", beat.node, beat.address)
 
     # -- what follows ---------------------------------------------------------------------------
 

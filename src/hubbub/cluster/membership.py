@@ -138,6 +138,8 @@ class Membership:
             return
         known = self._others.get(beat.node)
         if known is not None and known.beat.life != beat.life:
+            if beat.state == "starting" and beat.incarnation != known.beat.incarnation:
+                return  # until it serves, it may be a namesake that will be refused
             self.lose(beat.node, known.beat.life)
             known = None
         self._others[beat.node] = _Heard(beat, now)

@@ -28,6 +28,7 @@ from hubbub.ports.store import Store
 from hubbub.server.brokers import nats_options, reveal
 from hubbub.server.settings import Settings
 from hubbub.server.settings_cluster_checks import node_name
+from hubbub.server.telemetry_cluster import ClusterFigures
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,10 @@ class Clustered:
         name = f"{self._prefix}{self.node_name}/{incarnation}"
         self._connection = NatsConnection(nats_options(settings), name)
         secret = reveal(cluster.secret_key) or ""
-        seals = Seals(self.node_name, incarnation, broker.subject, secret, clock.now)
-        self._transport = NatsTransport(self.node_name, broker.subject, self._connection, seals)
+        self._seals = Seals(self.node_name, incarnation, broker.subject, secret, clock.now)
+        self._transport = NatsTransport(
+            self.node_name, broker.subject, self._connection, self._seals
+        )
         self.membership = Membership(
             self.node_name,
             incarnation,
@@ -112,6 +115,15 @@ class Clustered:
     def facts(self) -> NodeFacts:
         partitions, channels = len(self.ownership.served), self._owner.count()
         return NodeFacts(self.membership.role, __version__, partitions, channels)
+
+    def figures(self) -> ClusterFigures:
+        return ClusterFigures(
+            nodes=len(self.membership.nodes),
+            partitions=len(self.ownership.served),
+            in_reach=not self.is_deaf,
+            refused=self._seals.refused,
+            unsent=self._transport.lost,
+        )
 
     async def open(self) -> None:
         await self._connection.open()

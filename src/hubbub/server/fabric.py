@@ -16,6 +16,7 @@ from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
 from hubbub.server.settings import Settings
+from hubbub.server.telemetry_cluster import ClusterFigures
 
 
 class Fabric(Protocol):
@@ -32,6 +33,8 @@ class Fabric(Protocol):
 
     def facts(self) -> NodeFacts:
         """About this node's place among others."""
+
+    def figures(self) -> ClusterFigures: ...
 
     async def open(self) -> None:
         """Reach the others. Raises `Unavailable`."""
@@ -61,6 +64,9 @@ class Alone:
 
     def facts(self) -> NodeFacts:
         return NodeFacts("core", __version__, len(self._owner.terms), self._owner.count())
+
+    def figures(self) -> ClusterFigures:
+        return ClusterFigures(partitions=len(self._owner.terms))
 
     async def open(self) -> None:
         pass

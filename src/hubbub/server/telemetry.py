@@ -21,6 +21,7 @@ from hubbub.engine.node import Node
 from hubbub.engine.owner import ChannelOwner
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.journal.writer import JournalWriter
+from hubbub.server.telemetry_cluster import ClusterCollector, ClusterFigures
 from hubbub.server.telemetry_webhooks import WebhookCollector, histogram
 
 _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
@@ -193,6 +194,7 @@ class Telemetry:
         http_connections: Callable[[], int],
         driver: Driver,
         journal: JournalWriter | None = None,
+        cluster: Callable[[], ClusterFigures] = ClusterFigures,
     ) -> None:
         """`ready` tells what is missing, or None."""
         self._ready = ready
@@ -200,6 +202,7 @@ class Telemetry:
         self._registry.register(HubCollector(node, owner, http_connections, journal))
         self._registry.register(TopicCollector(node, owner, lags))
         self._registry.register(WebhookCollector(node, driver))
+        self._registry.register(ClusterCollector(cluster))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 

@@ -144,6 +144,7 @@ class Server:
             self._http_connections,
             self.driver,
             self.journal,
+            self._fabric.figures,
         )
         self.administration = Administration(
             node=self.node,

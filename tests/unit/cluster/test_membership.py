@@ -140,3 +140,12 @@ def test_a_restart_is_a_loss_and_what_was_said_before_it_is_ignored() -> None:
     assert town.lost == [("a", "b")]
     a.hear(old, town.now)
     assert a.lives()["b"] == "i-new.1"
+
+
+def test_a_namesake_that_only_starts_takes_nobodys_place() -> None:
+    town = Town("a", "b")
+    town.talk()
+    a = town.members["a"]
+    a.hear(Heartbeat("b", "i-new", "i-new.1", "core", "starting"), town.now)
+    assert a.lives()["b"] == town.members["b"].life
+    assert town.lost == []
