@@ -194,6 +194,7 @@ class EngineNode:
             issuer="test",
             clock=clock,
         )
+        self.sender = HttpOut()
         self.node = Node(
             bus=bus,
             store=store,
@@ -203,9 +204,10 @@ class EngineNode:
             authenticator=NoProvider(),
             transmit=transmit,
             limits=self.limits,
+            webhooks=webhooks,
+            sender=self.sender,
         )
         bus.connect(self.owner, self.node)
-        self.sender = HttpOut()
         self.driver = self.owner.pushes = Driver(
             store=store,
             clock=clock,

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from harness.engine import Alone, EngineNode
 from harness.receivers import ANSWER_SECONDS, Received, Receiver, Reply, whole_answer
-from harness.running_hub import OPEN, open_hub
+from harness.webhooks import (
+    FAST,
+    acknowledged,
+    describe,
+    engine,
+    hub_of,
+    numbers,
+    put,
+    subscribe,
+    until,
+)
 from hubbub.domain.encryption import decrypt
 from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.rules import HubConfiguration
-from hubbub.domain.webhooks import Webhook, verify_signature
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.service import WebhookRequest
-
-STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
-FAST = WebhookLimits(
-    timeout_seconds=0.5,
-    first_retry_seconds=0.01,
-    longest_retry_seconds=0.05,
-    retries=3,
-    refused_retries=1,
-    breaker_failures=3,
-    stop_seconds=1.0,
-)
-
-
-def hub_of(**settings: Any) -> HubConfiguration:
-    return open_hub("acme", STORED, **{"allow_private_callbacks": True, **settings})
-
-
-@asynccontextmanager
-async def engine(
-    path: Path, limits: WebhookLimits = FAST, **settings: Any
-) -> AsyncIterator[EngineNode]:
-    async with Alone(path, hubs=[hub_of(**settings)], webhooks=limits) as alone:
-        yield alone.node
+from hubbub.domain.rules import Quotas
+from hubbub.domain.webhooks import verify_signature
 
 
 @pytest.fixture
@@ -56,44 +39,6 @@ async def node(tmp_path: Path) -> AsyncIterator[EngineNode]:
 async def receiver() -> AsyncIterator[Receiver]:
     async with Receiver() as receiver:
         yield receiver
-
-
-async def subscribe(node: EngineNode, callback: str, channel: str = "news", **more: Any) -> Webhook:
-    request = WebhookRequest("plain", channel, callback, **more)
-    return await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request)
-
-
-async def put(node: EngineNode, *bodies: bytes, channel: str = "news") -> None:
-    hub = node.node.hub("acme")
-    for body in bodies:
-        await node.node.webhooks.publish(
-            hub, ANONYMOUS, channel, body, "text/plain", technology="websub"
-        )
-
-
-def numbers(first: int, last: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, last + 1)]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """For what nobody announces."""
-    async with asyncio.timeout(ANSWER_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-async def describe(node: EngineNode, webhook: Webhook) -> Any:
-    return await node.node.webhooks.describe(node.node.hub("acme"), webhook.id)
-
-
-async def acknowledged(node: EngineNode, webhook: Webhook, floor: int) -> None:
-    """Wait until the place on disk is there."""
-    async with asyncio.timeout(ANSWER_SECONDS):
-        while True:
-            cursors = await node.driver._store.read_cursors("acme", webhook.channel, "webhook")
-            if any(c.name == webhook.id and c.floor >= floor for c in cursors):
-                return
-            await asyncio.sleep(0.01)
 
 
 # -- deliveries -----------------------------------------------------------------------------------
@@ -343,8 +288,6 @@ async def test_an_answer_without_end_is_cut_off_and_counts(
 
 @pytest.mark.spec("WEB-05")
 async def test_a_hub_sends_no_more_than_its_quota(tmp_path: Path, receiver: Receiver) -> None:
-    from hubbub.domain.rules import Quotas
-
     async with engine(tmp_path, quotas=Quotas(webhook_requests_per_second=20)) as node:
         await subscribe(node, receiver.url)
         loop = asyncio.get_running_loop()

@@ -49,19 +49,21 @@ class Fetcher:
         self, hub: str, channel: str, url: str, allow_private: bool, publish: Publish
     ) -> Fetched:
         key = (hub, channel)
-        if key in self._waiting:
-            return Fetched("same", "the next fetch, which waits already, finds it")
         if not await self._store.read_webhooks(hub, channel, limit=1):
             return Fetched("nobody")
+        if key in self._waiting:
+            return Fetched("same", "the next fetch, which waits already, finds it")
         lock = self._under_way.setdefault(key, asyncio.Lock())
         self._waiting.add(key)
         try:
             async with lock:
                 self._waiting.discard(key)
                 return await self._fetch(hub, channel, url, allow_private, publish)
-        finally:
+        except BaseException:
             self._waiting.discard(key)
-            if not lock.locked():
+            raise
+        finally:
+            if not lock.locked() and key not in self._waiting:
                 self._under_way.pop(key, None)
 
     async def _fetch(

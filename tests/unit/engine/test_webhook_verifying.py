@@ -1,0 +1,307 @@
+"""Verification of intent, and topics that are fetched: WebSub without its door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.engine import EngineNode
+from harness.receivers import ANSWER_SECONDS, Received, Receiver, Reply, whole_answer
+from harness.webhooks import FAST, engine, put, until
+from hubbub.domain.errors import BadRequest
+from hubbub.domain.permissions import ANONYMOUS
+from hubbub.domain.webhooks import Mode, Webhook, verify_signature, websub_channel
+from hubbub.engine.hub import Hub
+from hubbub.engine.webhooks.service import WebhookRequest
+
+TOPIC = "http://a.example/feed"
+CHANNEL = websub_channel(TOPIC)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[EngineNode]:
+    async with engine(tmp_path) as node:
+        yield node
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with Receiver() as receiver:
+        yield receiver
+
+
+def hub_of(node: EngineNode) -> Hub:
+    return node.node.hub("acme")
+
+
+async def ask(
+    node: EngineNode, callback: str, mode: Mode = "subscribe", **more: Any
+) -> Webhook | None:
+    fields = {"topic": TOPIC, "hub_url": "http://hub.example/websub", **more}
+    request = WebhookRequest("websub", fields.pop("channel", CHANNEL), callback, **fields)
+    return await node.node.webhooks.request_verified(hub_of(node), ANONYMOUS, request, mode)
+
+
+async def webhooks(node: EngineNode) -> list[Webhook]:
+    return await node.node.webhooks.list(hub_of(node))
+
+
+async def settled(node: EngineNode) -> list[Webhook]:
+    """Wait until nothing is pending; answers what there is."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while True:
+            found = await webhooks(node)
+            if not any(webhook.pending for webhook in found):
+                return found
+            await asyncio.sleep(0.01)
+
+
+# -- verification ---------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("WEB-03")
+async def test_a_subscription_holds_once_its_callback_confirmed_it(
+    node: EngineNode, receiver: Receiver
+) -> None:
+    asked = await ask(node, f"{receiver.url}/x?own=1", secret=b"s", algorithm="sha1")
+    assert asked is not None
+    (webhook,) = await settled(node)
+    (question,) = receiver.received
+    assert question.method == "GET"
+    assert question.target.startswith("/x?own=1&hub.mode=subscribe&")
+    assert question.query["hub.topic"] == TOPIC
+    assert question.query["hub.lease_seconds"] == "864000"
+    assert len(question.query["hub.challenge"]) >= 32
+    assert webhook.state == "active"
+    assert webhook.expires_at is not None
+    await put(node, b"<feed/>", channel=CHANNEL)
+    (message,) = await receiver.got(1)
+    assert message.target == "/x?own=1"
+    assert verify_signature(b"s", message.headers["x-hub-signature"], b"<feed/>")
+    assert message.headers["x-hub-signature"].startswith("sha1=")
+    links = '<http://hub.example/websub>; rel="hub", <http://a.example/feed>; rel="self"'
+    assert message.headers["link"] == links
+
+
+@pytest.mark.spec("WEB-03")
+async def test_what_is_published_before_the_confirmation_is_not_sent(
+    node: EngineNode, receiver: Receiver
+) -> None:
+    confirm = asyncio.Event()
+
+    async def later(request: Received) -> Reply:
+        await confirm.wait()
+        return whole_answer(200, request.query.get("hub.challenge", "").encode())
+
+    receiver.respond = later
+    await ask(node, receiver.url)
+    await receiver.until(lambda: receiver.received)
+    await put(node, b"before", channel=CHANNEL)
+    confirm.set()
+    await settled(node)
+    await put(node, b"after", channel=CHANNEL)
+    await receiver.got(1)
+    assert receiver.bodies == [b"after"]
+
+
+@pytest.mark.spec("WEB-03")
+@pytest.mark.parametrize(
+    "reply", [404, 200, 302, whole_answer(200, b"wrong"), whole_answer(200, b"x" * 100_000), 503]
+)
+async def test_what_is_not_confirmed_does_not_hold(
+    node: EngineNode, receiver: Receiver, reply: Reply
+) -> None:
+    receiver.respond = lambda request: reply
+    await ask(node, receiver.url)
+    assert await settled(node) == []
+    assert len(receiver.received) == (3 if reply == 503 else 1)
+    await until(lambda: not node.driver.count())
+
+
+@pytest.mark.spec("WEB-03")
+async def test_unsubscribing_is_confirmed_too(node: EngineNode, receiver: Receiver) -> None:
+    await ask(node, receiver.url)
+    (webhook,) = await settled(node)
+    receiver.respond = lambda request: 404
+    await ask(node, receiver.url, "unsubscribe")
+    (still,) = await settled(node)
+    assert still == webhook
+    await put(node, b"1", channel=CHANNEL)
+    receiver.respond = Receiver().respond
+    await receiver.until(lambda: b"1" in receiver.bodies)
+    await ask(node, receiver.url, "unsubscribe")
+    assert await settled(node) == []
+    question = receiver.received[-1]
+    assert question.query["hub.mode"] == "unsubscribe"
+    assert "hub.lease_seconds" not in question.query
+    assert await ask(node, receiver.url, "unsubscribe") is None
+
+
+@pytest.mark.spec("WEB-03")
+async def test_a_renewal_keeps_the_old_terms_until_it_is_confirmed(
+    node: EngineNode, receiver: Receiver
+) -> None:
+    await ask(node, receiver.url, secret=b"one", lease_seconds="100")
+    (first,) = await settled(node)
+    receiver.respond = lambda request: 404
+    await ask(node, receiver.url, secret=b"two", lease_seconds="5000")
+    (same,) = await settled(node)
+    assert (same.secret, same.expires_at) == (b"one", first.expires_at)
+    receiver.respond = Receiver().respond
+    await ask(node, receiver.url, secret=b"two", lease_seconds="5000")
+    (renewed,) = await settled(node)
+    assert renewed.id == first.id
+    assert renewed.secret == b"two"
+    assert renewed.expires_at is not None
+    assert first.expires_at is not None
+    assert renewed.expires_at - first.expires_at >= 4_900_000
+
+
+@pytest.mark.spec("WEB-03")
+async def test_a_verification_goes_on_after_a_restart(tmp_path: Path, receiver: Receiver) -> None:
+    receiver.respond = lambda request: asyncio.Event().wait()
+    limits = msgspec.structs.replace(FAST, timeout_seconds=30.0, stop_seconds=0.1)
+    async with engine(tmp_path, limits) as node:
+        await ask(node, receiver.url)
+        await receiver.until(lambda: receiver.received)
+    receiver.respond = Receiver().respond
+    async with engine(tmp_path, limits) as node:
+        (webhook,) = await settled(node)
+        assert webhook.state == "active"
+        await put(node, b"1", channel=CHANNEL)
+        await receiver.got(1)
+
+
+@pytest.mark.spec("WEB-05")
+async def test_a_callback_at_a_private_address_is_not_even_asked(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    async with engine(tmp_path, allow_private_callbacks=False) as node:
+        await ask(node, f"http://localhost:{receiver.port}/")
+        assert await settled(node) == []
+        assert receiver.connections == 0
+
+
+async def test_a_denial_is_told(node: EngineNode, receiver: Receiver) -> None:
+    await node.node.webhooks.deny(hub_of(node), f"{receiver.url}/?a=b", TOPIC, "not for you")
+    (question,) = receiver.received
+    assert question.query == {
+        "a": "b",
+        "hub.mode": "denied",
+        "hub.topic": TOPIC,
+        "hub.reason": "not for you",
+    }
+
+
+async def test_a_long_topic_can_be_verified(node: EngineNode, receiver: Receiver) -> None:
+    topic = "http://a.example/" + "x" * 1900
+    await ask(node, f"{receiver.url}/{'y' * 1900}", topic=topic, channel=websub_channel(topic))
+    assert len(await settled(node)) == 1
+
+
+# -- fetching -------------------------------------------------------------------------------------
+
+
+class Source(Receiver):
+    """A topic of somebody else."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.body = b"<feed>1</feed>"
+        self.headers = {"ETag": '"1"', "Content_Type": "application/atom+xml; charset=utf-8"}
+
+    def _answer(self, request: Received) -> Reply:
+        if request.headers.get("if-none-match") == self.headers.get("ETag"):
+            return 304
+        return whole_answer(200, self.body, **self.headers)
+
+
+@pytest.fixture
+async def source() -> AsyncIterator[Source]:
+    source = Source()
+    await source.start()
+    yield source
+    await source.stop()
+
+
+async def ping(node: EngineNode, url: str) -> str:
+    return (await node.node.webhooks.fetch_topic(hub_of(node), url, websub_channel(url))).outcome
+
+
+async def follow(node: EngineNode, receiver: Receiver, topic: str) -> None:
+    await ask(node, receiver.url, topic=topic, channel=websub_channel(topic))
+    await settled(node)
+
+
+@pytest.mark.spec("WEB-03")
+async def test_a_ping_has_the_topic_fetched_and_sent_as_it_is(
+    node: EngineNode, receiver: Receiver, source: Source
+) -> None:
+    url = f"{source.url}/feed"
+    assert await ping(node, url) == "nobody"
+    assert source.received == []
+    await follow(node, receiver, url)
+    assert await ping(node, url) == "new"
+    (message,) = await receiver.got(1)
+    assert message.body == source.body
+    assert message.headers["content-type"] == "application/atom+xml; charset=utf-8"
+    assert f'<{url}>; rel="self"' in message.headers["link"]
+
+
+@pytest.mark.spec("WEB-03")
+async def test_what_did_not_change_is_not_sent_again(
+    node: EngineNode, receiver: Receiver, source: Source
+) -> None:
+    url = f"{source.url}/feed"
+    await follow(node, receiver, url)
+    assert await ping(node, url) == "new"
+    assert await ping(node, url) == "same"
+    assert source.received[-1].headers["if-none-match"] == '"1"'
+    source.headers["ETag"] = '"2"'
+    assert await ping(node, url) == "same"  # another name for the same bytes
+    source.headers["ETag"] = '"3"'
+    source.body = b"<feed>2</feed>"
+    assert await ping(node, url) == "new"
+    await receiver.got(2)
+    assert receiver.bodies == [b"<feed>1</feed>", b"<feed>2</feed>"]
+
+
+@pytest.mark.spec("WEB-05")
+@pytest.mark.parametrize("reply", [404, 500, 302, whole_answer(200, b"x" * 2_000_000), b"nonsense"])
+async def test_a_topic_that_cannot_be_fetched_is_not_sent(
+    node: EngineNode, receiver: Receiver, source: Source, reply: Reply
+) -> None:
+    url = f"{source.url}/feed"
+    await follow(node, receiver, url)
+    source.respond = lambda request: reply
+    assert await ping(node, url) == "failed"
+    assert receiver.bodies == []
+    with pytest.raises(BadRequest):
+        await node.node.webhooks.fetch_topic(hub_of(node), "nonsense", CHANNEL)
+
+
+@pytest.mark.spec("WEB-05")
+async def test_a_slow_topic_is_given_up(
+    node: EngineNode, receiver: Receiver, source: Source
+) -> None:
+    url = f"{source.url}/feed"
+    await follow(node, receiver, url)
+    source.respond = lambda request: asyncio.Event().wait()
+    assert await ping(node, url) == "failed"
+
+
+async def test_pings_at_the_same_time_are_one_or_two_fetches(
+    node: EngineNode, receiver: Receiver, source: Source
+) -> None:
+    url = f"{source.url}/feed"
+    await follow(node, receiver, url)
+    outcomes = await asyncio.gather(*(ping(node, url) for _ in range(20)))
+    assert outcomes.count("new") == 1
+    assert len(source.received) <= 3
+    await receiver.got(1)
+    assert receiver.bodies == [b"<feed>1</feed>"]
