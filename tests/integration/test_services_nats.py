@@ -16,7 +16,8 @@ from google.protobuf.struct_pb2 import Value
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from harness.nats import nats_server
+from harness.example_runner import free_port
+from harness.nats import nats_server, open_nats_server
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import TopicSocket, until
 from hubbub.domain import notices, requests
@@ -500,3 +501,78 @@ async def test_the_admin_api_on_nats_can_be_switched_off(
     await start(start_hub, server, open_hub(), admin__nats=False)
     with pytest.raises(nats.errors.NoRespondersError):
         await bus.request("hubbub.admin.listHubs", b"", timeout=5)
+
+
+@pytest.mark.spec("ADMIN-02")
+async def test_an_answer_that_nats_does_not_take_is_a_nack(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    port = free_port()
+    async with open_nats_server(tmp_path, port):  # which takes 1 MB
+        hub = await start_hub(open_hub(), broker__host=f"nats://127.0.0.1:{port}")
+        bus = await nats.connect(f"nats://127.0.0.1:{port}")
+        token = hub.token(None, level=Level.SERVICE)
+        large = {"metadata": {"text": "x" * 60_000}}
+        for number in range(20):
+            reply, _, _ = await ask(
+                bus, "putChannelMetadata", token, large, hub="acme", channel=f"c{number}"
+            )
+            assert reply.ack
+        reply, _, _ = await ask(bus, "listChannels", token, hub="acme")
+        assert (reply.ack, reply.error.code) == (False, "too_large")
+        assert (await ask(bus, "listChannels", token, query={"limit": "5"}, hub="acme"))[0].ack
+        await bus.close()
+
+
+# -- faults and figures ---------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LIVE-18")
+async def test_what_jetstream_confirmed_is_there_after_it_was_killed(
+    hub: RunningHub, server: NatsServer, bus: Client
+) -> None:
+    token = hub.token(level=Level.SERVICE)
+    kept: list[str] = []
+    failed = 0
+    broker = hub.server._programs.broker
+    assert broker is not None
+    async with await TopicSocket.open(hub, JSON_V1, token=token) as socket:
+        for number in range(40):
+            if number == 20:
+                await server.kill()
+                await until(lambda: not broker.connected)
+            if number == 25:
+                await server.start()
+                await until(lambda: broker.connected)
+            done = await socket.ask(requests.Enqueue, "clicks", "e", b"%d" % number, JSON)
+            if isinstance(done, notices.Enqueued):
+                kept.append(done.message_id)
+            else:
+                assert done.error.code == "stream_unavailable"
+                failed += 1
+    assert len(kept) >= 35 - 1
+    assert failed >= 5
+    await until(lambda: bus.is_connected)
+    stream = bus.jetstream()
+    count = (await stream.stream_info("hubbub_streams")).state.messages
+    there = [await stream.get_msg("hubbub_streams", seq=each + 1) for each in range(count)]
+    ids = [pb.StreamEvent.FromString(each.data or b"").msg_id for each in there]
+    assert [each for each in ids if each in kept] == kept
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.spec("RPC-01")
+async def test_calls_and_events_are_counted(
+    hub: RunningHub, server: NatsServer, bus: Client
+) -> None:
+    async def refuse(_: Msg) -> bytes:
+        return pb.ServiceAnswer(error="no").SerializeToString()
+
+    await answering(bus, "hubbub.rpc.acme.no", refuse)
+    await call(hub, "no")
+    await call(hub, "nobody")
+    async with hub.http.get("/metrics") as answer:
+        page = await answer.text()
+    assert 'hubbub_calls_total{hub="acme"} 2.0' in page
+    assert 'hubbub_calls_failed_total{hub="acme"} 1.0' in page
+    assert "hubbub_nats_connected 1.0" in page

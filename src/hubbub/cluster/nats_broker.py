@@ -62,12 +62,16 @@ class NatsBroker:
     def connected(self) -> bool:
         return self._connection.connected
 
+    @property
+    def max_bytes(self) -> int:
+        return self._connection.max_payload
+
     # -- requests -------------------------------------------------------------------------------
 
     async def request(self, subject: str, data: bytes, seconds: float) -> Reply:
         self._check_connected()
-        if len(data) > self._connection.max_payload:
-            raise NobodyThere(f"NATS takes at most {self._connection.max_payload} bytes")
+        if len(data) > self.max_bytes:
+            raise NobodyThere(f"NATS takes at most {self.max_bytes} bytes")
         try:
             answer = await self._connection.client.request(subject, data, timeout=seconds)
         except nats.errors.NoRespondersError:

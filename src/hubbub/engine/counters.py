@@ -29,6 +29,8 @@ class HubCounters:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "calls",
+        "calls_failed",
         "duplicates",
         "messages_in",
         "messages_out",
@@ -38,6 +40,8 @@ class HubCounters:
         "sessions_closed",
         "sessions_opened",
         "slow_consumers",
+        "stream_events",
+        "stream_events_failed",
         "subscriptions",
     )
 
@@ -50,6 +54,11 @@ class HubCounters:
         self.puts = 0
         self.duplicates = 0
         """Puts that were there already."""
+        self.calls = 0
+        """Of services, those that failed among them; refusals of the service are answers."""
+        self.calls_failed = 0
+        self.stream_events = 0
+        self.stream_events_failed = 0
         self.sessions_opened = 0
         self.sessions_closed = 0
         self.slow_consumers = 0

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hubbub.domain.errors import Limited, NotPermitted, TooLarge
+from hubbub.domain.errors import (
+    Limited,
+    NotPermitted,
+    StreamUnavailable,
+    Timeout,
+    TooLarge,
+    Unavailable,
+)
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Call, Enqueue
 from hubbub.domain.services import (
@@ -53,7 +60,12 @@ class Services:
             hub.name, method, request.payload, request.content_type, identity.user_id, session_id
         )
         with self._counted(hub):
-            return await self._caller.call(route, call, seconds, self._limits.message_bytes)
+            hub.counters.calls += 1
+            try:
+                return await self._caller.call(route, call, seconds, self._limits.message_bytes)
+            except (Timeout, Unavailable):
+                hub.counters.calls_failed += 1
+                raise
 
     async def submit(
         self,
@@ -82,7 +94,12 @@ class Services:
             technology=technology,
         )
         with self._counted(hub):
-            await self._streams.submit(event)
+            hub.counters.stream_events += 1
+            try:
+                await self._streams.submit(event)
+            except StreamUnavailable:
+                hub.counters.stream_events_failed += 1
+                raise
         return event.id
 
     def _check_size(self, payload: bytes) -> None:

@@ -33,6 +33,10 @@ Answerer = Callable[[Asked], Awaitable[Reply]]
 
 
 class Broker(Protocol):
+    @property
+    def max_bytes(self) -> int:
+        """Of a request or an answer."""
+
     async def request(self, subject: str, data: bytes, seconds: float) -> Reply:
         """Raises `NobodyThere` at once where nobody listens, and `TimeoutError`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hubbub import __version__
@@ -48,6 +49,11 @@ class Programs:
             self.authenticator = Authenticators(self._auth, NatsAuthenticator(self.broker, clock))
             self.caller = ServiceCallers(self._calls, NatsServices(self.broker, prefix))
 
+    @property
+    def nats_connected(self) -> Callable[[], bool] | None:
+        broker = self.broker
+        return None if broker is None else lambda: broker.connected
+
     async def open(self) -> None:
         """Raises `Unavailable`."""
         if self.broker is None:
@@ -76,6 +82,7 @@ class Programs:
             NatsPublisher(administration.node),
             ROUTES,
             self._settings.broker.subject,
+            self._settings.admin.request_timeout,
         )
         micro = MicroService(
             SERVICE,

@@ -39,6 +39,14 @@ _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
     ),
     ("hubbub_puts", "Messages put to topics.", lambda c: c.puts),
     ("hubbub_put_duplicates", "Puts that were there already.", lambda c: c.duplicates),
+    ("hubbub_calls", "Calls of services.", lambda c: c.calls),
+    ("hubbub_calls_failed", "Those that no service answered well.", lambda c: c.calls_failed),
+    ("hubbub_stream_events", "Events handed to streams.", lambda c: c.stream_events),
+    (
+        "hubbub_stream_events_failed",
+        "Those that no stream confirmed.",
+        lambda c: c.stream_events_failed,
+    ),
 )
 _TOPIC_COUNTERS: tuple[tuple[str, str, Callable[[TopicCounters], float]], ...] = (
     (
@@ -125,7 +133,9 @@ class HubCollector:
         owner: ChannelOwner,
         http_connections: Callable[[], int],
         journal: JournalWriter | None,
+        nats: Callable[[], bool] | None,
     ) -> None:
+        self._nats = nats
         self._node = node
         self._owner = owner
         self._http_connections = http_connections
@@ -155,6 +165,10 @@ class HubCollector:
             "Time to take in one publish request.",
             {hub: counters.publishes for hub, counters in hubs.items()},
         )
+        if self._nats is not None:
+            yield GaugeMetricFamily(
+                "hubbub_nats_connected", "Whether NATS is there for services.", value=self._nats()
+            )
         if self._journal is not None:
             yield from _journal_metrics(self._journal)
 
@@ -195,11 +209,12 @@ class Telemetry:
         driver: Driver,
         journal: JournalWriter | None = None,
         cluster: Callable[[], ClusterFigures] = ClusterFigures,
+        nats: Callable[[], bool] | None = None,
     ) -> None:
-        """`ready` tells what is missing, or None."""
+        """`ready` tells what is missing, or None; `nats` whether services can be reached there."""
         self._ready = ready
         self._registry = CollectorRegistry()
-        self._registry.register(HubCollector(node, owner, http_connections, journal))
+        self._registry.register(HubCollector(node, owner, http_connections, journal, nats))
         self._registry.register(TopicCollector(node, owner, lags))
         self._registry.register(WebhookCollector(node, driver))
         self._registry.register(ClusterCollector(cluster))

@@ -145,6 +145,7 @@ class Server:
             self.driver,
             self.journal,
             self._fabric.figures,
+            self._programs.nats_connected,
         )
         self.administration = Administration(
             node=self.node,

@@ -7,6 +7,7 @@ in the reply and in the headers of the NATS conventions.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -17,7 +18,15 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Value
 
-from hubbub.domain.errors import BadRequest, HubbubError, Internal, Malformed, NotFound, TooLarge
+from hubbub.domain.errors import (
+    BadRequest,
+    HubbubError,
+    Internal,
+    Malformed,
+    NotFound,
+    Timeout,
+    TooLarge,
+)
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.nats_publishing import NatsPublisher
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute
@@ -41,7 +50,10 @@ class AdminOverNats:
         publisher: NatsPublisher,
         routes: list[AnyRoute],
         prefix: str,
+        timeout_seconds: float,
     ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._max_bytes = 0
         self._application = application
         self._publisher = publisher
         self._prefix = f"{prefix}.admin"
@@ -59,6 +71,7 @@ class AdminOverNats:
         }
 
     async def start(self, broker: Broker, micro: MicroService) -> None:
+        self._max_bytes = broker.max_bytes
         await broker.serve(f"{self._prefix}.*", GROUP, self._answer)
         await micro.start(broker)
 
@@ -66,17 +79,29 @@ class AdminOverNats:
         operation = asked.subject.removeprefix(f"{self._prefix}.")
         began = time.perf_counter()
         error: HubbubError | None = None
-        reply = pb.AdminReply()
+        reply = b""
         try:
-            reply = await self._perform(operation, asked.data)
+            async with asyncio.timeout(self._timeout_seconds):
+                reply = self._fitting(await self._perform(operation, asked.data))
         except HubbubError as problem:
             error = problem
+        except TimeoutError:
+            error = Timeout(f"the request took more than {self._timeout_seconds:g} s")
         except Exception:
             logger.exception("an administrative request failed in an unforeseen way")
             error = Internal("the hub failed to handle the request")
         if operation in self.endpoints:
             self.endpoints[operation].count(time.perf_counter() - began, error)
-        return Reply(reply.SerializeToString()) if error is None else nack(error)
+        return Reply(reply) if error is None else nack(error)
+
+    def _fitting(self, reply: pb.AdminReply) -> bytes:
+        data = reply.SerializeToString()
+        if len(data) > self._max_bytes:
+            raise TooLarge(
+                f"the answer has {len(data)} bytes, and NATS takes {self._max_bytes}; "
+                "ask for less, or over HTTP"
+            )
+        return data
 
     async def _perform(self, operation: str, data: bytes) -> pb.AdminReply:
         if operation == PUBLISH:
