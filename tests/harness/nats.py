@@ -30,9 +30,15 @@ async def nats_server(folder: Path, jetstream: bool = False) -> AsyncIterator[Na
 @asynccontextmanager
 async def open_nats_server(folder: Path, port: int) -> AsyncIterator[None]:
     """One without passwords, as somebody starts it to try something; with JetStream."""
-    command = [program(), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "nats")]
+    options = ["-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "nats")]
+    async with running_nats(options, port):
+        yield
+
+
+@asynccontextmanager
+async def running_nats(options: list[str], port: int) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        program(), *options, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(10):
