@@ -25,6 +25,7 @@ RECONNECT_SECONDS = 0.1
 PING_SECONDS = 2
 _PENDING_BYTES = 8 * 1024 * 1024
 _SEED_BYTES = 32
+_TELLING = ("authorization", "authentication", "certificate", "permission")
 
 Heard = Callable[[bytes], None]
 
@@ -153,7 +154,7 @@ class NatsConnection:
 
     async def _failed(self, error: Exception) -> None:
         problem = str(error) or type(error).__name__
-        if problem != self._problem:
+        if problem != self._problem and (_is_telling(problem) or not _is_telling(self._problem)):
             self._problem = problem
             logger.warning("NATS: %s", problem)
 
@@ -167,6 +168,11 @@ class NatsConnection:
         self._problem = ""
         logger.info("connected to NATS again")
         self.changed()
+
+
+def _is_telling(problem: str) -> bool:
+    """Whether it says why: a server that refuses also hangs up, which says nothing."""
+    return any(word in problem.lower() for word in _TELLING)
 
 
 def _tls(options: NatsOptions) -> ssl.SSLContext | None:
