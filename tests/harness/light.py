@@ -48,6 +48,10 @@ class Said:
         self.text = text
 
     @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+    @property
     def error(self) -> tuple[int, str]:
         """Status and code, of an error that was said in words."""
         assert self.headers["Content-Type"] == "text/plain; charset=utf-8", self.text

@@ -68,7 +68,7 @@ async def test_the_four_requests_of_the_paper_work_as_they_are_printed(
         again = await say(f"DELETE /{path}/unsubscribe/?{query}")
         assert (again.status, b"was not subscribed" in again.body) == (200, True)
         assert (await say(f"POST /{path}/publish/{topic.decode()}", b"late")).status == 200
-    assert len(callbacks.requests) == 1
+    assert len(callbacks.received) == 1
 
 
 @shared

@@ -5,70 +5,24 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
-from harness.callbacks import Callbacks, Received, Reply, eventually, obedient
+from harness.callbacks import Callbacks
+from harness.receivers import Received, Reply, confirm, whole_answer
 from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.websub import WebSub
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import Rules
-from hubbub.domain.webhooks import ALGORITHMS, Webhook, verify_signature, websub_channel
+from hubbub.domain.webhooks import ALGORITHMS, verify_signature, websub_channel
+from hubbub.protocols.websub import FORM
 
 shared = pytest.mark.asyncio(loop_scope="module")
 pytestmark = pytest.mark.spec("WEB-03")
 
 FEED = b"<?xml version='1.0'?>\n<feed>\xc3\xa4</feed>\n"
 FEED_TYPE = "application/atom+xml; charset=utf-8"
-
-
-class WebSub:
-    """Forms by hand."""
-
-    def __init__(self, hub: RunningHub, path: str = "/websub", **headers: str) -> None:
-        self.hub = hub
-        self._path = path
-        self._headers = headers
-
-    async def ask(self, **parameters: str) -> tuple[int, str]:
-        return await self.post({f"hub.{name}": value for name, value in parameters.items()})
-
-    async def post(self, form: Any, query: str = "", **headers: str) -> tuple[int, str]:
-        headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.hub.http.post(
-            self._path + query, data=form, headers={**self._headers, **headers}
-        ) as answer:
-            return answer.status, await answer.text()
-
-    async def subscribe(self, callback: str, topic: str, **more: str) -> tuple[int, str]:
-        return await self.ask(mode="subscribe", callback=callback, topic=topic, **more)
-
-    def own(self, channel: str) -> str:
-        """The topic that a channel of the hub is."""
-        hub = "demo" if self._path == "/websub" else self._path.split("/")[3]
-        return (
-            f"http://{self.hub.address}/v1/hubs/{hub}/channels/{quote(channel, safe=':')}/messages"
-        )
-
-    async def webhooks(self) -> list[Webhook]:
-        node = self.hub.server.node
-        return await node.webhooks.list(node.hub("demo"))
-
-    async def active(self, callbacks: Callbacks, topic: str, **more: str) -> Received:
-        """Subscribe and be verified; answers the verification."""
-        status, text = await self.subscribe(callbacks.url(), topic, **more)
-        assert status == 202, text
-        verification = await callbacks.next()
-        await eventually(lambda: self._is_active(topic, callbacks))
-        return verification
-
-    async def _is_active(self, topic: str, callbacks: Callbacks) -> bool:
-        return any(
-            each.topic == topic
-            and each.callback.startswith(callbacks.url(""))
-            and each.pending is None
-            for each in await self.webhooks()
-        )
 
 
 # -- discovery ----------------------------------------------------------------------------------
@@ -101,7 +55,7 @@ async def test_a_subscription_is_verified_before_anything_is_sent(demo: RunningH
     websub = WebSub(demo)
     topic = websub.own("verified")
     async with Callbacks() as callbacks:
-        callback = callbacks.url("/in?id=7&hub.mode=mine")
+        callback = callbacks.at("/in?id=7&hub.mode=mine")
         assert (await websub.subscribe(callback, topic, lease_seconds="3600"))[0] == 202
 
         asked = await callbacks.next()
@@ -155,13 +109,12 @@ async def test_content_is_signed_by_the_method_of_choice(demo: RunningHub, algor
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda asked: Reply(404, asked.query["hub.challenge"].encode()),
-        lambda asked: Reply(200, b"something else"),
-        lambda asked: Reply(200, asked.query["hub.challenge"].encode() + b"x"),
-        lambda asked: Reply(302, headers={"Location": "/?" + urlencode(asked.query)}),
-        lambda asked: Reply(500, asked.query["hub.challenge"].encode()),
+        lambda asked: whole_answer(404, asked.query["hub.challenge"].encode()),
+        lambda asked: whole_answer(200, b"something else"),
+        lambda asked: whole_answer(200, asked.query["hub.challenge"].encode() + b"x"),
+        lambda asked: whole_answer(302, Location="/?" + urlencode(asked.query)),
     ],
-    ids=["not found", "wrong", "more", "redirect", "error"],
+    ids=["not found", "wrong", "more", "redirect"],
 )
 async def test_without_the_right_challenge_there_is_no_subscription(
     demo: RunningHub, answer: Any
@@ -169,13 +122,9 @@ async def test_without_the_right_challenge_there_is_no_subscription(
     websub = WebSub(demo)
     async with Callbacks(answer) as callbacks:
         topic = websub.own(f"refused-{callbacks.port}")
-        assert (await websub.subscribe(callbacks.url(), topic))[0] == 202
+        assert (await websub.subscribe(callbacks.at(), topic))[0] == 202
         await callbacks.next()
-
-        async def gone() -> bool:
-            return not any(each.topic == topic for each in await websub.webhooks())
-
-        await eventually(gone)
+        await websub.gone(topic)
 
 
 @shared
@@ -218,22 +167,18 @@ async def test_the_end_of_a_subscription_is_verified_too(demo: RunningHub) -> No
     asked = {"mode": "unsubscribe", "topic": topic}
     async with Callbacks() as callbacks:
         await websub.active(callbacks, topic)
-        callbacks.answer = lambda _: Reply(404)
-        assert (await websub.ask(**asked, callback=callbacks.url()))[0] == 202
+        callbacks.respond = lambda _: 404
+        assert (await websub.ask(**asked, callback=callbacks.at()))[0] == 202
         refused = await callbacks.next()
         assert refused.query["hub.mode"] == "unsubscribe"
         assert "hub.lease_seconds" not in refused.query
-        callbacks.answer = obedient
+        callbacks.respond = confirm
         await websub.post(b"still here", _content(topic), Content_Type="text/plain")
         assert (await callbacks.next()).body == b"still here"
 
-        assert (await websub.ask(**asked, callback=callbacks.url()))[0] == 202
+        assert (await websub.ask(**asked, callback=callbacks.at()))[0] == 202
         assert (await callbacks.next()).query["hub.mode"] == "unsubscribe"
-
-        async def gone() -> bool:
-            return not any(each.topic == topic for each in await websub.webhooks())
-
-        await eventually(gone)
+        await websub.gone(topic)
 
 
 @shared
@@ -254,14 +199,14 @@ class Publisher(Callbacks):
     """A site with a feed, which says whether it changed."""
 
     def __init__(self) -> None:
-        super().__init__(self._serve)
+        super().__init__(self._feed)
         self.body = FEED
         self.etag = '"1"'
 
-    def _serve(self, asked: Received) -> Reply:
+    def _feed(self, asked: Received) -> Reply:
         if asked.headers.get("if-none-match") == self.etag:
-            return Reply(304)
-        return Reply(200, self.body, {"Content-Type": FEED_TYPE, "ETag": self.etag})
+            return 304
+        return whole_answer(200, self.body, Content_Type=FEED_TYPE, ETag=self.etag)
 
 
 @shared
@@ -269,7 +214,7 @@ class Publisher(Callbacks):
 async def test_a_ping_makes_the_hub_fetch_the_topic(demo: RunningHub, name: str) -> None:
     websub = WebSub(demo)
     async with Callbacks() as callbacks, Publisher() as site:
-        topic = site.url("/feed?a=b")
+        topic = site.at("/feed?a=b")
         await websub.active(callbacks, topic, secret="s3cret")
         assert (await websub.ask(mode="publish", **{name: topic}))[0] == 202
 
@@ -282,20 +227,20 @@ async def test_a_ping_makes_the_hub_fetch_the_topic(demo: RunningHub, name: str)
         await websub.ask(mode="publish", url=topic)
         await site.next()
         await site.next()
-        assert site.requests[1].headers["if-none-match"] == '"1"'
+        assert site.received[1].headers["if-none-match"] == '"1"'
         site.body, site.etag = b"<feed>new</feed>", '"2"'
         await websub.ask(mode="publish", url=topic)
         assert (await callbacks.next()).body == b"<feed>new</feed>"
-        assert len([each for each in callbacks.requests if each.method == "POST"]) == 2
+        assert len([each for each in callbacks.received if each.method == "POST"]) == 2
 
 
 @shared
 async def test_one_ping_may_name_several_topics(demo: RunningHub) -> None:
     websub = WebSub(demo)
     async with Callbacks() as one, Callbacks() as two, Publisher() as site:
-        await websub.active(one, site.url("/1"))
-        await websub.active(two, site.url("/2"))
-        form = [("hub.mode", "publish"), ("hub.url", site.url("/1")), ("hub.url", site.url("/2"))]
+        await websub.active(one, site.at("/1"))
+        await websub.active(two, site.at("/2"))
+        form = [("hub.mode", "publish"), ("hub.url", site.at("/1")), ("hub.url", site.at("/2"))]
         assert (await websub.post(form))[0] == 202
         assert (await one.next()).body == FEED
         assert (await two.next()).body == FEED
@@ -306,14 +251,14 @@ async def test_content_can_be_sent_along(demo: RunningHub) -> None:
     """To a topic that is elsewhere on the Web, which is not fetched then."""
     websub = WebSub(demo)
     async with Callbacks() as callbacks, Publisher() as site:
-        topic = site.url("/direct")
+        topic = site.at("/direct")
         await websub.active(callbacks, topic)
         status, text = await websub.post(FEED, _content(topic), Content_Type=FEED_TYPE)
         assert status == 202, text
         told = await callbacks.next()
 
     assert (told.body, told.headers["content-type"]) == (FEED, FEED_TYPE)
-    assert site.requests == []
+    assert site.received == []
 
 
 @shared
@@ -334,7 +279,7 @@ async def test_a_subscription_without_permission_is_denied(start_hub: StartHub) 
     topic = f"http://{hub.address}/v1/hubs/acme/channels/secret:1/messages"
     granted = hub.token(grants=(Grant("secret:*", subscribe=True),))
     async with Callbacks() as callbacks:
-        asked = {"mode": "subscribe", "callback": callbacks.url(), "topic": topic}
+        asked = {"mode": "subscribe", "callback": callbacks.at(), "topic": topic}
         status, text = await WebSub(hub).ask(**asked)
         assert (status, "not permitted" in text) == (403, True)
         denied = (await callbacks.next()).query
@@ -393,9 +338,7 @@ async def test_other_bodies_methods_and_paths_are_refused(demo: RunningHub) -> N
     websub = WebSub(demo)
 
     assert (await websub.post(b"{}", Content_Type="application/json"))[0] == 400
-    assert (await websub.post(b"\xff=1", Content_Type="application/x-www-form-urlencoded"))[
-        0
-    ] == 400
+    assert (await websub.post(b"\xff=1", Content_Type=FORM))[0] == 400
     two = "?hub.mode=publish&hub.topic=http%3A%2F%2Fa&hub.topic=http%3A%2F%2Fb"
     assert (await websub.post(b"content", two, Content_Type="text/plain"))[0] == 400
     assert (await WebSub(demo, "/websub/else").ask(mode="publish"))[0] == 404
@@ -412,5 +355,5 @@ async def test_topics_of_another_hub_have_their_own_door(demo: RunningHub) -> No
     assert (status, "/v1/hubs/other/websub" in text) == (400, True)
     async with Callbacks() as callbacks:
         other = WebSub(demo, "/v1/hubs/other/websub")
-        assert (await other.subscribe(callbacks.url(), topic))[0] == 202
+        assert (await other.subscribe(callbacks.at(), topic))[0] == 202
         assert (await callbacks.next()).query["hub.topic"] == topic
