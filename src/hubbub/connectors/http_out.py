@@ -59,6 +59,17 @@ class HttpOut:
         connection = await self._connect(parts, allow_private, seconds)
         return await self._exchange(connection, key, request, head, started)
 
+    async def check(self, url: str, allow_private: bool = False) -> None:
+        parts = check_callback(url)
+        try:
+            async with asyncio.timeout(_TRY_SECONDS):
+                await self._resolver.resolve(parts.host, allow_private)
+        except TimeoutError:
+            pass
+        except SendFailed as error:
+            if error.word == "refused_address":
+                raise
+
     async def close(self) -> None:
         """Ends what is under way, too."""
         self._closed = True

@@ -50,5 +50,9 @@ class SendFailed(Exception):
 
 
 class HttpSender(Protocol):
+    async def check(self, url: str, allow_private: bool = False) -> None:
+        """Raises `SendFailed` where the host leads to an address that may not be connected to now,
+        and `BadRequest`. A name that cannot be resolved now passes."""
+
     async def send(self, request: Outgoing, allow_private: bool = False) -> Answer:
         """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""

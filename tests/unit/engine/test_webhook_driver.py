@@ -266,8 +266,11 @@ async def test_a_host_that_fails_is_left_alone_and_probed(
 async def test_a_name_that_leads_to_a_private_address_gets_nothing(
     tmp_path: Path, receiver: Receiver
 ) -> None:
-    async with engine(tmp_path, allow_private_callbacks=False) as node:
+    async with engine(tmp_path) as node:
         webhook = await subscribe(node, f"http://localhost:{receiver.port}/")
+        settings = node.directory.get("acme").settings
+        closed = msgspec.structs.replace(settings, allow_private_callbacks=False)
+        await node.directory.put("acme", "hub", "", closed)
         await put(node, b"1")
         await until(lambda: node.driver.counters["acme"].dead_letters)
         status = await describe(node, webhook)

@@ -13,7 +13,7 @@ import pytest
 from harness.engine import EngineNode
 from harness.receivers import ANSWER_SECONDS, Received, Receiver, Reply, whole_answer
 from harness.webhooks import FAST, engine, put, until
-from hubbub.domain.errors import BadRequest
+from hubbub.domain.errors import BadRequest, NotPermitted
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.domain.webhooks import Mode, Webhook, verify_signature, websub_channel
 from hubbub.engine.hub import Hub
@@ -182,8 +182,10 @@ async def test_a_callback_at_a_private_address_is_not_even_asked(
     tmp_path: Path, receiver: Receiver
 ) -> None:
     async with engine(tmp_path, allow_private_callbacks=False) as node:
-        await ask(node, f"http://localhost:{receiver.port}/")
-        assert await settled(node) == []
+        for host in ("localhost", "127.0.0.1"):
+            with pytest.raises(NotPermitted):
+                await ask(node, f"http://{host}:{receiver.port}/")
+        assert await webhooks(node) == []
         assert receiver.connections == 0
 
 

@@ -81,7 +81,7 @@ class Driver:
         self.attempts = Attempts(
             clock, configuration_of, sender, limits, self.hosts, self.counters, journal
         )
-        self._verifier = Verifier(store, clock, topic, configuration_of, sender, limits)
+        self._verifier = Verifier(store, clock, topic, configuration_of, sender, limits, self.hosts)
         self._replayer = Replayer(topic, self.attempts, limits)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
@@ -364,12 +364,11 @@ class Driver:
     # -- time -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Called every second: leases that are over, hosts that nobody needs."""
+        """Called every second: leases that are over."""
         now = self._clock.monotonic()
         if now < self._next_sweep or self._closing:
             return
         self._next_sweep = now + _SWEEP_SECONDS
-        self.hosts.forget_idle()
         moment = int(self._clock.now() * 1000)
         for push in list(self._pushes.values()):
             expires_at = push.webhook.expires_at

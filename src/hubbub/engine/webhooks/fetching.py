@@ -49,8 +49,6 @@ class Fetcher:
         self, hub: str, channel: str, url: str, allow_private: bool, publish: Publish
     ) -> Fetched:
         key = (hub, channel)
-        if not await self._store.read_webhooks(hub, channel, limit=1):
-            return Fetched("nobody")
         if key in self._waiting:
             return Fetched("same", "the next fetch, which waits already, finds it")
         lock = self._under_way.setdefault(key, asyncio.Lock())
@@ -69,7 +67,12 @@ class Fetcher:
     async def _fetch(
         self, hub: str, channel: str, url: str, allow_private: bool, publish: Publish
     ) -> Fetched:
-        known = await self._store.read_web_topic(hub, channel)
+        known, subscribers = await asyncio.gather(
+            self._store.read_web_topic(hub, channel),
+            self._store.read_webhooks(hub, channel, limit=1),
+        )
+        if not subscribers:
+            return Fetched("nobody")
         topic = known or WebTopic(hub, channel, created_at=int(self._clock.now() * 1000))
         if topic.url != url:
             topic = msgspec.structs.replace(topic, url=url, etag=None, last_modified=None)

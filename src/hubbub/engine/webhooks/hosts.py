@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -19,7 +20,16 @@ Breaker = Literal["closed", "open", "probing"]
 class Host:
     """State only; `Hosts` drives it."""
 
-    __slots__ = ("failures", "in_flight", "name", "open_until", "opened", "probing", "waiting")
+    __slots__ = (
+        "__weakref__",
+        "failures",
+        "in_flight",
+        "name",
+        "open_until",
+        "opened",
+        "probing",
+        "waiting",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,7 +54,8 @@ class Hosts:
 
     def __init__(self, limits: WebhookLimits) -> None:
         self._limits = limits
-        self._hosts: dict[str, Host] = {}
+        self._hosts: WeakValueDictionary[str, Host] = WeakValueDictionary()
+        """Those that a webhook goes to."""
         self._in_flight = 0
         self._crowded: dict[Host, None] = {}
         """Those that wait because there are too many requests in all."""
@@ -100,11 +111,6 @@ class Hosts:
             other = next(iter(self._crowded))
             del self._crowded[other]
             self._pump(other)
-
-    def forget_idle(self) -> None:
-        for name, host in list(self._hosts.items()):
-            if not host.in_flight and not host.waiting and not host.failures:
-                del self._hosts[name]
 
     def _may_pass(self, host: Host) -> bool:
         if self._in_flight >= self._limits.in_flight:

@@ -13,6 +13,8 @@ from hubbub.engine.webhooks.requests import Headers, lasting_headers
 
 MOST_QUEUED = 64
 """Messages in memory of one webhook; the rest is read from the store when it is their turn."""
+MOST_LARGE = 4
+LARGE_BYTES = 4096
 
 
 def key_of(webhook: Webhook) -> SubscriptionKey:
@@ -87,7 +89,10 @@ class Push:
         """A message of the channel is on disk."""
         serial = message.serial
         in_line = serial == self.queued + 1 and not self.behind and not self.fetching
-        if in_line and len(self.queue) < MOST_QUEUED:
+        most = MOST_QUEUED if len(message.payload) <= LARGE_BYTES else MOST_LARGE
+        if self.attempts:
+            most = 1  # who fails must not fill the memory
+        if in_line and len(self.queue) < most:
             self.queue.append(message)
             self.queued = serial
             return

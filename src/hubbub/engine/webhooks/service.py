@@ -93,7 +93,7 @@ class Webhooks(WebTopics):
             raise NotPermitted(f"no permission to subscribe to {channel!r}")
         check_secret(request.secret)
         check_key(request.key)
-        self._check_address(hub, request.callback)
+        await self._check_address(hub, request.callback)
         if request.kind == "light":
             await self.find_topic(hub, channel)
         webhook = self._webhook(hub, identity, request)
@@ -142,17 +142,22 @@ class Webhooks(WebTopics):
             identity, channel, rules, hub.user_channels
         )
 
-    @staticmethod
-    def _check_address(hub: Hub, callback: str) -> None:
-        """Raises `BadRequest`; `NotPermitted` where the callback is a private address as it stands
-        there. Where a name leads is checked whenever it is connected to."""
+    async def _check_address(self, hub: Hub, callback: str) -> None:
+        """Raises `BadRequest`; `NotPermitted` where the callback leads to a private address now.
+        It is checked again whenever it is connected to."""
         parts = check_callback(callback)
-        address = literal_address(parts.host)
-        if address is None or hub.configuration.settings.allow_private_callbacks:
+        if hub.configuration.settings.allow_private_callbacks:
             return
-        if not address.public:
+        address = literal_address(parts.host)
+        refused = address is not None and not address.public
+        if self._sender is not None and not refused:
+            try:
+                await self._sender.check(callback)
+            except SendFailed:
+                refused = True
+        if refused:
             raise NotPermitted(
-                f"the callback {callback[:200]!r} is no public address; hub {hub.name!r} sends "
+                f"the callback {callback[:200]!r} is at no public address; hub {hub.name!r} sends "
                 "nothing to private ones"
             )
 

@@ -25,18 +25,19 @@ from hubbub.domain.topics import (
 )
 from hubbub.domain.webhooks import Pending, Webhook
 from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
+from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
 from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
 
 _CHALLENGE_BYTES = 24
 _TRIES = 3
-_AT_ONCE = 100
+_AT_ONCE = 1000
 _MAX_ANSWER_BYTES = 4096
 
 Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
@@ -53,7 +54,9 @@ class Verifier:
         configuration_of: Callable[[str], HubConfiguration],
         sender: HttpSender,
         limits: WebhookLimits,
+        hosts: Hosts,
     ) -> None:
+        self._hosts = hosts
         self._store = store
         self._clock = clock
         self._topic = topic
@@ -90,8 +93,7 @@ class Verifier:
                 task.cancel()
 
     async def _verify(self, webhook: Webhook, pending: Pending) -> None:
-        async with self._gate:
-            wanted = await self._ask(webhook, pending)
+        wanted = await self._ask(webhook, pending)
         try:
             await self._conclude(webhook, pending, wanted)
         except HubbubError as error:  # the request is still on disk, for the next start
@@ -118,8 +120,7 @@ class Verifier:
             if number:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2**number)
             try:
-                allowed = self._configuration_of(webhook.hub).settings.allow_private_callbacks
-                answer = await self._sender.send(request, allowed)
+                answer = await self._send(webhook, request)
             except SendFailed as error:
                 logger.info("webhook %s: %s", webhook.id, error.message)
                 if error.word in ("refused_address", "too_large"):
@@ -131,6 +132,24 @@ class Verifier:
                     said = hmac.compare_digest(answer.body.strip(), challenge.encode())
                     return 200 <= answer.status < 300 and said
         return False
+
+    async def _send(self, webhook: Webhook, request: Outgoing) -> Answer:
+        """Within the limits of the host, like everything else that goes there."""
+        allowed = self._configuration_of(webhook.hub).settings.allow_private_callbacks
+        host = self._hosts.get(webhook.host)
+        well: bool | None = None
+        async with self._gate:
+            if not await self._hosts.enter(host, self._limits.timeout_seconds):
+                raise SendFailed("timeout", f"{host.name} has too much to do")
+            try:
+                answer = await self._sender.send(request, allowed)
+                well = answer.status < 500
+            except SendFailed:
+                well = False
+                raise
+            finally:
+                self._hosts.leave(host, well)
+        return answer
 
     async def _conclude(self, webhook: Webhook, pending: Pending, wanted: bool) -> None:
         current = await self._store.read_webhook(webhook.hub, webhook.id)
