@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.callbacks import Callbacks, Reply, eventually
+from harness.callbacks import Callbacks, eventually
 from harness.command import Ended
 from harness.invoking import answer, at, invoke, lines
 from harness.light import Light
@@ -68,7 +68,7 @@ async def test_webhooks_are_listed_shown_and_removed(run: Commands, light: Light
 
 async def test_what_was_given_up_is_replayed(run: Commands, light: Light) -> None:
     await light.register("news")
-    async with Callbacks(lambda request: Reply(503)) as receiver:
+    async with Callbacks(lambda request: 503) as receiver:
         await light.subscribe(receiver.port, "news")
         await light.publish("news", "hello")
         webhook = (await lines(run, "list"))[0]["id"]
@@ -81,10 +81,10 @@ async def test_what_was_given_up_is_replayed(run: Commands, light: Light) -> Non
         assert failing.out.splitlines()[1].endswith("the receiver answered 503")
         failed = await run("replay", webhook)
         assert (failed.code, failed.out) == (1, "0 delivered, 1 failed\n")
-        receiver.answer = lambda request: Reply()
+        receiver.respond = lambda request: 200
         replayed = await run("replay", webhook)
         assert (replayed.code, replayed.out) == (0, "1 delivered, 0 failed\n")
-        assert receiver.requests[-1].body == b"hello"
+        assert receiver.received[-1].body == b"hello"
         assert await answer(run, "replay", webhook) == {"delivered": 0, "failed": 0}
     assert await lines(run, "list", "--failing") == []
 

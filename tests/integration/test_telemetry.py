@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.callbacks import Callbacks, Reply, eventually
+from harness.callbacks import Callbacks, eventually
 from harness.light import Light
 from harness.raw import RawConnection, RawWebSocket
 from harness.running_hub import RunningHub, StartHub, open_hub
@@ -133,7 +133,7 @@ async def test_webhooks_are_counted(start_hub: StartHub) -> None:
     quick = {"webhooks__retries": 1, "webhooks__firstRetry": 0.01}
     hub = await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True), **quick)
     light = Light(hub, "/v1/hubs/acme/hub")
-    async with Callbacks() as receiver, Callbacks(lambda request: Reply(503)) as broken:
+    async with Callbacks() as receiver, Callbacks(lambda request: 503) as broken:
         await light.register("news")
         for port in (receiver.port, broken.port):
             await light.subscribe(port, "news")
