@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.certificates import make_certificate
 from harness.receivers import Received, Receiver, Reply, whole_answer
 from hubbub.connectors.http_out import HttpOut
 from hubbub.ports.outgoing import Outgoing, SendFailed
@@ -217,6 +220,27 @@ async def test_who_is_not_there_is_told_apart(client: HttpOut) -> None:
 async def test_a_server_without_tls_is_no_secure_one(client: HttpOut, receiver: Receiver) -> None:
     url = receiver.url.replace("http:", "https:")
     assert (await failure(client, post(url, timeout_seconds=5))).word in ("tls", "timeout")
+
+
+@pytest.mark.spec("WEB-05")
+async def test_certificates_are_checked_against_the_name(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(certificate, key)
+    receiver = Receiver()
+    await receiver.start(serving)
+    trusting = HttpOut(ssl.create_default_context(cafile=str(certificate)))
+    doubtful = HttpOut()
+    url = f"https://127.0.0.1:{receiver.port}/"
+    for _ in range(2):
+        assert (await trusting.send(post(url), True)).status == 200
+    assert receiver.connections == 1
+    assert (await failure(doubtful, post(url))).word == "tls"
+    assert (await failure(trusting, post(url.replace("127.0.0.1", "localhost")))).word == "tls"
+    assert len(receiver.received) == 2
+    await trusting.close()
+    await doubtful.close()
+    await receiver.stop()
 
 
 async def test_no_header_can_be_smuggled_in(client: HttpOut, receiver: Receiver) -> None:
