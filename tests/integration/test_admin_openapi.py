@@ -18,7 +18,6 @@ from hubbub.gateways.admin import (
     public_shapes,
     shapes,
     topic_routes,
-    webhook_routes,
 )
 from hubbub.gateways.admin.routes import Access
 from hubbub.gateways.admin.table import ROUTES
@@ -105,8 +104,6 @@ def test_the_settings_of_the_api_are_all_that_there_are(
         (topic_routes.TopicOptions, json_topic_shapes.TopicOptions, set()),
         (topic_routes.TopicArticles, json_topic_shapes.TopicArticles, set()),
         (plain_webhook_routes.WebhookOrder, json_webhooks.WebhookOrder, set()),
-        (webhook_routes.WebhookView, json_webhooks.ShownWebhook, set()),
-        (webhook_routes.WebhookStatusView, json_webhooks.ShownStatus, set()),
         (public_shapes.PresenceMember, json_shapes.PresenceMember, set()),
         (public_shapes.PresenceList, json_shapes.PresenceNotice, {"reqID", "error"}),
     ],

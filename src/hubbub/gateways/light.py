@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -104,17 +104,26 @@ class LightDoor:
 
     async def _publish(self, call: Call, exchange: Exchange, topic: str) -> None:
         call.query()
-        request = call.request
-        body, content_type = untouched_payload(request.body, request.header(b"content-type"))
-        key = request.header(KEY_HEADER.lower().encode())
-        message_id, outcome = await self._node.webhooks.publish(
-            call.hub, call.identity, topic, body, content_type, key, "light"
-        )
-        if outcome.error is not None:
-            raise outcome.error
-        text = f"published to {topic!r} as message {outcome.serial}, {message_id}"
-        shape = {"topic": topic, "msgID": message_id, "channelSerial": str(outcome.serial)}
+        message_id, serial = await publish_body(self._node, call, topic, "light")
+        text = f"published to {topic!r} as message {serial}, {message_id}"
+        shape = {"topic": topic, "msgID": message_id, "channelSerial": str(serial)}
         _say(exchange, 200, text, shape)
+
+
+async def publish_body(
+    node: Node, call: Call, channel: str, technology: Literal["light", "websub"]
+) -> tuple[str, int]:
+    """The request's body becomes a message; answers its id and serial. Raises what speaks against
+    it."""
+    request = call.request
+    body, content_type = untouched_payload(request.body, request.header(b"content-type"))
+    key = request.header(KEY_HEADER.lower().encode())
+    message_id, outcome = await node.webhooks.publish(
+        call.hub, call.identity, channel, body, content_type, key, technology
+    )
+    if outcome.error is not None:
+        raise outcome.error
+    return message_id, outcome.serial
 
 
 def _say(

@@ -8,13 +8,12 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted, Overloaded
-from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.webhooks import websub_channel
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay
 from hubbub.gateways.http import TEXT_UTF8, Exchange
-from hubbub.gateways.light import KEY_HEADER
+from hubbub.gateways.light import publish_body
 from hubbub.protocols.websub import (
     FORM,
     Publication,
@@ -106,15 +105,8 @@ class WebSubDoor:
         if len(asked.topics) > 1:
             raise BadRequest("content belongs to one topic; give one hub.topic")
         channel, _ = _channel(call, asked.topics[0], bases)
-        request = call.request
-        body, content_type = untouched_payload(request.body, request.header(b"content-type"))
-        key = request.header(KEY_HEADER.lower().encode())
-        message_id, outcome = await self._node.webhooks.publish(
-            call.hub, call.identity, channel, body, content_type, key, "websub"
-        )
-        if outcome.error is not None:
-            raise outcome.error
-        return f"published as message {outcome.serial}, {message_id}"
+        message_id, serial = await publish_body(self._node, call, channel, "websub")
+        return f"published as message {serial}, {message_id}"
 
 
 def _form(call: Call) -> Sequence[tuple[str, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import read_json
-from hubbub.domain.webhooks import Algorithm, Webhook, WebhookStatus
+from hubbub.domain.webhooks import Algorithm, Kind, State, Webhook, WebhookStatus
 from hubbub.protocols.light import read_key, read_secret
 
 _encode = msgspec.json.Encoder().encode
@@ -57,22 +58,13 @@ def read_order(body: bytes) -> Order:
     )
 
 
-class ShownWebhook(msgspec.Struct, rename="camel"):
-    id: str
-    kind: str
-    channel: str
-    callback: str
-    topic: str
-    state: str
-    signed: bool
-    encrypted: bool
-    created_at: int
-    expires_at: int | None
-    owner: str | None
-    status: ShownStatus | None
+class WebhookStatusView(msgspec.Struct, frozen=True, rename="camel"):
+    """How a webhook is doing, as its driver knows it. `lag` counts the messages that have not
+    arrived, `attempts` how often the one that is under way was tried, `delivered` and `failures`
+    what became of the requests since the driver began. `breaker` is that of the callback's host:
+    while it is open, nothing is tried there. `deadLetters` counts all messages that were given up.
+    Times are in ms since 1970."""
 
-
-class ShownStatus(msgspec.Struct, rename="camel"):
     lag: int
     delivered: int
     attempts: int
@@ -82,26 +74,45 @@ class ShownStatus(msgspec.Struct, rename="camel"):
     last_latency_seconds: float | None
     last_delivered_at: int | None
     next_try_at: int | None
-    breaker: str
+    breaker: Literal["closed", "open", "probing"]
     dead_letters: int
+
+
+class WebhookView(msgspec.Struct, frozen=True, rename="camel"):
+    """Where messages of a channel go. `topic` is what the subscriber calls the channel. `owner` is
+    who made it: `u:` and a user id, or the level of callers who have none. Without `status` it was
+    not asked for, or nobody drives the webhook just now. Times are in ms since 1970."""
+
+    id: str
+    kind: Kind
+    channel: str
+    callback: str
+    topic: str
+    state: State
+    signed: bool
+    encrypted: bool
+    created_at: int
+    expires_at: int | None
+    owner: str | None
+    status: WebhookStatusView | None = None
 
 
 def webhook_json(webhook: Webhook, status: WebhookStatus | None = None) -> bytes:
     """With `status`, how it is doing, too."""
-    return _encode(_shown(webhook, status))
+    return _encode(view_of(webhook, status))
 
 
 def webhooks_json(webhooks: Iterable[Webhook], following: str | None) -> bytes:
     """A page of them; `next` is where the following one begins, if there is more."""
-    return _encode({"webhooks": [_shown(each) for each in webhooks], "next": following})
+    return _encode({"webhooks": [view_of(each) for each in webhooks], "next": following})
 
 
 def replayed_json(delivered: int, failed: int) -> bytes:
     return b'{"delivered":%d,"failed":%d}' % (delivered, failed)
 
 
-def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> ShownWebhook:
-    return ShownWebhook(
+def view_of(webhook: Webhook, status: WebhookStatus | None = None) -> WebhookView:
+    return WebhookView(
         id=webhook.id,
         kind=webhook.kind,
         channel=webhook.channel,
@@ -113,9 +124,7 @@ def _shown(webhook: Webhook, status: WebhookStatus | None = None) -> ShownWebhoo
         created_at=webhook.created_at,
         expires_at=webhook.expires_at,
         owner=webhook.owner,
-        status=None if status is None else _shown_status(status),
+        status=None
+        if status is None
+        else msgspec.convert(status, WebhookStatusView, from_attributes=True),
     )
-
-
-def _shown_status(status: WebhookStatus) -> ShownStatus:
-    return msgspec.convert(status, ShownStatus, from_attributes=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import NotFound, Unavailable
-from hubbub.domain.webhooks import Kind, State, Webhook, WebhookStatus, WebTopic
+from hubbub.domain.webhooks import WebhookStatus, WebTopic
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import given, make_page
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.protocols.json_webhooks import WebhookView, view_of
 
 _HUB = "/v1/admin/hubs/{hub}"
 _WEBHOOK = f"{_HUB}/webhooks/{{webhook}}"
@@ -39,45 +40,6 @@ class WebTopicQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cursor: shapes.Cursor = ""
 
 
-class WebhookStatusView(shapes.Shape, frozen=True):
-    """How a webhook is doing, as its driver knows it. `lag` counts the messages that have not
-    arrived, `attempts` how often the one that is under way was tried, `delivered` and `failures`
-    what became of the requests since the driver began. `breaker` is that of the callback's host:
-    while it is open, nothing is tried there. `deadLetters` counts all messages that were given up.
-    Times are in ms since 1970."""
-
-    lag: int
-    delivered: int
-    attempts: int
-    failures: int
-    last_status: int | None
-    last_error: str | None
-    last_latency_seconds: float | None
-    last_delivered_at: int | None
-    next_try_at: int | None
-    breaker: Literal["closed", "open", "probing"]
-    dead_letters: int
-
-
-class WebhookView(shapes.Shape, frozen=True):
-    """Where messages of a channel go. `topic` is what the subscriber calls the channel. `owner` is
-    who made it: `u:` and a user id, or the level of callers who have none. Without `status` it was
-    not asked for, or nobody drives the webhook just now. Times are in ms since 1970."""
-
-    id: str
-    kind: Kind
-    channel: str
-    callback: str
-    topic: str
-    state: State
-    signed: bool
-    encrypted: bool
-    created_at: int
-    expires_at: int | None
-    owner: str | None
-    status: WebhookStatusView | None = None
-
-
 class WebTopicView(shapes.Shape, frozen=True):
     """A topic that was registered, or that is fetched from `url`. `withKey`: who publishes must
     know a key. `createdAt` is in ms since 1970."""
@@ -99,23 +61,6 @@ class ReplayView(shapes.Shape, frozen=True):
     after: int
 
 
-def _view(webhook: Webhook, status: WebhookStatus | None) -> WebhookView:
-    return WebhookView(
-        id=webhook.id,
-        kind=webhook.kind,
-        channel=webhook.channel,
-        callback=webhook.callback,
-        topic=webhook.topic,
-        state=webhook.state,
-        signed=webhook.secret is not None,
-        encrypted=webhook.key is not None,
-        created_at=webhook.created_at,
-        expires_at=webhook.expires_at,
-        owner=webhook.owner,
-        status=None if status is None else into(WebhookStatusView, status),
-    )
-
-
 def _topic_view(topic: WebTopic) -> WebTopicView:
     return WebTopicView(
         channel=topic.channel,
@@ -134,14 +79,14 @@ async def list_webhooks(admin: Administration, call: Call[WebhookQuery, None]) -
     statuses: list[WebhookStatus | None] = [None] * len(page)
     if query.status:
         statuses = await admin.webhooks.statuses(page)
-    views = [_view(each, status) for each, status in zip(page, statuses, strict=True)]
+    views = [view_of(each, status) for each, status in zip(page, statuses, strict=True)]
     return Answer(make_page(views, following))
 
 
 async def get_webhook(admin: Administration, call: Call[NoQuery, None]) -> Answer:
     found = await admin.webhooks.get(call.hub, call.path["webhook"])
     (status,) = await admin.webhooks.statuses([found])
-    return Answer(_view(found, status))
+    return Answer(view_of(found, status))
 
 
 async def delete_webhook(admin: Administration, call: Call[NoQuery, None]) -> Answer:
