@@ -36,9 +36,15 @@ async def open_nats_server(folder: Path, port: int) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def running_nats(options: list[str], port: int) -> AsyncIterator[None]:
+async def running_nats(
+    options: list[str], port: int, environment: dict[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        program(), *options, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        program(),
+        *options,
+        env=environment,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     try:
         async with asyncio.timeout(10):
@@ -48,9 +54,10 @@ async def running_nats(options: list[str], port: int) -> AsyncIterator[None]:
                     writer.close()
                     break
                 await asyncio.sleep(0.01)
-        yield
+        yield process
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
         await process.wait()
 
 

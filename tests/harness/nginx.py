@@ -40,14 +40,14 @@ async def running_nginx(described: str, hub_port: int, folder: Path) -> AsyncIte
         "nginx", "-c", str(file), "-p", str(folder), stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        await _accepting(port, process)
+        await accepting(port, process)
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         await process.wait()
 
 
-async def _accepting(port: int, process: asyncio.subprocess.Process) -> None:
+async def accepting(port: int, process: asyncio.subprocess.Process) -> None:
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
