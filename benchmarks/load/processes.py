@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import time
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -41,3 +43,27 @@ def resident(pid: int) -> int:
     except FileNotFoundError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+class Bystanders:
+    """How much of the machine other programs use, from now on. On a busy machine times say little
+    without it."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._busy = _busy_seconds() - _own_seconds()
+
+    def cores(self) -> float:
+        """On average. Children of this process count as its own once they have ended."""
+        busy = _busy_seconds() - _own_seconds() - self._busy
+        return max(0.0, busy) / (time.monotonic() - self._began)
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _, _, *more = Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    return sum(map(int, (user, nice, system, *more[:2]))) / _TICKS
+
+
+def _own_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

@@ -15,6 +15,7 @@ from benchmarks.webhooks.receiver import Receivers, TooSlow, receivers
 TOPIC = "sports"
 BODY = b"The 2014 FIFA World Cup will take place in Brazil from 12 June to 13 July 2014\n"
 _WARM_RUNS = 20
+_PAUSE_SECONDS = 0.1
 _TRIES = 100
 
 
@@ -23,9 +24,6 @@ class Latencies:
     """In milliseconds, in the order of the runs."""
 
     runs: Sequence[float]
-
-    def first(self, count: int) -> Latencies:
-        return Latencies(self.runs[:count])
 
     @property
     def average(self) -> float:
@@ -50,7 +48,8 @@ class Latencies:
 # -- one receiver -----------------------------------------------------------------------------
 
 
-def light(runs: int) -> Latencies:
+def light(rounds: int, single: int, many: int) -> tuple[list[Latencies], Latencies]:
+    """Rounds of `single` runs with a pause before each, and `many` runs without."""
     with (
         webhook_hub() as hub,
         receivers(addresses(1), free_port()) as receiver,
@@ -59,11 +58,11 @@ def light(runs: int) -> Latencies:
         door.register(TOPIC)
         door.subscribe(TOPIC, receiver.addresses[0], receiver.port)
         request = door.publication(TOPIC, BODY)
-        return _latencies(door, receiver, request, runs)
+        return _both(door, receiver, request, rounds, single, many)
 
 
-def classic(runs: int) -> Latencies:
-    """A ping, upon which the hub fetches the topic and sends it on."""
+def classic(rounds: int, single: int, many: int) -> tuple[list[Latencies], Latencies]:
+    """The same with a ping, upon which the hub fetches the topic and sends it on."""
     with (
         webhook_hub() as hub,
         receivers(addresses(1), free_port()) as receiver,
@@ -73,7 +72,7 @@ def classic(runs: int) -> Latencies:
         door.subscribe_classic(f"{place}/feed", f"{place}/callback")
         request = door.ping(f"{place}/feed")
         _until_verified(door, receiver, request)
-        return _latencies(door, receiver, request, runs)
+        return _both(door, receiver, request, rounds, single, many)
 
 
 def _until_verified(door: Door, receiver: Receivers, ping: bytes) -> None:
@@ -89,15 +88,25 @@ def _until_verified(door: Door, receiver: Receivers, ping: bytes) -> None:
     raise TooSlow("the subscription was not verified")
 
 
-def _latencies(door: Door, receiver: Receivers, request: bytes, runs: int) -> Latencies:
+def _both(
+    door: Door, receiver: Receivers, request: bytes, rounds: int, single: int, many: int
+) -> tuple[list[Latencies], Latencies]:
+    _latencies(door, receiver, request, _WARM_RUNS)
+    alone = [_latencies(door, receiver, request, single, _PAUSE_SECONDS) for _ in range(rounds)]
+    return alone, _latencies(door, receiver, request, many)
+
+
+def _latencies(
+    door: Door, receiver: Receivers, request: bytes, runs: int, pause_seconds: float = 0.0
+) -> Latencies:
     found = []
-    for number in range(_WARM_RUNS + runs):
+    for _ in range(runs):
+        time.sleep(pause_seconds)
         receiver.expect(1)
         began = time.monotonic_ns()
         door.send(request)
         receiver.wait()
-        if number >= _WARM_RUNS:
-            found.append((receiver.arrivals()[0] - began) / 1e6)
+        found.append((receiver.arrivals()[0] - began) / 1e6)
     return Latencies(found)
 
 
