@@ -26,7 +26,7 @@ def open_connections(
     raise_file_limit()
     for start in range(first, first + count, _AT_ONCE):
         numbers = range(start, min(start + _AT_ONCE, first + count))
-        batch = [_connect(route.port, number, receive_buffer) for number in numbers]
+        batch = [_connect(route.port_of(number), number, receive_buffer) for number in numbers]
         for step in route.steps:
             for number, connection in zip(numbers, batch, strict=True):
                 text = step.send.replace(INDEX, b"%d" % number)

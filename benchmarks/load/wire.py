@@ -33,10 +33,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a client connects and how it gets ready."""
+    """Where a client connects and how it gets ready. Those after the first may connect to `others`
+    in turn."""
 
     port: int
     steps: tuple[Step, ...] = ()
+    others: tuple[int, ...] = ()
+
+    def port_of(self, number: int) -> int:
+        return (self.port, *self.others)[number % (1 + len(self.others))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.soak.hub import Hub
 from benchmarks.soak.ledger import Ledger, Track
 from benchmarks.soak.plan import LIVE, STORED, Plan
-from benchmarks.soak.wire import ANSWER_SECONDS, LOST, open_socket, read_events
+from benchmarks.soak.wire import ANSWER_SECONDS, LOST, Door, open_socket, read_events
 
 _STAY_SECONDS = (5, 40)
 _AWAY_SECONDS = 0.4
@@ -21,7 +20,7 @@ _AWAY_SECONDS = 0.4
 class Follower:
     """Leaves now and then on its own account, and comes back to where it was."""
 
-    def __init__(self, track: Track, hub: Hub, by_socket: bool) -> None:
+    def __init__(self, track: Track, hub: Door, by_socket: bool) -> None:
         self.track = track
         self._hub = hub
         self._listen = self._by_socket if by_socket else self._by_stream
@@ -65,18 +64,21 @@ class Follower:
         track = self.track
         if event == "Subscribe":
             for failure in payload["failures"]:
-                track.ledger.problem(f"{track.who}: {failure}")
+                if not failure["error"]["retry"]:
+                    track.ledger.problem(f"{track.who}: {failure}")
+                raise EOFError("not subscribed")
             for confirmed in payload["channels"]:
                 serial = int(confirmed["serial"])
                 track.begin(confirmed["epoch"], serial, confirmed["recovered"], asked)
         elif event == "Publish":
             track.take(int(payload.get("channelSerial", 0)), payload["payload"]["json"]["id"])
         elif event == "ChannelReset":
-            track.gap("reset")
-            track.epoch, track.serial = payload["epoch"], int(payload["serial"])
+            epoch, serial = payload["epoch"], int(payload["serial"])
+            track.gap(f"reset from {track.epoch} #{track.serial} to {epoch} #{serial}")
+            track.epoch, track.serial = epoch, serial
 
 
-def make_followers(hub: Hub, ledger: Ledger, plan: Plan) -> list[Follower]:
+def make_followers(hub: Door, ledger: Ledger, plan: Plan) -> list[Follower]:
     """Of every channel some by WebSocket and some by SSE."""
     return [
         Follower(

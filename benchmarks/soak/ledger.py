@@ -16,12 +16,14 @@ class Ledger:
     """By stored channel: the serial of each message id whose publisher was told of it."""
     uncertain: set[str] = field(default_factory=set)
     """Ids whose publisher was cut off before the answer: they may be there once, or not."""
+    phase: str = ""
+    """What goes on just now; problems are noted with it."""
     states: dict[str, int] = field(default_factory=dict)
     """By channel: the retained value that was acknowledged last."""
     _seen: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
     def problem(self, text: str) -> None:
-        self.problems.append(text)
+        self.problems.append(f"{self.phase}: {text}" if self.phase else text)
 
     def acknowledge(self, channel: str, identifier: str, serial: int) -> None:
         self.counts["stored publishes acknowledged"] += 1

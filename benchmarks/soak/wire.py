@@ -6,17 +6,28 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from benchmarks.soak.hub import Hub
-
 LOST = (OSError, WebSocketException, aiohttp.ClientError, TimeoutError, EOFError)
 """What a client sees of a hub that goes away."""
 ANSWER_SECONDS = 20.0
+
+
+class Door(Protocol):
+    """Where clients connect. `available` is set while they may."""
+
+    @property
+    def available(self) -> asyncio.Event: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def socket_url(self) -> str: ...
 
 
 class Socket:
@@ -60,7 +71,7 @@ class Socket:
             self._connection.transport.abort()
 
 
-async def open_socket(hub: Hub, token: str | None = None) -> Socket:
+async def open_socket(hub: Door, token: str | None = None) -> Socket:
     await hub.available.wait()
     headers = {"Authorization": f"Bearer {token}"} if token else None
     connection = await connect(
@@ -75,7 +86,7 @@ async def open_socket(hub: Hub, token: str | None = None) -> Socket:
 
 
 async def read_events(
-    session: aiohttp.ClientSession, hub: Hub, channel: str, last_id: str
+    session: aiohttp.ClientSession, hub: Door, channel: str, last_id: str
 ) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
     """Id, name and data of each event of an SSE stream. Ends when the hub ends it."""
     await hub.available.wait()

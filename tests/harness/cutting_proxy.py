@@ -11,7 +11,8 @@ class CuttingProxy:
     """Carries bytes between clients and a server. Once `cut_at` is set, a connection whose client
     sends these bytes is cut: before the server gets them, or after it has answered. With
     `refusing`, new connections are closed at once. With `swallowing`, what the server says is
-    lost."""
+    lost. After `hold` nothing comes through in either direction until `let_go`, as when a cable is
+    pulled; after `cut_all` all connections are closed."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
@@ -22,7 +23,19 @@ class CuttingProxy:
         self.swallowed = asyncio.Event()
         self.cut = asyncio.Event()
         self.server_port = port
+        self._open = asyncio.Event()
+        self._open.set()
         self._carrying: set[asyncio.Task[None]] = set()
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def let_go(self) -> None:
+        self._open.set()
+
+    def cut_all(self) -> None:
+        for task in list(self._carrying):
+            task.cancel()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -30,8 +43,9 @@ class CuttingProxy:
         self._carrying.add(task)
         try:
             if not self.refusing:
+                await self._open.wait()
                 await self._carry(reader, writer)
-        except ConnectionError:
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             self._carrying.discard(task)
@@ -42,6 +56,7 @@ class CuttingProxy:
         answering = asyncio.ensure_future(self._answer(there, writer))
         try:
             while data := await reader.read(65536):
+                await self._open.wait()
                 if self.cut_at is not None and self.cut_at in data:
                     answering.cancel()
                     await self._cut(data, there, back)
@@ -53,6 +68,7 @@ class CuttingProxy:
 
     async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await there.read(65536):
+            await self._open.wait()
             if self.swallowing:
                 self.swallowed.set()
             else:

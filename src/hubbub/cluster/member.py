@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -94,6 +95,7 @@ class ClusterMember:
                 "node a name of its own (cluster.node)"
             )
         self.membership.state = "serving"
+        self._note("taking part")
         self._say()
         self._members_changed()
         await self._until(self._in_effect)
@@ -212,12 +214,15 @@ class ClusterMember:
         afresh, self._afresh = self._afresh, False
         ring = self.membership.ring()
         if afresh or ring.version != self.ownership.ring.version:
+            nodes = [beat.node for beat in self.membership.beats if beat.state == "serving"]
+            self._note("the ring is another one", ring=ring.version, nodes=sorted(nodes))
             self.ownership.follow(ring, self.membership.lives(), afresh)
             self._say()
         self._progress.set()
 
     def _lost(self, node: str, expected: bool) -> None:
-        logger.log(logging.INFO if expected else logging.WARNING, "node %s is gone", node)
+        level = logging.INFO if expected else logging.WARNING
+        self._note("a node is gone", level, node=node)
         self._bus.lose(node)
         self._owner.attendance.lose_node(node)
 
@@ -231,7 +236,15 @@ class ClusterMember:
             self._sink.owners_changed(frozenset(partitions))
 
     def _effective(self, version: str) -> None:
+        if version != self.membership.ring_version:
+            self._note("the ring is in effect here", ring=version)
         self.membership.ring_version = version
         if not self._closed:
             self._say()
         self._progress.set()
+
+    @staticmethod
+    def _note(what: str, level: int = logging.INFO, **fields: object) -> None:
+        """With a time that can be compared between the processes of one machine."""
+        fields["monotonic"] = time.monotonic()
+        logger.log(level, what, extra={"fields": fields}, stacklevel=2)

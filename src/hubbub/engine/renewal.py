@@ -7,6 +7,8 @@ during the move and fetches it, or says that it is gone.
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
@@ -15,6 +17,8 @@ from hubbub.domain.notices import Member
 from hubbub.engine.feed import Feed
 from hubbub.engine.hub import Hub
 from hubbub.ports.bus import Bus, Following
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 2000
 """Channels that are told in one turn of the loop."""
@@ -48,6 +52,7 @@ class Renewal:
             self._spawn(self._run())
 
     async def _run(self) -> None:
+        told = 0
         try:
             while self._due:
                 feeds = list(self._due)
@@ -57,10 +62,16 @@ class Renewal:
                 for part in parts:
                     tasks.append(asyncio.ensure_future(self._renew(part)))
                     await asyncio.sleep(0)
+                told += len(feeds)
                 failed = [feed for feeds in await asyncio.gather(*tasks) for feed in feeds]
                 if failed:
                     await asyncio.sleep(RETRY_SECONDS)
+                    told -= len(failed)
                     self._due.update(dict.fromkeys(failed))
+            logger.info(
+                "the owners know again what this node follows",
+                extra={"fields": {"channels": told, "monotonic": time.monotonic()}},
+            )
         finally:
             self._running = False
 

@@ -1,0 +1,1 @@
+"""The cluster under measurement: `make bench-cluster`."""
