@@ -82,6 +82,12 @@ bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quic
 bench-webhooks: $(BENCH_READY) ## measure webhooks, also to dead receivers (ARGS=--quick: fewer runs)
 	@$(BIN)/python -m benchmarks.webhooks $(ARGS)
 
+bench-cluster: $(BENCH_READY) ## measure a cluster whose fourth node comes and dies (ARGS=--quick)
+	@$(BIN)/python -m benchmarks.cluster $(ARGS)
+
+faults-cluster: $(DEV_READY) ## have every part of a cluster fail under load, and check what is left (long)
+	@PYTHONPATH=.:tests $(BIN)/python -m faults.cluster.campaign $(ARGS)
+
 docs: $(DOCS_READY) ## build the documentation site in ./site; a link that leads nowhere fails
 	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html is ready"
 

@@ -178,7 +178,11 @@ class ClusterMember:
         return self._unheard_since is not None
 
     def _say(self, asks: bool = False) -> None:
-        self._broadcast.say_to_all(_encode(self.membership.beat(asks)))
+        beat = self.membership.beat(asks)
+        if self._unheard_since is not None and self.membership.may_be_given_up(self._last_beat):
+            # Others own its channels by now: it must not be asked before it has begun anew.
+            beat = msgspec.structs.replace(beat, state="starting")
+        self._broadcast.say_to_all(_encode(beat))
 
     def _hear(self, sender: str, data: bytes) -> None:
         try:

@@ -196,6 +196,10 @@ class Membership:
         """Whether this node does not even hear itself: then the silence of others means nothing."""
         return now - self._echo_at > self.silence_seconds / 2
 
+    def may_be_given_up(self, now: float) -> bool:
+        """Whether this node has not heard itself for as long as others wait for it."""
+        return now - self._echo_at > self.silence_seconds
+
     def look(self, now: float) -> None:
         """Called often: give up who was silent for too long."""
         if self.is_deaf(now):

@@ -105,9 +105,13 @@ class Requests:
         return any(lane is not None and (lane.under_way or lane.waiting) for lane in lanes)
 
     def lose(self, node: str) -> None:
-        """The node is gone: whoever waits for it learns so now."""
+        """The node is gone: whoever waits for it learns so now. Who is called that from now on has
+        to introduce itself, so that nothing goes to an incarnation that may have ended."""
         peer = self._peers.get(node)
-        for lane in list(peer.lanes.values()) if peer is not None else ():
+        if peer is None:
+            return
+        peer.incarnation = ""
+        for lane in list(peer.lanes.values()):
             for pending in [*lane.under_way.values(), *lane.waiting]:
                 error = NodeLost(f"node {node!r} was lost before it answered", pending.sent)
                 self._conclude(pending, None, error)

@@ -45,6 +45,7 @@ class Feed:
         "_attaching",
         "_bus",
         "_catching_up",
+        "_caught_up",
         "_doubt",
         "_early",
         "_fanout",
@@ -80,6 +81,7 @@ class Feed:
         self._fanout = fanout
         self._attaching: asyncio.Task[Attachment] | None = None
         self._catching_up = False
+        self._caught_up: asyncio.Event | None = None
         self._seen_head = 0
         self._doubt: tuple[str, int] | None = None
         """Where another epoch was heard of that may be the channel's new one, or a former one."""
@@ -163,9 +165,22 @@ class Feed:
             self._catching_up = True
             asyncio.get_running_loop().create_task(self._catch_up())
 
+    async def reach(self, serial: int) -> None:
+        """Fetch what is missing up to a serial of this epoch, if the owner can be asked."""
+        if serial > self.position:
+            self._seen_head = max(self._seen_head, serial)
+        if not self._catching_up:
+            self._catching_up = True
+            await self._catch_up()
+        else:
+            self._caught_up = self._caught_up or asyncio.Event()
+            await self._caught_up.wait()
+
     async def _catch_up(self) -> None:
         try:
-            while self.subscribers and (self._doubt or self.position < self._seen_head):
+            while (self.subscribers or self.users) and (
+                self._doubt or self.position < self._seen_head
+            ):
                 if not await self._fetch_next():
                     break
         except HubbubError:
@@ -174,6 +189,9 @@ class Feed:
             self._catching_up = False
             self._seen_head = 0
             self._doubt = None
+            if self._caught_up is not None:
+                self._caught_up.set()
+                self._caught_up = None
 
     async def _fetch_next(self) -> bool:
         before = self._doubt
