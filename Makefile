@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-webhooks soak faults campaign docs format proto clean
+.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-webhooks soak faults faults-cluster campaign docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
