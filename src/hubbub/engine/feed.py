@@ -114,11 +114,12 @@ class Feed:
         """The channel's owner, a new one perhaps, was told again that this node follows it."""
         if not self.attached:
             return
-        begins = attachment.epoch != self.epoch and not attachment.head
-        if begins and not self._catching_up:
-            self._reset(attachment.epoch, 0)  # nothing of the new epoch can be missed
-        else:
+        if attachment.epoch == self.epoch:
             self._compare(attachment.epoch, attachment.head)
+        elif attachment.head or self._catching_up:
+            self._compare(attachment.epoch, 0)  # it began after this node lost the old owner
+        else:
+            self._reset(attachment.epoch, 0)  # nothing of the new epoch can be missed
 
     def receive(self, event: FeedEvent) -> None:
         if not self.attached:
@@ -211,6 +212,8 @@ class Feed:
             start = page.head
             if doubt is not None and doubt[0] == page.epoch != self.epoch:
                 start = min(doubt[1], start)  # where the new epoch was first heard of
+            if page.epoch != self.epoch and not self.position:
+                start = 0  # there was nothing before it
             self._reset(page.epoch, start)
             self._seen_head = page.head
             return True
