@@ -99,12 +99,11 @@ class MovingCluster:
     async def kill(self, name: str) -> None:
         """As SIGKILL would: without a word, and NATS closes its connection."""
         self.vanish(name)
-        now = asyncio.get_running_loop().time()
         for other in self.nodes.values():
             membership = other.member.membership
             beat = next((beat for beat in membership.beats if beat.node == name), None)
             if beat is not None:
-                membership.disconnected(name, beat.incarnation, now)
+                membership.disconnected(name, beat.incarnation)
         await self.settled()
 
     def vanish(self, name: str) -> MovingNode:

@@ -1,9 +1,9 @@
 """Membership: who is in the cluster, as one node hears it. No I/O and no clock of its own.
 
 Every node says a few times a second that it lives, what it is, and whom it hears. One that is
-silent for too long, that says goodbye, or that NATS reports as disconnected, is lost. A node that
-finds itself missing from what another hears, where it was before, was given up: others own its
-channels now. It begins a new life, so that nobody takes it for what it was.
+silent for too long, that says goodbye, or that NATS reports as disconnected, is lost, and that life
+of it is over. A node that hears that its life is over was given up: others own its channels now. It
+begins a new one, so that nobody takes it for what it was.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ State = Literal["starting", "serving", "leaving", "gone"]
 
 HEARTBEAT_SECONDS = 0.1
 SILENCE_SECONDS = 0.4
+REMEMBERED_LIVES = 100
+REMEMBERED_NODES = 50
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     """`life` names one uninterrupted membership; `hears` has the lives that the sender hears, by
-    node; `ring` is the version of the ring that the sender has put into effect. `asks`: the sender
-    wants to hear from everyone now."""
+    node, `over` those that it has given up; `ring` is the version of the ring that the sender has
+    put into effect. `asks`: the sender wants to hear from everyone now."""
 
     node: str
     incarnation: str
@@ -37,6 +39,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     version: str = ""
     ring: str = ""
     hears: dict[str, str] = {}
+    over: tuple[str, ...] = ()
     asks: bool = False
 
 
@@ -76,9 +79,9 @@ class Membership:
         self.given_up: Callable[[], None] = _nothing
         self._lives = 1
         self._others: dict[str, _Heard] = {}
-        self._heard_by: set[str] = set()
         self._former: dict[str, set[str]] = {}
-        self._muted: dict[str, tuple[str, float]] = {}
+        self._over: dict[str, str] = {}
+        """The lives that this node has given up last, by node."""
         self._echo_at = 0.0
 
     @property
@@ -106,6 +109,7 @@ class Membership:
             self.version,
             self.ring_version,
             {node: heard.beat.life for node, heard in self._others.items()},
+            tuple(self._over.values()),
             asks,
         )
 
@@ -128,11 +132,11 @@ class Membership:
             if beat.incarnation == self.incarnation:
                 self._echo_at = now
             return
-        if beat.life in self._former.get(beat.node, ()):
-            return  # from before it was lost, or before its restart
-        muted, until = self._muted.get(beat.node, ("", 0.0))
-        if muted == beat.incarnation and now < until:
-            return
+        if beat.life not in self._former.get(beat.node, ()):
+            self._take_in(beat, now)
+        self._notice_own_loss(beat)
+
+    def _take_in(self, beat: Heartbeat, now: float) -> None:
         if beat.state == "gone":
             self.lose(beat.node, beat.life)
             return
@@ -145,50 +149,46 @@ class Membership:
         self._others[beat.node] = _Heard(beat, now)
         if known is None or _standing(known.beat) != _standing(beat):
             self.changed()
-        self._notice_own_loss(beat)
 
     def _notice_own_loss(self, beat: Heartbeat) -> None:
         """Where both sides of a cut have given the other up, the smaller one begins anew: only a
         majority takes over from those that it does not hear."""
-        if beat.hears.get(self.node) == self.life:
-            self._heard_by.add(beat.life)
-        elif beat.life in self._heard_by and len(beat.hears) >= len(self._others) - 1:
+        own_side = self._others.keys() - {beat.node}
+        if self.life in beat.over and len(beat.hears) >= len(own_side):
             self.begin_anew()
 
     def begin_anew(self) -> None:
-        """This node was, or may have been, given up by the others."""
-        self._heard_by.clear()
+        """This node was, or may have been, given up by the others. It listens to everyone again,
+        also to whom it had given up itself."""
+        self._former.clear()
+        self._over.clear()
         self._lives += 1
         self.given_up()
         self.changed()
 
     def lose(self, node: str, life: str) -> None:
-        """A node said goodbye, or its connection was closed."""
+        """A node is gone. That life of it is over: should it still live, it learns so from what
+        this node says, and begins another."""
         known = self._others.get(node)
         if known is None or known.beat.life != life:
             return
         del self._others[node]
-        self._heard_by.discard(life)
         former = self._former.setdefault(node, set())
-        if len(former) > 100:
+        if len(former) > REMEMBERED_LIVES:
             former.clear()
         former.add(life)
+        self._over.pop(node, None)
+        self._over[node] = life
+        if len(self._over) > REMEMBERED_NODES:
+            del self._over[next(iter(self._over))]
         self.lost(node, known.beat.state == "leaving")
         self.changed()
 
-    def disconnected(self, node: str, incarnation: str, now: float) -> None:
-        """NATS says that this process has no connection any more. What it said before may still
-        come in; if it lives, it will say more."""
+    def disconnected(self, node: str, incarnation: str) -> None:
+        """NATS says that this process has no connection any more."""
         known = self._others.get(node)
         if known is not None and known.beat.incarnation == incarnation:
-            self._muted[node] = (incarnation, now + HEARTBEAT_SECONDS / 2)
-            self._lose_for_now(node)
-
-    def _lose_for_now(self, node: str) -> None:
-        """It may come back in the same life, until it learns that it was given up."""
-        known = self._others.pop(node)
-        self.lost(node, known.beat.state == "leaving")
-        self.changed()
+            self.lose(node, known.beat.life)
 
     # -- time -----------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Membership:
             return
         for node, heard in list(self._others.items()):
             if now - heard.at > self.silence_seconds:
-                self._lose_for_now(node)
+                self.lose(node, heard.beat.life)
 
     def excuse_all(self, now: float) -> None:
         """Nothing could be heard for a while, for reasons of this node's own."""

@@ -157,7 +157,8 @@ class Feed:
         """The owner is at `head`. Behind it, or in another epoch, something was missed; unless
         the event is a late one of a former epoch, which only the owner can tell."""
         if epoch != self.epoch:
-            self._doubt = self._doubt or (epoch, head)
+            if self._doubt is None or (self._doubt[0] == epoch and head < self._doubt[1]):
+                self._doubt = (epoch, head)
         elif head > self.position:
             self._seen_head = max(self._seen_head, head)
         else:
@@ -212,8 +213,8 @@ class Feed:
             start = page.head
             if doubt is not None and doubt[0] == page.epoch != self.epoch:
                 start = min(doubt[1], start)  # where the new epoch was first heard of
-            if page.epoch != self.epoch and not self.position:
-                start = 0  # there was nothing before it
+            if page.epoch != self.epoch and not self.position and self._stores:
+                start = 0  # a channel that was empty gets its epoch with its first message
             self._reset(page.epoch, start)
             self._seen_head = page.head
             return True
@@ -273,6 +274,10 @@ class Feed:
             del self.groups[connection.encoder]
 
     # -- the journal ----------------------------------------------------------------------------
+
+    @property
+    def _stores(self) -> bool:
+        return self.hub.rules_for(self.channel).store
 
     @property
     def _journals(self) -> bool:

@@ -162,5 +162,4 @@ class Clustered:
         if name.startswith(self._prefix):
             node, _, incarnation = name.removeprefix(self._prefix).rpartition("/")
             self._leases.gone(node)
-            now = asyncio.get_running_loop().time()
-            self.membership.disconnected(node, incarnation, now)
+            self.membership.disconnected(node, incarnation)

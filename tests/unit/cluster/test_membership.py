@@ -121,14 +121,32 @@ def test_a_closed_connection_is_a_loss_at_once_and_late_words_do_not_undo_it() -
     town = Town("a", "b")
     town.talk()
     late = town.members["b"].beat()
-    town.members["a"].disconnected("b", "i-b", town.now)
-    assert town.lost == [("a", "b")]
-    town.members["a"].hear(late, town.now + 0.01)
-    assert town.members["a"].nodes == ["a"]
-    town.members["a"].hear(late, town.now + 0.1)
-    assert town.members["a"].nodes == ["a", "b"], "it lives, on another connection"
-    town.members["a"].disconnected("b", "i-older", town.now)
+    town.members["a"].disconnected("b", "i-older")
     assert town.members["a"].nodes == ["a", "b"], "that was another process of this name"
+    town.members["a"].disconnected("b", "i-b")
+    assert town.lost == [("a", "b")]
+    town.members["a"].hear(late, town.now)
+    assert town.members["a"].nodes == ["a"]
+    town.talk("a")  # it lives, on another connection, and learns what was thought of it
+    assert town.given_up == ["b"]
+    town.talk("b")
+    assert town.members["a"].nodes == ["a", "b"]
+
+
+def test_after_a_cut_the_smaller_side_begins_anew_and_all_hear_each_other() -> None:
+    town = Town("a", "b", "c")
+    town.talk()
+    town.talk()
+    town.now += SILENCE_SECONDS + 0.1
+    town.talk("a", "b", to=("a", "b"))
+    town.talk("c", to=("c",))
+    town.look()
+    assert sorted(town.lost) == [("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")]
+    for _ in range(3):
+        town.talk()
+    assert town.given_up == ["c"]
+    assert len(town.versions()) == 1
+    assert set(town.members["c"].ring().owners) == {"a", "b", "c"}
 
 
 def test_a_restart_is_a_loss_and_what_was_said_before_it_is_ignored() -> None:
