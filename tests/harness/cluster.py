@@ -118,6 +118,15 @@ class Crowd:
         self.count = 0
 
     async def until(self, condition: Callable[[Crowd], bool]) -> None:
+        for attempt in range(4):  # each waits for some seconds
+            try:
+                await self._until(condition)
+                break
+            except TimeoutError:
+                if attempt == 3:
+                    raise AssertionError(f"{self.present}, {self.count} in the end") from None
+
+    async def _until(self, condition: Callable[[Crowd], bool]) -> None:
         while not condition(self):
             envelope = await self._socket.next()
             payload = envelope["payload"]
