@@ -135,6 +135,16 @@ async def test_users_reach_their_own_and_services_all(start_hub: StartHub) -> No
     assert (await ann.ask("DELETE", f"/{made['id']}"))[0] == 204
 
 
+async def test_who_lost_the_permission_can_still_end_a_webhook(start_hub: StartHub) -> None:
+    hub = await start_hub(closed_hub())
+    made = await user(hub, "ann", "a").make("a")
+
+    without = user(hub, "ann", "b")
+    order = {"channel": "a", "callback": made["callback"]}
+    assert await without.refusal("POST", body=order) == (403, "not_permitted")
+    assert (await without.ask("DELETE", f"/{made['id']}"))[0] == 204
+
+
 async def test_who_may_not_subscribe_gets_no_webhook(start_hub: StartHub) -> None:
     """A callback is not verified, so nobody unknown may name one, however public the channel."""
     hub = await start_hub(closed_hub())

@@ -71,6 +71,16 @@ async def test_a_subscription_is_verified_before_anything_is_sent(demo: RunningH
 
 
 @shared
+async def test_every_name_of_this_machine_means_the_same_topic(demo: RunningHub) -> None:
+    websub = WebSub(demo)
+    topic = websub.own("named").replace("127.0.0.1", "localhost")
+    async with Callbacks() as callbacks:
+        await websub.active(callbacks, topic)
+        (webhook,) = [each for each in await websub.webhooks() if each.topic == topic]
+    assert webhook.channel == "named"
+
+
+@shared
 async def test_content_is_distributed_with_its_type_and_links(demo: RunningHub) -> None:
     websub = WebSub(demo)
     topic = websub.own("distributed")
