@@ -41,6 +41,7 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
                         {command} put orders 'one book'{option}
                         {command} get orders{option}
   The same over ZeroMQ  {zeromq}   (a REQ socket; docs/zeromq.md)
+  Webhooks              curl -X PUT -d sports {address}/hub/register   (docs/webhooks.md)
 
   Ctrl-C stops it.
 """
