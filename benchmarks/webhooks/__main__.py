@@ -15,6 +15,7 @@ from benchmarks.webhooks import measures
 from benchmarks.webhooks.measures import Latencies
 
 TABLE_RUNS = 20
+_SYNCS = 200
 _CALLBACKS, _LIVING = 1000, 800
 
 
@@ -33,6 +34,11 @@ def _one(
             middle.average <= reach_ms,
         ),
         Finding(f"{what}, {len(many.runs):,} runs without a pause", "-", many.percentiles()),
+        Finding(
+            "for comparison: syncing 4 KB to the same disk, alone",
+            "-",
+            measures.bare_sync(_SYNCS).percentiles(),
+        ),
     ]
 
 

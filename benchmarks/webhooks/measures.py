@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 
-from benchmarks.servers import free_port
+from benchmarks.servers import free_port, workplace
 from benchmarks.webhooks.door import Door, Subject, webhook_hub
 from benchmarks.webhooks.hosts import addresses, dead_hosts
 from benchmarks.webhooks.receiver import Receivers, TooSlow, receivers
@@ -107,6 +109,19 @@ def _latencies(
         door.send(request)
         receiver.wait()
         found.append((receiver.arrivals()[0] - began) / 1e6)
+    return Latencies(found)
+
+
+def bare_sync(runs: int) -> Latencies:
+    """What the disk alone takes: every message is synced before it is sent on."""
+    found = []
+    with workplace(Path("data")) as folder, (folder / "probe").open("wb", buffering=0) as file:
+        for _ in range(runs):
+            time.sleep(_PAUSE_SECONDS / 10)
+            began = time.monotonic_ns()
+            os.pwrite(file.fileno(), bytes(4096), 0)
+            os.fdatasync(file.fileno())
+            found.append((time.monotonic_ns() - began) / 1e6)
     return Latencies(found)
 
 
