@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from hubbub.domain.errors import NotFound, NotSubscribed, Unavailable
+from hubbub.domain.errors import NotFound, NotSubscribed, Timeout, Unavailable
 from hubbub.domain.webhooks import Replayed, Webhook, WebhookStatus, WebTopic
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
@@ -49,7 +49,7 @@ class WebhookAdministration:
 
         async def ask(webhook: Webhook) -> WebhookStatus | None:
             async with gate:
-                with contextlib.suppress(NotSubscribed, Unavailable):
+                with contextlib.suppress(NotSubscribed, Timeout, Unavailable):
                     return await self._node.webhooks.describe(
                         self._node.hub(webhook.hub), webhook.id
                     )
