@@ -317,8 +317,10 @@ async def test_events_are_in_jetstream_when_they_are_acknowledged(
         assert isinstance(done, notices.Enqueued)
         (session,) = hub.server.node.hub("acme").sessions
     stream = bus.jetstream()
-    state = (await stream.stream_info("hubbub_streams")).state
-    assert state.messages == 1
+    info = await stream.stream_info("hubbub_streams")
+    assert info.state.messages == 1
+    assert (info.config.max_age, info.config.max_bytes) == (30 * 86_400, 10 << 30)
+    assert info.config.subjects == ["hubbub.streams.>"]
     kept = await stream.get_msg("hubbub_streams", seq=1)
     assert kept.subject == "hubbub.streams.acme.clicks.buy"
     assert kept.data is not None

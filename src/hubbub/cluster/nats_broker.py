@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 MAX_UNDER_WAY = 256
 """Requests that are answered beside each other; the next ones wait at NATS."""
 
+_NOT_ENABLED = (10039, 10076, None)
+"""Codes of JetStream: not for this account, not on this server; None: nobody listens."""
+
 
 class LogOptions(msgspec.Struct, frozen=True):
     """The stream that is made where none takes the subjects yet. 0 means no limit."""
@@ -117,14 +120,14 @@ class NatsBroker:
     # -- the log --------------------------------------------------------------------------------
 
     async def has_log(self) -> bool:
-        """Whether JetStream is there for this account."""
+        """Whether JetStream is there for this account. One that does not say so right now counts
+        as there: it may have no leader yet."""
         try:
             await self._connection.client.jetstream().account_info()
-        except (nats.errors.NoRespondersError, nats.js.errors.APIError):
-            return False
+        except nats.js.errors.APIError as error:
+            return error.err_code not in _NOT_ENABLED
         except (OSError, nats.errors.Error) as error:
             logger.warning("JetStream did not say whether it is there: %s", error)
-            return False
         return True
 
     async def append(self, subject: str, data: bytes, entry_id: str, seconds: float) -> None:

@@ -13,6 +13,8 @@ from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols.envelopes import check_event_name
 
 MAX_CALL_SECONDS = 300.0
+_NOT_GUESSED = "X-Content-Type-Options: nosniff\r\n"
+"""What a service answers is its own: no browser shall take it for something else."""
 
 
 class ServicesApi:
@@ -43,7 +45,7 @@ class ServicesApi:
         answer = await self._node.services.call(
             call.hub, call.identity, ServiceCall(method, payload, content_type, seconds)
         )
-        exchange.answer(200, answer.payload, answer.content_type)
+        exchange.answer(200, answer.payload, answer.content_type, _NOT_GUESSED)
 
     async def _submit(self, call: Call, exchange: Exchange, stream: str) -> None:
         event = check_event_name(call.query("event").get("event", ""))
