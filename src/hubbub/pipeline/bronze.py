@@ -1,29 +1,22 @@
-"""Bronze: the journal's sealed segments as Spark reads them, and what makes a record unfit."""
+"""Bronze: the journal's sealed segments as Arrow reads them, and what makes a record unfit.
+
+Runs in Spark's tasks: nothing here needs Spark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from hubbub.domain import journal
 from hubbub.domain.journal import JournalEvent
-from hubbub.pipeline.inspecting import SUFFIX, Segment
 
 NEWER_VERSION: Final = "newer_version"
 UNKNOWN_KIND: Final = "unknown_kind"
@@ -35,22 +28,22 @@ HOUR_MICROSECONDS: Final = 3_600_000_000
 _LAST_TIME: Final = 253_402_300_799_999_999
 """The end of the year 9999, which is as far as times are written the usual way."""
 
-_TYPES: Final[dict[str, DataType]] = {
-    "str": StringType(),
-    "int": LongType(),
-    "bool": BooleanType(),
-    "bytes": BinaryType(),
-    "float": DoubleType(),
-    "dict[str, str]": MapType(StringType(), StringType()),
-    "dict[int, int]": MapType(IntegerType(), LongType()),
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "bool": pa.bool_(),
+    "bytes": pa.binary(),
+    "float": pa.float64(),
+    "dict[str, str]": pa.map_(pa.string(), pa.string()),
+    "dict[int, int]": pa.map_(pa.int32(), pa.int64()),
 }
 
-EVENTS: Final = StructType(
+EVENTS: Final = pa.schema(
     [
-        StructField("schema_version", IntegerType()),
-        StructField("offset", LongType()),
+        ("schema_version", pa.int32()),
+        ("offset", pa.int64()),
         *(
-            StructField(name, _TYPES[kind.removesuffix(" | None")])
+            (name, _TYPES[kind.removesuffix(" | None")])
             for name, kind in JournalEvent.__annotations__.items()
         ),
     ]
@@ -67,35 +60,83 @@ _NEEDS: Final = {
 }
 """What an event of a kind cannot be without."""
 
+JUDGED: Final = (
+    "schema_version",
+    "offset",
+    "kind",
+    "at",
+    "hub",
+    "channel",
+    "session",
+    "message_id",
+)
+"""The columns that a verdict looks at."""
 
-def read_events(spark: SparkSession, segments: Iterable[Segment]) -> DataFrame:
-    """The events of these segments, with the name of their segment."""
-    name = F.col("_metadata.file_name")
-    return (
-        spark.read.schema(EVENTS)
-        .parquet(*(str(segment.path) for segment in segments))
-        .withColumn("segment", F.left(name, F.length(name) - len(SUFFIX)))
-    )
+
+class Source(msgspec.Struct, frozen=True):
+    """A segment to read, and the latest time that is believed of its events."""
+
+    name: str
+    path: Path
+    size: int
+    limit: int
+    fit: bool = False
+    """It is known that all of its records are."""
 
 
-def verdict(limits: Mapping[str, int]) -> Column:
-    """Why a record cannot be taken, as a word; null if it can. `limits`: segments that need to be
-    checked for events from the future, with the latest time that is believed."""
-    kind, at = F.col("kind"), F.col("at")
-    incomplete = F.col("hub").isNull()
+def batches(source: Source, columns: Sequence[str] = EVENTS.names) -> Iterator[pa.Table]:
+    """The events of a segment, some ten thousand at a time. Raises what Arrow raises where it is
+    damaged."""
+    with pq.ParquetFile(source.path, page_checksum_verification=True) as file:
+        there = set(file.schema_arrow.names)
+        wanted = [name for name in columns if name in there]
+        for group in range(file.num_row_groups):
+            found = file.read_row_group(group, columns=wanted, use_threads=False)
+            yield pa.Table.from_arrays(
+                [
+                    found[name].cast(EVENTS.field(name).type)
+                    if name in there
+                    else pa.nulls(len(found), EVENTS.field(name).type)
+                    for name in columns
+                ],
+                names=list(columns),
+            )
+
+
+def verdict(events: pa.Table, limit: int) -> pa.ChunkedArray:
+    """Why a record cannot be taken, as a word; null if it can."""
+    kind, at = events["kind"], events["at"]
+    incomplete = pc.is_null(events["hub"])
     for needy, columns in _NEEDS.items():
+        is_needy = pc.fill_null(pc.equal(kind, needy), False)
         for column in columns:
-            incomplete = incomplete | ((kind == needy) & F.col(column).isNull())
-    decided = (
-        F.when(F.col("schema_version") > journal.SCHEMA_VERSION, NEWER_VERSION)
-        .when(kind.isNull() | at.isNull() | F.col("offset").isNull(), INCOMPLETE)
-        .when(~kind.isin(*sorted(journal.KINDS)), UNKNOWN_KIND)
-        .when((at < 0) | (at > _LAST_TIME), BAD_TIME)
-        .when(incomplete, INCOMPLETE)
+            incomplete = pc.or_(incomplete, pc.and_(is_needy, pc.is_null(events[column])))
+    unknown = [pc.is_null(events[name]) for name in ("kind", "at", "offset")]
+    cases = {
+        NEWER_VERSION: pc.greater(events["schema_version"], journal.SCHEMA_VERSION),
+        INCOMPLETE: pc.or_(pc.or_(unknown[0], unknown[1]), unknown[2]),
+        UNKNOWN_KIND: pc.invert(pc.is_in(kind, pa.array(sorted(journal.KINDS)))),
+        BAD_TIME: pc.or_(pc.less(at, 0), pc.greater(at, _LAST_TIME)),
+        f"{INCOMPLETE} ": incomplete,
+        FUTURE: pc.greater(at, limit),
+    }
+    given = [pc.fill_null(case, False) for case in cases.values()]
+    if not any(pc.any(case).as_py() for case in given):
+        return pa.chunked_array([pa.nulls(len(events), pa.string())])
+    which = pa.StructArray.from_arrays(
+        [_whole(case) for case in given], names=[str(number) for number in range(len(given))]
     )
-    for segment, limit in limits.items():
-        decided = decided.when((F.col("segment") == segment) & (at > limit), FUTURE)
-    return decided
+    words = [pa.scalar(word.strip()) for word in cases]
+    return pa.chunked_array([pc.case_when(which, *words)])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def hour_indexes(events: pa.Table) -> pa.ChunkedArray:
+    """The hours of events, counted from 1970."""
+    return pc.divide(events["at"], HOUR_MICROSECONDS)
 
 
 def hour_name(index: int) -> str:

@@ -6,23 +6,32 @@ where it must be: a message may be there twice, or a segment that gave rows to i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline import pairing, quarantine, silver
-from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name, read_events, verdict
+from hubbub.pipeline.bronze import HOUR_MICROSECONDS, Source, hour_name
 from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.planning import DUPLICATE, Plan
-from hubbub.pipeline.reading import no_rows, read_silver, read_table
+from hubbub.pipeline.reading import no_rows, read_files, read_silver, read_table
+from hubbub.pipeline.scattering import in_groups, scattered
 from hubbub.pipeline.schemas import QUARANTINE, SILVER
+from hubbub.pipeline.sorting import UNFIT, Sorting, has_repeats, sort_segments
 from hubbub.pipeline.state import SegmentState, State
 from hubbub.pipeline.survey import SegmentSurvey, duplicates, hours_of, survey
 from hubbub.pipeline.warehouse import QUARANTINE_TABLE, Change, Warehouse
 
 Said = Callable[[str], None]
+
+_SURVEYED_BYTES: Final = 32 * 2**20
+_SORTED_BYTES: Final = 16 * 2**20
+"""Of segments that one task takes. More would leave cores idle at the end, less would make many
+small files."""
 
 
 class Ingestion:
@@ -37,6 +46,7 @@ class Ingestion:
         }
         self._surveys: dict[str, SegmentSurvey] = {}
         self._doubles: dict[str, str] = {}
+        self._token = secrets.token_hex(8)
 
     @property
     def surveys(self) -> dict[str, SegmentSurvey]:
@@ -52,6 +62,8 @@ class Ingestion:
         """The changes of silver tables and quarantine, and the state to commit with them."""
         said("looking at new segments")
         self._survey()
+        said("silver: sorting")
+        self._sort()
         jobs = {
             **dict.fromkeys(silver.KINDS, self._append),
             **dict.fromkeys(pairing.KINDS, self._pair),
@@ -69,15 +81,11 @@ class Ingestion:
 
     def _survey(self) -> None:
         plan = self._plan
-        if not plan.fresh:
-            return
-        surveys = survey(read_events(self._spark, plan.fresh.values()), {})
-        early = {
-            name: plan.limit(name) for name, one in surveys.items() if one.latest > plan.limit(name)
-        }
-        if early:
-            suspects = read_events(self._spark, [plan.fresh[name] for name in early])
-            surveys |= survey(suspects, early)
+        fresh = [self._source(name) for name in plan.fresh]
+        groups = in_groups(fresh, _size, _SURVEYED_BYTES)
+        surveys: dict[str, SegmentSurvey] = {}
+        for found in scattered(self._spark, survey, groups):
+            surveys |= found
         known = {one.fingerprint: name for name, one in self._kept.items() if one.fingerprint}
         self._doubles = duplicates(surveys, known)
         self._surveys = {
@@ -86,21 +94,14 @@ class Ingestion:
             if name not in self._doubles
         }
 
-    def _fit_events(self, names: Collection[str]) -> DataFrame:
-        """The events of these segments without those that are refused."""
-        events = read_events(self._spark, [self._plan.live[name] for name in names])
-        if not any(self._unfit(name) for name in names):
-            return events
-        limits = {name: self._plan.limit(name) for name in names if self._unfit(name)}
-        return events.where(verdict(limits).isNull())
+    def _source(self, name: str) -> Source:
+        segment = self._plan.live[name]
+        return Source(name, segment.path, segment.size, self._plan.limit(name), self._fit(name))
 
-    def _unfit(self, name: str) -> bool:
+    def _fit(self, name: str) -> bool:
         if name in self._surveys:
-            return bool(self._surveys[name].refused)
-        return bool(self._kept[name].unfit)
-
-    def _of_kinds(self, kinds: Collection[str]) -> list[str]:
-        return [name for name, one in self._surveys.items() if kinds & one.hours.keys()]
+            return not self._surveys[name].refused
+        return name in self._kept and not self._kept[name].unfit
 
     def _rows_kept(self, table: str, hours: Collection[str] | None = None) -> DataFrame:
         """What is committed, without what retracted segments gave."""
@@ -111,65 +112,92 @@ class Ingestion:
     def _partitions(self, table: str) -> set[str]:
         return set() if self._plan.full else self._warehouse.partitions(table)
 
+    # -- from events to rows ----------------------------------------------------------------------
+
+    def _sort(self) -> None:
+        """All new segments in one pass."""
+        names = sorted(self._surveys, key=lambda name: (sorted(_hours(self._surveys[name])), name))
+        tables = (*silver.KINDS, *pairing.KINDS, UNFIT)
+        self._sort_into({table: self._draft(table, "new") for table in tables}, names)
+
+    def _sort_into(
+        self, into: Mapping[str, Path], names: Iterable[str], hours: Collection[str] | None = None
+    ) -> None:
+        only = None if hours is None else frozenset(hours)
+        groups = in_groups([self._source(name) for name in names], _size, _SORTED_BYTES)
+        tasks = [
+            Sorting(tuple(group), into, f"part-{number:05}-{self._token}.parquet", only)
+            for number, group in enumerate(groups)
+        ]
+        scattered(self._spark, sort_segments, tasks)
+
+    def _draft(self, table: str, label: str) -> Path:
+        """Of this run alone: a task that outlived another one cannot write into it."""
+        return self._warehouse.draft(f"{table}-{label}-{self._token}")
+
     # -- events that stand for themselves -------------------------------------------------------
 
     def _append(self, table: str) -> list[Change]:
-        kinds = set(silver.KINDS[table])
-        names = self._of_kinds(kinds)
-        hours = hours_of(self._surveys.values(), kinds)
-        again = self._hours_again(table, names, hours)
-        changes = []
+        draft = self._draft(table, "new")
+        again = self._hours_again(table, draft)
+        changes = [Change(table, draft, "hour")]
         if again:
-            rows = silver.without_repeats(table, self._rows_again(table, again))
+            aside = self._draft(table, "aside")
+            aside.mkdir(mode=0o700)
+            for hour in again:
+                if (folder := draft / f"hour={hour}").exists():
+                    folder.rename(aside / folder.name)
+            rows = silver.without_repeats(table, self._rows_again(table, aside, again))
             changes.append(self._change(table, "again", rows.repartition("hour"), again))
-        if hours - again:
-            events = self._fit_events(names)
-            if again:
-                rows = silver.rows(table, events).where(~F.col("hour").isin(*again))
-                changes.append(self._change(table, "new", rows))
-            else:
-                changes.append(self._change_by_index(table, silver.rows_by_index(table, events)))
         return changes
 
-    def _hours_again(self, table: str, names: Collection[str], hours: set[str]) -> set[str]:
+    def _hours_again(self, table: str, draft: Path) -> set[str]:
         """The hours that have to be written again as a whole."""
+        hours = {path.name.removeprefix("hour=") for path in draft.glob("hour=*")}
         gone = {hour for known in self._plan.retracted.values() for hour in known.hours}
         again = gone & (self._partitions(table) | hours)
-        if table == "messages" and names:
-            kept = self._rows_kept(table, hours)
-            again |= set(silver.repeated_message_hours(self._fit_events(names), kept))
+        if table == "messages":
+            others = sorted(hours - again)
+            files = [
+                [*draft.glob(f"hour={hour}/*.parquet"), *self._files_kept(table, hour)]
+                for hour in others
+            ]
+            found = scattered(self._spark, has_repeats, files)
+            again |= {hour for hour, repeats in zip(others, found, strict=True) if repeats}
         return again
 
-    def _rows_again(self, table: str, hours: set[str]) -> DataFrame:
+    def _files_kept(self, table: str, hour: str) -> list[Path]:
+        return [] if self._plan.full else self._warehouse.files(table, [hour])
+
+    def _rows_again(self, table: str, aside: Path, hours: set[str]) -> DataFrame:
         """All rows of these hours: what is kept, and again what segments that are still there
         gave. A message that was left out for its copy may take that copy's place now."""
         rows = self._rows_kept(table, hours)
         if self._plan.retracted:
             rows = rows.where(~F.col("segment").isin(*self._plan.retracted))
-        known_or_new: dict[str, SegmentState | SegmentSurvey] = {**self._kept, **self._surveys}
-        sources = [
+        names = [
             name
-            for name, known in known_or_new.items()
-            if name in self._plan.live and not self._is_refused(name) and hours & _hours(known)
+            for name, known in self._kept.items()
+            if name in self._plan.live and not known.refused and hours & _hours(known)
         ]
-        if sources:
-            fresh = silver.rows(table, self._fit_events(sources))
-            rows = rows.unionByName(fresh.where(F.col("hour").isin(*hours)))
+        before = self._draft(table, "before")
+        self._sort_into({table: before}, names, hours)
+        for folder in (aside, before):
+            if files := sorted(folder.rglob("*.parquet")):
+                fresh = read_files(self._spark, folder, files, SILVER[table])
+                rows = rows.unionByName(fresh)
         return rows
-
-    def _is_refused(self, name: str) -> bool:
-        return name in self._kept and bool(self._kept[name].refused)
 
     # -- events that make a row together --------------------------------------------------------
 
     def _pair(self, table: str) -> list[Change]:
-        names = self._of_kinds(set(pairing.KINDS[table]))
-        if not names and not self._plan.retracted:
+        files = sorted(self._draft(table, "new").glob("*.parquet"))
+        if not files and not self._plan.retracted:
             return []
         key = list(pairing.KEYS[table])
-        parts = self._parts(table, names)
+        parts = self._parts(table, files)
         if not self._partitions(table):
-            return [self._change(table, "new", pairing.paired(table, parts).repartition("hour"))]
+            return [self._change(table, "paired", pairing.paired(table, parts).repartition("hour"))]
         kept = self._rows_kept(table)
         keys = parts.select(*key).distinct()
         if self._plan.retracted:
@@ -186,10 +214,12 @@ class Ingestion:
         others = self._rows_kept(table, hours).join(keys, key, "left_anti")
         return [self._change(table, "again", others.unionByName(new).repartition("hour"), hours)]
 
-    def _parts(self, table: str, names: Collection[str]) -> DataFrame:
-        if not names:
+    def _parts(self, table: str, files: Collection[Path]) -> DataFrame:
+        if not files:
             return pairing.parts_of_rows(table, no_rows(self._spark, SILVER[table]))
-        return pairing.parts(table, self._fit_events(names))
+        return pairing.parts(
+            table, read_files(self._spark, self._draft(table, "new"), files, pairing.ASIDE)
+        )
 
     def _has_retracted(self) -> Column:
         retracted = list(self._plan.retracted)
@@ -211,11 +241,9 @@ class Ingestion:
             rows = quarantine.refused_segments(self._spark, refused, plan.seen_at)
             changes.append(self._change(table, "segments", rows.coalesce(1)))
         if unfit:
-            events = read_events(self._spark, [plan.fresh[name] for name in unfit])
-            limits = {name: plan.limit(name) for name in unfit}
-            rows = quarantine.unfit_records(
-                events, limits, {name: plan.seen_at[name] for name in unfit}
-            )
+            events = self._spark.read.parquet(str(self._draft(UNFIT, "new")))
+            seen_at = {name: plan.seen_at[name] for name in unfit}
+            rows = quarantine.unfit_records(events, seen_at)
             changes.append(self._change(table, "records", rows.coalesce(1)))
         return changes
 
@@ -234,23 +262,15 @@ class Ingestion:
     def _change(
         self, table: str, label: str, rows: DataFrame, replaced: Collection[str] = ()
     ) -> Change:
-        draft = self._warehouse.draft(f"{table}-{label}")
+        draft = self._draft(table, label)
         rows.write.partitionBy("hour").parquet(str(draft))
         return Change(table, draft, "hour", frozenset(replaced))
-
-    def _change_by_index(self, table: str, rows: DataFrame) -> Change:
-        draft = self._warehouse.draft(f"{table}-new")
-        rows.write.partitionBy(silver.HOUR_INDEX).parquet(str(draft))
-        for folder in draft.glob(f"{silver.HOUR_INDEX}=*"):
-            index = int(folder.name.removeprefix(f"{silver.HOUR_INDEX}="))
-            folder.rename(draft / f"hour={hour_name(index)}")
-        return Change(table, draft, "hour")
 
     def _replacing_all(self, table: str, changes: list[Change]) -> list[Change]:
         """A rebuild leaves nothing of what was there, also of a table that has nothing new."""
         if not self._plan.full:
             return changes
-        nothing = self._warehouse.draft(f"{table}-nothing")
+        nothing = self._draft(table, "nothing")
         old = frozenset(self._warehouse.partitions(table))
         return [Change(table, nothing, "hour", old), *changes]
 
@@ -291,3 +311,7 @@ def _hours(known: SegmentState | SegmentSurvey) -> set[str]:
     if isinstance(known, SegmentState):
         return set(known.hours)
     return hours_of([known], known.hours)
+
+
+def _size(source: Source) -> int:
+    return source.size

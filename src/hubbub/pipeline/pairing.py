@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from hubbub.domain import journal
 from hubbub.pipeline.schemas import SESSION_EVENT, SILVER
@@ -25,16 +26,15 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 """What says that events belong together."""
 
+ASIDE: Final = StructType(
+    [*(StructField(name, StringType()) for name in KEYS["subscriptions"]), *SESSION_EVENT.fields]
+)
+"""What is kept of an event until it is part of a row."""
+
 
 def parts(table: str, events: DataFrame) -> DataFrame:
     """The events that concern this table, each as one value beside its key."""
-    return events.where(F.col("kind").isin(*KINDS[table])).select(
-        *KEYS[table],
-        F.struct(
-            F.timestamp_micros("at").alias("at"),
-            *(F.col(name) for name in SESSION_EVENT.names[1:]),
-        ).alias("part"),
-    )
+    return events.select(*KEYS[table], F.struct(*SESSION_EVENT.names).alias("part"))
 
 
 def parts_of_rows(table: str, rows: DataFrame) -> DataFrame:

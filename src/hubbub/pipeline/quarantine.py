@@ -7,22 +7,20 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.bronze import EVENTS, HOUR_MICROSECONDS, hour_name, verdict
+from hubbub.pipeline.bronze import EVENTS, HOUR_MICROSECONDS, hour_name
 from hubbub.pipeline.schemas import QUARANTINE
+from hubbub.pipeline.sorting import VERDICT
 
 
-def unfit_records(
-    events: DataFrame, limits: Mapping[str, int], seen_at: Mapping[str, int]
-) -> DataFrame:
-    """The records of these events that cannot be taken."""
+def unfit_records(events: DataFrame, seen_at: Mapping[str, int]) -> DataFrame:
+    """The records of these events, each with the verdict on it."""
     shown = [F.col(name) for name in EVENTS.names if name != "payload"]
     hour = F.lit(None).cast("string")
     for name, at in seen_at.items():
         hour = F.when(F.col("segment") == name, hour_name(at // HOUR_MICROSECONDS)).otherwise(hour)
     return (
-        events.withColumn("reason", verdict(limits))
-        .where(F.col("reason").isNotNull())
-        .withColumn("record", F.to_json(F.struct(*shown)))
+        events.withColumn("record", F.to_json(F.struct(*shown)))
+        .withColumn("reason", F.col(VERDICT))
         .withColumn("detail", F.lit(None).cast("string"))
         .withColumn("hour", hour)
         .select(*QUARANTINE.names)

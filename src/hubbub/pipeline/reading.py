@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,9 +25,16 @@ def read_table(
     files = warehouse.files(table, partitions)
     if not files:
         return no_rows(spark, schema)
+    return read_files(spark, warehouse.folder(table), files, schema)
+
+
+def read_files(
+    spark: SparkSession, folder: Path, files: Iterable[Path], schema: StructType
+) -> DataFrame:
+    """Files below a folder; partitions are folders in it."""
     return (
         spark.read.schema(schema)
-        .option("basePath", str(warehouse.folder(table)))
+        .option("basePath", str(folder))
         .parquet(*(str(path) for path in files))
         .select(*schema.names)
     )

@@ -62,6 +62,7 @@ def spark_session(
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise PipelineError(f"Spark does not start with master {master}; see {log}") from error
+        context.pythonExec = str(conf.get("spark.pyspark.python"))  # else it takes any python3
         session = SparkSession(context)
         try:
             yield session

@@ -1,21 +1,37 @@
 """A first pass over new segments: how much of what is in them, for which hours, and is it fit?
 
-One aggregate over a few columns. It tells which tables and hours a round touches, so that the rest
-of it does no more than it must.
+It reads a few columns. It tells which tables and hours a round touches, so that the rest of it does
+no more than it must. Runs in Spark's tasks.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name, verdict
+from hubbub.pipeline.bronze import JUDGED, Source, batches, hour_indexes, hour_name, verdict
 
-_IDENTITY = ("offset", "at", "kind", "hub", "node", "channel", "session", "message_id", "serial")
+_IDENTITY: Final = (
+    "offset",
+    "at",
+    "kind",
+    "hub",
+    "node",
+    "channel",
+    "session",
+    "message_id",
+    "serial",
+)
+_COLUMNS: Final = tuple(dict.fromkeys((*JUDGED, *_IDENTITY)))
+_GROUPS: Final = ("kind", "reason", "hour_index")
+_HASHED_ROWS: Final = 16_384
 
 
 @dataclass
@@ -29,45 +45,74 @@ class SegmentSurvey:
     """Fit events by kind and hour."""
     refused: Counter[str] = field(default_factory=Counter)
     """Unfit ones by reason."""
-    _digest: int = 0
+    fingerprint: str = ""
+    """The same for the same events, whatever the segment is called and however packed."""
 
-    @property
-    def fingerprint(self) -> str:
-        """The same for the same events, whatever the segment is called and however packed."""
-        return f"{self.rows}-{self._digest & (2**64 - 1):016x}"
-
-    def add(self, row: Row) -> None:
-        self.rows += row.rows
-        self._digest ^= row.digest
-        if row.reason is None:
-            self.latest = max(self.latest, row.latest)
-            self.hours[row.kind][hour_name(row.hour_index)] += row.rows
+    def add(self, kind: str, reason: str | None, hour: int, rows: int, latest: int) -> None:
+        self.rows += rows
+        if reason is None:
+            self.latest = max(self.latest, latest)
+            self.hours[kind][hour_name(hour)] += rows
         else:
-            self.refused[row.reason] += row.rows
+            self.refused[reason] += rows
 
 
-def survey(events: DataFrame, limits: Mapping[str, int]) -> dict[str, SegmentSurvey]:
+def survey(sources: Sequence[Source]) -> dict[str, SegmentSurvey]:
     """By segment; one without any rows is not mentioned."""
-    found: dict[str, SegmentSurvey] = defaultdict(SegmentSurvey)
-    for row in _groups(events, limits).collect():
-        found[row.segment].add(row)
-    return dict(found)
+    return {source.name: found for source in sources if (found := _survey_segment(source)).rows}
 
 
-def _groups(events: DataFrame, limits: Mapping[str, int]) -> DataFrame:
-    return (
-        events.withColumn("reason", verdict(limits))
-        .withColumn(
-            "hour_index",
-            F.when(F.col("reason").isNull(), F.expr(f"at div {HOUR_MICROSECONDS}")),
+def _survey_segment(source: Source) -> SegmentSurvey:
+    found = SegmentSurvey()
+    identities = []
+    for events in batches(source, _COLUMNS):
+        judged = pa.table(
+            {
+                "kind": events["kind"],
+                "at": events["at"],
+                "reason": verdict(events, source.limit),
+                "hour_index": hour_indexes(events),
+            }
         )
-        .groupBy("segment", "kind", "reason", "hour_index")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.max("at").alias("latest"),
-            F.bit_xor(F.xxhash64(*_IDENTITY)).alias("digest"),
+        groups = judged.group_by(list(_GROUPS), use_threads=False).aggregate(
+            [([], "count_all"), ("at", "max")]
         )
-    )
+        for row in groups.to_pylist():
+            found.add(
+                row["kind"], row["reason"], row["hour_index"], row["count_all"], row["at_max"]
+            )
+        identities.append(events.select(_IDENTITY))
+    if identities:
+        found.fingerprint = f"{found.rows}-{_digest(pa.concat_tables(identities))}"
+    return found
+
+
+def _digest(identities: pa.Table) -> str:
+    """In the order of the offsets, in steps of one size, and with one way to say that there is
+    nothing: so that only what is said counts."""
+    offsets = identities["offset"]
+    if pc.any(pc.less(pc.pairwise_diff(offsets.combine_chunks()), 0)).as_py():
+        identities = identities.sort_by([(name, "ascending") for name in _IDENTITY])
+    digest = blake2b(digest_size=8)
+    for start in range(0, len(identities), _HASHED_ROWS):
+        part = identities.slice(start, _HASHED_ROWS).combine_chunks()
+        for name in _IDENTITY:
+            for said in _bytes_of(part[name].combine_chunks()):
+                digest.update(said)
+    return digest.hexdigest()
+
+
+def _bytes_of(column: pa.Array) -> Iterator[bytes]:
+    yield pc.is_null(column).to_numpy(zero_copy_only=False).tobytes()
+    if not pa.types.is_string(column.type):
+        yield pc.fill_null(column, 0).to_numpy().tobytes()
+        return
+    known = pc.fill_null(column, "")
+    ends = np.frombuffer(known.buffers()[1], np.int32)[known.offset : known.offset + len(known) + 1]
+    yield np.diff(ends).tobytes()
+    texts = known.buffers()[2]
+    if texts is not None:
+        yield memoryview(texts)[ends[0] : ends[-1]].tobytes()
 
 
 def duplicates(surveys: Mapping[str, SegmentSurvey], known: Mapping[str, str]) -> dict[str, str]:
