@@ -114,12 +114,13 @@ def _large_day(folder: Path, events: int, small: Finding) -> list[Finding]:
 
 
 def _memory(full: dict[str, Any], events: int) -> Finding:
-    total = full["jvm_bytes"] + full["python_bytes"]
+    total = full["jvm_bytes"] + full["python_bytes"] + full["workers_bytes"]
     return Finding(
         f"memory of the driver, {events / 1e6:g} million events",
         "4 GB",
         f"{total / _GIGABYTE:.2f} GB (JVM {full['jvm_bytes'] / _GIGABYTE:.2f} with a heap of"
-        f" {full['heap_bytes'] / _GIGABYTE:.2f}, Python {full['python_bytes'] / _GIGABYTE:.2f})",
+        f" {full['heap_bytes'] / _GIGABYTE:.2f}, Python {full['python_bytes'] / _GIGABYTE:.2f}, its tasks"
+        f" {full['workers_bytes'] / _GIGABYTE:.2f})",
         total <= 4 * 2**30,
     )
 

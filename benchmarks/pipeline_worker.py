@@ -118,7 +118,8 @@ def _must_agree(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Non
 
 
 def _memory(spark: SparkSession) -> dict[str, int]:
-    """The most that the JVM, its heap and this process ever had, in bytes."""
+    """The most that the JVM, its heap, this process and those of Python's tasks ever had, in
+    bytes."""
     gateway: Any = spark.sparkContext._gateway
     factory = gateway.jvm.java.lang.management.ManagementFactory
     pools = factory.getMemoryPoolMXBeans()
@@ -129,16 +130,44 @@ def _memory(spark: SparkSession) -> dict[str, int]:
         "jvm_bytes": _peak(gateway.proc.pid),
         "heap_bytes": int(heap),
         "python_bytes": _peak(os.getpid()),
+        "workers_bytes": sum(_peak(worker) for worker in _below(gateway.proc.pid)),
     }
 
 
 def _cpu(spark: SparkSession) -> float:
-    """CPU seconds of the JVM and of this process so far: steadier than the clock on a machine
-    that has other work."""
+    """CPU seconds of the JVM, of this process and of those of Python's tasks so far: steadier than
+    the clock on a machine that has other work."""
     gateway: Any = spark.sparkContext._gateway
-    fields = Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
+    jvm = gateway.proc.pid
+    return sum(map(_used, (jvm, *_below(jvm)))) + time.process_time()
+
+
+def _used(process: int) -> float:
+    """Also of its children that ended."""
+    fields = _stat(process)
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _stat(process: int) -> list[str]:
+    """From the state on; nothing of a process that is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _below(process: int) -> list[int]:
+    """Its children, and theirs."""
+    parents = {
+        int(path.name): fields[1]
+        for path in Path("/proc").glob("[0-9]*")
+        if (fields := _stat(int(path.name)))
+    }
+    found, last = [], [process]
+    while last:
+        last = [child for child, parent in parents.items() if int(parent) in last]
+        found += last
+    return found
 
 
 def _peak(process: int) -> int:
