@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hubbub.pipeline.hours import Hour, make_hour
 from hubbub.pipeline.ingesting import Said
 from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.reading import read_table
+from hubbub.pipeline.scattering import scattered
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition, State
 from hubbub.pipeline.tables import GoldTable, Grain
@@ -37,15 +43,51 @@ class Refinement:
         self._started: dict[str, Future[Change]] = {}
 
     def run(self, said: Said) -> list[Change]:
+        said("gold: by the hour")
+        self._make_hours()
         with parallel_jobs(self._spark) as pool:
             # In their order, so that whoever waits for a source waits for one that runs.
             for name, table in self._tables.items():
-                self._started[name] = pool.submit(self._refine, table)
+                if name not in self._started:
+                    self._started[name] = pool.submit(self._refine, table)
             changes = []
             for name, job in self._started.items():
                 said(f"gold: {name}")
                 changes.append(job.result())
             return changes
+
+    def _make_hours(self) -> None:
+        """The tables that Arrow makes, all of an hour's at once."""
+        tables = {name: table for name, table in self._tables.items() if table.of_hour}
+        token = secrets.token_hex(8)
+        wanted: dict[Partition, dict[str, Path]] = defaultdict(dict)
+        replaced: dict[str, set[Partition]] = {}
+        for name, table in tables.items():
+            draft = self._warehouse.draft(f"gold-{name}-{token}")
+            affected: set[Partition] = set()
+            for source in table.sources:
+                if source not in replaced:
+                    affected |= self._changed(table, source)
+                    continue
+                affected |= replaced[source]
+                if self._from_nothing(table):
+                    affected |= self._warehouse.partitions(source)
+            for hour in affected:
+                wanted[hour][name] = draft / f"hour={hour}" / f"part-{token}.parquet"
+            before = self._warehouse.partitions(name) if self._from_nothing(table) else set()
+            replaced[name] = affected | before
+            self._started[name] = Future()
+        work = partial(make_hour, known=tables)
+        scattered(self._spark, work, [self._hour(*each) for each in sorted(wanted.items())])
+        for name in tables:
+            draft = self._warehouse.draft(f"gold-{name}-{token}")
+            change = Change(name, draft, "hour", frozenset(replaced[name]))
+            self._started[name].set_result(change)
+
+    def _hour(self, hour: Partition, tables: Mapping[str, Path]) -> Hour:
+        sources = {source for name in tables for source in self._tables[name].sources}
+        files = {name: self._warehouse.files(name, [hour]) for name in sources - tables.keys()}
+        return Hour(hour, tables, files)
 
     def _refine(self, table: GoldTable) -> Change:
         changed = {source: self._changed(table, source) for source in table.sources}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from hubbub.domain.analytics import question_of
 
 Grain = Literal["hour", "day", "all"]
 
@@ -34,6 +40,60 @@ class GoldTable:
     """Pure. Its sources hold only the hours or days in question."""
     key: tuple[str, ...]
     """Columns that identify a row."""
+    of_hour: OfHour | None = None
+    """How an hour of it is made without Spark, for tables by the hour that are."""
+
+
+@dataclass(frozen=True)
+class OfHour:
+    """An hour of a table, made with Arrow from the files of that hour, in one of Spark's tasks."""
+
+    columns: Mapping[str, tuple[str, ...]]
+    """What is read, by source. None of them has the hour: it is the same in all rows."""
+    compute: Callable[[Mapping[str, pa.Table], str], pa.Table]
+    """Pure; sources and the hour give the rows without the hour."""
+
+    def transform(self, schema: StructType, sources: Mapping[str, DataFrame]) -> DataFrame:
+        """The same for all hours of some small tables, here."""
+        tables = {name: frame.toArrow() for name, frame in sources.items()}
+        hours = {hour for table in tables.values() for hour in table["hour"].to_pylist()}
+        wanted = to_arrow_schema(schema, timezone="UTC")
+        parts = [wanted.empty_table()]
+        for hour in sorted(hours):
+            rows = self.rows({name: _of_hour(table, hour) for name, table in tables.items()}, hour)
+            shaped = rows.append_column("hour", pa.repeat(hour, len(rows)))
+            parts.append(shaped.select(wanted.names).cast(wanted))
+        spark = next(iter(sources.values())).sparkSession
+        return spark.createDataFrame(pa.concat_tables(parts).combine_chunks(), schema)
+
+    def rows(self, sources: Mapping[str, pa.Table], hour: str) -> pa.Table:
+        chosen = {name: sources[name].select(list(some)) for name, some in self.columns.items()}
+        return self.compute(chosen, hour)
+
+
+def hourly(
+    name: str,
+    schema: StructType,
+    columns: Mapping[str, tuple[str, ...]],
+    compute: Callable[[Mapping[str, pa.Table], str], pa.Table],
+    key: tuple[str, ...],
+) -> GoldTable:
+    """A table by the hour that Arrow makes."""
+    of_hour = OfHour(columns, compute)
+    return GoldTable(
+        name=name,
+        question=question_of(name),
+        schema=schema,
+        sources=tuple(columns),
+        grain="hour",
+        transform=partial(of_hour.transform, schema),
+        key=key,
+        of_hour=of_hour,
+    )
+
+
+def _of_hour(table: pa.Table, hour: str) -> pa.Table:
+    return table.filter(pc.equal(table["hour"], hour))
 
 
 def hour_of(time: Column) -> Column:

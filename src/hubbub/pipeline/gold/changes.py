@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import (
-    SLOT_SECONDS,
-    TEXT,
-    TIME,
-    WHOLE,
-    hour_time,
-    schema,
-    shaped,
-    slot_of,
-    total,
-)
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import Groups, hour_seconds, known, slots, times, together
+from hubbub.pipeline.gold.columns import SLOT_SECONDS, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import hourly
 
 _COUNTS = (
     "sessions_opened",
@@ -30,60 +21,52 @@ _COUNTS = (
 )
 SCHEMA = schema(hub=TEXT, time=TIME, **dict.fromkeys(_COUNTS, WHOLE), hour=TEXT)
 _SLOTS_OF_AN_HOUR = 3600 // SLOT_SECONDS
+_KEYS = ("hub", "slot")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], hour: str) -> pa.Table:
     """`hour` is that in which the session or subscription began, also where `time`, at which it
     ended, is much later. A channel is active where something was published or delivered."""
     sessions, subscriptions = sources["sessions"], sources["subscriptions"]
-    parts = [
+    every = together(
         _counted(sessions, "opened_at", "sessions_opened"),
         _counted(sessions, "closed_at", "sessions_closed"),
         _counted(subscriptions, "started_at", "subscriptions_started"),
         _counted(subscriptions, "ended_at", "subscriptions_ended"),
-        _active_channels(sources["channels"], sources["latency"]),
-    ]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part, allowMissingColumns=True)
-    added = together.groupBy("hub", "hour", "slot").agg(
-        *(total(name).alias(name) for name in _COUNTS)
+        _active_channels(pa.concat_tables([sources["channels"], sources["latency"]]), hour),
     )
-    return shaped(added.withColumn("time", F.timestamp_seconds("slot")), SCHEMA)
+    added = Groups(every, _KEYS).added({name: (known(every[name]), "sum") for name in _COUNTS})
+    return added.append_column("time", times(added["slot"]))
 
 
-def _counted(frame: DataFrame, time: str, name: str) -> DataFrame:
-    slot = slot_of(F.col(time)).alias("slot")
-    known = frame.where(F.col(time).isNotNull())
-    return known.groupBy("hub", "hour", slot).agg(F.count(F.lit(1)).alias(name))
+def _counted(rows: pa.Table, time: str, name: str) -> pa.Table:
+    rows = rows.filter(pc.is_valid(rows[time]))
+    rows = rows.append_column("slot", pa.array(slots(rows[time])))
+    return Groups(rows, _KEYS).added({name: (pa.repeat(1, len(rows)), "sum")})
 
 
-def _active_channels(channels: DataFrame, latency: DataFrame) -> DataFrame:
-    columns = ("hub", "hour", "channel", "slots")
-    each = (
-        channels.select(*columns)
-        .unionByName(latency.select(*columns))
-        .groupBy("hub", "hour", "channel")
-        .agg(F.bit_or("slots").alias("slots"))
-    )
-    places = F.filter(
-        F.sequence(F.lit(0), F.lit(_SLOTS_OF_AN_HOUR - 1)),
-        lambda place: F.getbit(F.col("slots"), place) == 1,
-    )
-    slot = F.unix_seconds(hour_time(F.col("hour"))) + F.col("place") * SLOT_SECONDS
-    return (
-        each.select("hub", "hour", F.explode(places).alias("place"))
-        .groupBy("hub", "hour", slot.alias("slot"))
-        .agg(F.count(F.lit(1)).alias("active_channels"))
-    )
+def _active_channels(rows: pa.Table, hour: str) -> pa.Table:
+    groups = Groups(rows, ("hub", "channel"))
+    bits = np.zeros(len(groups), np.int64)
+    np.bitwise_or.at(bits, groups.ids, rows["slots"].to_numpy())
+    parts = []
+    for place in range(_SLOTS_OF_AN_HOUR):
+        active = groups.keys.filter(pa.array(bits >> place & 1 == 1))
+        slot = pa.repeat(hour_seconds(hour) + place * SLOT_SECONDS, len(active))
+        parts.append(active.select(["hub"]).append_column("slot", slot))
+    every = pa.concat_tables(parts)
+    return Groups(every, _KEYS).added({"active_channels": (pa.repeat(1, len(every)), "sum")})
 
 
-TABLE = GoldTable(
-    name="changes",
-    question=question_of("changes"),
-    schema=SCHEMA,
-    sources=("sessions", "subscriptions", "channels", "latency"),
-    grain="hour",
-    transform=transform,
+TABLE = hourly(
+    "changes",
+    SCHEMA,
+    {
+        "sessions": ("hub", "opened_at", "closed_at"),
+        "subscriptions": ("hub", "started_at", "ended_at"),
+        "channels": ("hub", "channel", "slots"),
+        "latency": ("hub", "channel", "slots"),
+    },
+    compute,
     key=("hub", "time", "hour"),
 )

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, slot_bit, total
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import Groups, known
+from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.tables import hourly
 
 SCHEMA = schema(
     hub=TEXT, channel=TEXT, event=TEXT, messages=WHOLE, bytes=WHOLE, slots=WHOLE, hour=TEXT
 )
+_KEYS = ("hub", "channel", "event")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was published."""
-    messages = sources["messages"].where(F.col("channel").isNotNull())
-    return shaped(
-        messages.groupBy("hub", "channel", "event", "hour").agg(
-            F.count(F.lit(1)).alias("messages"),
-            total("size").alias("bytes"),
-            F.bit_or(slot_bit(F.col("at"))).alias("slots"),
-        ),
-        SCHEMA,
+    messages = sources["messages"]
+    messages = messages.filter(pc.is_valid(messages["channel"]))
+    groups = Groups(messages, _KEYS)
+    added = groups.added(
+        {
+            "messages": (pa.repeat(1, len(messages)), "sum"),
+            "bytes": (known(messages["size"]), "sum"),
+        }
     )
+    return added.append_column("slots", pa.array(groups.active_slots(messages["at"])))
 
 
-TABLE = GoldTable(
-    name="channels",
-    question=question_of("channels"),
-    schema=SCHEMA,
-    sources=("messages",),
-    grain="hour",
-    transform=transform,
+TABLE = hourly(
+    "channels",
+    SCHEMA,
+    {"messages": (*_KEYS, "at", "size")},
+    compute,
     key=("hub", "channel", "event", "hour"),
 )

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, slot_bit, with_fields
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups
+from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import hourly
 
 SCHEMA = with_fields(
     schema(hub=TEXT, channel=TEXT, technology=TEXT, deliveries=WHOLE, bytes=WHOLE, slots=WHOLE),
     histograms.fields("latency"),
     schema(hour=TEXT),
 )
-_KEYS = ("hub", "channel", "technology", "hour")
+_KEYS = ("hub", "channel", "technology")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was delivered."""
-    deliveries = sources["deliveries"].withColumns(
-        {"slot": slot_bit(F.col("at")), "latency_count": F.col("count")}
-    )
-    totals = {"deliveries": F.col("count"), "bytes": F.col("size")}
-    added = histograms.added(deliveries, _KEYS, "latency", totals, {"slots": F.col("slot")})
-    return shaped(histograms.described(added, "latency"), SCHEMA)
+    rows = sources["deliveries"]
+    count = rows["count"]
+    totals = {"deliveries": count, "bytes": rows["size"]}
+    groups = Groups(rows, _KEYS)
+    added = spreads.added(rows.append_column("latency_count", count), groups, "latency", totals)
+    slots = pa.array(groups.active_slots(rows["at"]))
+    return spreads.described(added, "latency").append_column("slots", slots)
 
 
-TABLE = GoldTable(
-    name="latency",
-    question=question_of("latency"),
-    schema=SCHEMA,
-    sources=("deliveries",),
-    grain="hour",
-    transform=transform,
+TABLE = hourly(
+    "latency",
+    SCHEMA,
+    {
+        "deliveries": (
+            *_KEYS,
+            "at",
+            "count",
+            "size",
+            "latency_min",
+            "latency_max",
+            "latency_sum",
+            "latency_squares",
+            "latency_buckets",
+        )
+    },
+    compute,
     key=("hub", "channel", "technology", "hour"),
 )

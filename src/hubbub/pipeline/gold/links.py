@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, who
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import who
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import hourly
 
 SCHEMA = schema(
     hub=TEXT,
@@ -24,18 +24,29 @@ SCHEMA = schema(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     messages = sources["messages"]
-    linked = F.col("conversation_id").isNotNull() | F.col("refers_to").isNotNull()
-    return shaped(messages.where(linked).withColumn("peer", who()), SCHEMA)
+    linked = pc.or_(pc.is_valid(messages["conversation_id"]), pc.is_valid(messages["refers_to"]))
+    rows = messages.filter(linked)
+    return rows.append_column("peer", who(rows))
 
 
-TABLE = GoldTable(
-    name="links",
-    question=question_of("links"),
-    schema=SCHEMA,
-    sources=("messages",),
-    grain="hour",
-    transform=transform,
+TABLE = hourly(
+    "links",
+    SCHEMA,
+    {
+        "messages": (
+            "hub",
+            "message_id",
+            "at",
+            "serial",
+            "channel",
+            "sender",
+            "user",
+            "conversation_id",
+            "refers_to",
+        )
+    },
+    compute,
     key=("hub", "message_id"),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, total, who
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import Groups, known, together, who
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import hourly
 
 _COUNTS = (
     "messages",
@@ -27,56 +27,66 @@ SCHEMA = schema(
     last_at=TIME,
     hour=TEXT,
 )
-_KEYS = ("hub", "peer", "hour")
+_KEYS = ("hub", "peer")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     """A peer is a user, a sender, or somebody whom an adapter tried to reach."""
-    together = (
-        _wrote(sources["messages"])
-        .unionByName(_came(sources["sessions"]), allowMissingColumns=True)
-        .unionByName(_was_sought(sources["attempts"]), allowMissingColumns=True)
-        .where(F.col("peer").isNotNull())
+    every = together(
+        _wrote(sources["messages"]), _came(sources["sessions"]), _was_sought(sources["attempts"])
     )
-    added = together.groupBy(*_KEYS).agg(
-        *(total(name).alias(name) for name in _COUNTS),
-        F.min("first_at").alias("first_at"),
-        F.max("last_at").alias("last_at"),
-    )
-    return shaped(added, SCHEMA)
-
-
-def _wrote(messages: DataFrame) -> DataFrame:
-    return messages.groupBy("hub", who().alias("peer"), "hour").agg(
-        F.count(F.lit(1)).alias("messages"),
-        total("size").alias("bytes"),
-        F.min("at").alias("first_at"),
-        F.max("at").alias("last_at"),
+    every = every.filter(pc.is_valid(every["peer"]))
+    return Groups(every, _KEYS).added(
+        {
+            **{name: (known(every[name]), "sum") for name in _COUNTS},
+            "first_at": (every["first_at"], "min"),
+            "last_at": (every["last_at"], "max"),
+        }
     )
 
 
-def _came(sessions: DataFrame) -> DataFrame:
-    return sessions.groupBy("hub", F.col("user").alias("peer"), "hour").agg(
-        F.count(F.lit(1)).alias("sessions"),
-        total("duration").alias("session_time"),
-        F.min("opened_at").alias("first_at"),
-        F.max(F.coalesce("closed_at", "opened_at")).alias("last_at"),
+def _wrote(messages: pa.Table) -> pa.Table:
+    rows = messages.append_column("peer", who(messages))
+    return Groups(rows, _KEYS).added(
+        {
+            "messages": (pa.repeat(1, len(rows)), "sum"),
+            "bytes": (known(rows["size"]), "sum"),
+            "first_at": (rows["at"], "min"),
+            "last_at": (rows["at"], "max"),
+        }
     )
 
 
-def _was_sought(attempts: DataFrame) -> DataFrame:
-    return attempts.groupBy("hub", "peer", "hour").agg(
-        F.count(F.lit(1)).alias("attempts"),
-        F.count_if(F.col("outcome") == "ok").alias("attempts_ok"),
+def _came(sessions: pa.Table) -> pa.Table:
+    rows = sessions.append_column("peer", sessions["user"])
+    return Groups(rows, _KEYS).added(
+        {
+            "sessions": (pa.repeat(1, len(rows)), "sum"),
+            "session_time": (known(rows["duration"]), "sum"),
+            "first_at": (rows["opened_at"], "min"),
+            "last_at": (pc.coalesce(rows["closed_at"], rows["opened_at"]), "max"),
+        }
     )
 
 
-TABLE = GoldTable(
-    name="peer_hours",
-    question=question_of("peer_hours"),
-    schema=SCHEMA,
-    sources=("messages", "sessions", "attempts"),
-    grain="hour",
-    transform=transform,
+def _was_sought(attempts: pa.Table) -> pa.Table:
+    went_well = pc.fill_null(pc.equal(attempts["outcome"], "ok"), False)
+    return Groups(attempts, _KEYS).added(
+        {
+            "attempts": (pa.repeat(1, len(attempts)), "sum"),
+            "attempts_ok": (went_well.cast(pa.int64()), "sum"),
+        }
+    )
+
+
+TABLE = hourly(
+    "peer_hours",
+    SCHEMA,
+    {
+        "messages": ("hub", "sender", "user", "size", "at"),
+        "sessions": ("hub", "user", "duration", "opened_at", "closed_at"),
+        "attempts": ("hub", "peer", "outcome"),
+    },
+    compute,
     key=("hub", "peer", "hour"),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, hour_time, schema, shaped, with_fields
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups, hour_seconds, times
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import hourly
 
 SCHEMA = with_fields(
     schema(hub=TEXT, time=TIME, sessions=WHOLE, still_open=WHOLE),
@@ -19,23 +19,21 @@ SCHEMA = with_fields(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
-    sessions = histograms.of_each(sources["sessions"], "duration", "duration")
+def compute(sources: Mapping[str, pa.Table], hour: str) -> pa.Table:
+    sessions = spreads.of_each(sources["sessions"], "duration", "duration")
     totals = {
-        "sessions": F.lit(1),
-        "still_open": F.col("closed_at").isNull().cast("long"),
+        "sessions": pa.repeat(1, len(sessions)),
+        "still_open": pc.is_null(sessions["closed_at"]).cast(pa.int64()),
     }
-    hours = histograms.added(sessions, ("hub", "hour"), "duration", totals)
-    timed = hours.withColumn("time", hour_time(F.col("hour")))
-    return shaped(histograms.described(timed, "duration"), SCHEMA)
+    hours = spreads.added(sessions, Groups(sessions, ("hub",)), "duration", totals)
+    time = times(pa.repeat(hour_seconds(hour), len(hours)))
+    return spreads.described(hours.append_column("time", time), "duration")
 
 
-TABLE = GoldTable(
-    name="sessions_hourly",
-    question=question_of("sessions_hourly"),
-    schema=SCHEMA,
-    sources=("sessions",),
-    grain="hour",
-    transform=transform,
+TABLE = hourly(
+    "sessions_hourly",
+    SCHEMA,
+    {"sessions": ("hub", "duration", "closed_at")},
+    compute,
     key=("hub", "hour"),
 )

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import DROPPED
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import (
-    TEXT,
-    TIME,
-    WHOLE,
-    schema,
-    shaped,
-    slot_of,
-    total,
-    with_fields,
-)
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups, known, slots, times, together
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import hourly
 
 SCHEMA = with_fields(
     schema(
@@ -35,52 +27,57 @@ SCHEMA = with_fields(
     histograms.fields("latency"),
     schema(hour=TEXT),
 )
-_KEYS = ("hub", "hour", "slot")
+_KEYS = ("hub", "slot")
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped", "latency_count")
 _LATENCY = ("latency_min", "latency_max", "latency_sum", "latency_squares", "latency_buckets")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
-    slots = (
-        _sent(sources["deliveries"])
-        .unionByName(_received(sources["messages"]), allowMissingColumns=True)
-        .unionByName(_dropped(sources["drops"]), allowMissingColumns=True)
-        .groupBy(*_KEYS)
-        .agg(
-            *(total(name).alias(name) for name in _COUNTS),
-            *(F.any_value(name, F.lit(True)).alias(name) for name in _LATENCY),
-        )
-        .withColumn("time", F.timestamp_seconds("slot"))
-    )
-    return shaped(histograms.described(slots, "latency"), SCHEMA)
+def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
+    sent = _sent(sources["deliveries"])
+    every = together(sent, _received(sources["messages"]), _dropped(sources["drops"]))
+    groups = Groups(every, _KEYS)
+    slot = groups.added({name: (every[name], "sum") for name in _COUNTS})
+    for place, name in enumerate(slot.column_names):
+        if name in _COUNTS:
+            slot = slot.set_column(place, name, known(slot[name]))
+    sent_in = np.full(len(groups), -1)
+    sent_in[groups.ids[: len(sent)]] = np.arange(len(sent))
+    which = pa.array(sent_in, mask=sent_in < 0)
+    for name in _LATENCY:
+        slot = slot.append_column(name, sent[name].take(which))
+    return spreads.described(slot.append_column("time", times(slot["slot"])), "latency")
 
 
-def _sent(deliveries: DataFrame) -> DataFrame:
-    slots = deliveries.withColumns({"slot": slot_of(F.col("at")), "latency_count": F.col("count")})
-    totals = {"messages_out": F.col("count"), "bytes_out": F.col("size")}
-    return histograms.added(slots, _KEYS, "latency", totals)
+def _sent(deliveries: pa.Table) -> pa.Table:
+    count = deliveries["count"]
+    rows = deliveries.append_column("slot", pa.array(slots(deliveries["at"])))
+    totals = {"messages_out": count, "bytes_out": deliveries["size"]}
+    groups = Groups(rows, _KEYS)
+    return spreads.added(rows.append_column("latency_count", count), groups, "latency", totals)
 
 
-def _received(messages: DataFrame) -> DataFrame:
-    return messages.groupBy("hub", "hour", slot_of(F.col("at")).alias("slot")).agg(
-        F.count(F.lit(1)).alias("messages_in"), total("size").alias("bytes_in")
-    )
-
-
-def _dropped(drops: DataFrame) -> DataFrame:
-    return (
-        drops.where(F.col("kind") == DROPPED)
-        .groupBy("hub", "hour", slot_of(F.col("at")).alias("slot"))
-        .agg(total(F.coalesce("count", F.lit(1))).alias("dropped"))
+def _received(messages: pa.Table) -> pa.Table:
+    rows = messages.append_column("slot", pa.array(slots(messages["at"])))
+    one = pa.repeat(1, len(rows))
+    return Groups(rows, _KEYS).added(
+        {"messages_in": (one, "sum"), "bytes_in": (known(rows["size"]), "sum")}
     )
 
 
-TABLE = GoldTable(
-    name="traffic",
-    question=question_of("traffic"),
-    schema=SCHEMA,
-    sources=("messages", "deliveries", "drops"),
-    grain="hour",
-    transform=transform,
+def _dropped(drops: pa.Table) -> pa.Table:
+    rows = drops.filter(pc.equal(drops["kind"], DROPPED))
+    rows = rows.append_column("slot", pa.array(slots(rows["at"])))
+    return Groups(rows, _KEYS).added({"dropped": (pc.fill_null(rows["count"], 1), "sum")})
+
+
+TABLE = hourly(
+    "traffic",
+    SCHEMA,
+    {
+        "messages": ("hub", "at", "size"),
+        "deliveries": ("hub", "at", "count", "size", *_LATENCY),
+        "drops": ("kind", "hub", "at", "count"),
+    },
+    compute,
     key=("hub", "time"),
 )

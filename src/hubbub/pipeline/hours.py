@@ -1,0 +1,80 @@
+"""Tables by the hour, made by Arrow: all of an hour's tables in one of Spark's tasks.
+
+An hour's rows depend on nothing but that hour's files. So each file is read once, and no plan has
+to be made and compiled for each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from hubbub.pipeline.schemas import SILVER
+from hubbub.pipeline.tables import GoldTable
+
+
+class Hour(msgspec.Struct, frozen=True):
+    """One task: these tables of this hour."""
+
+    hour: str
+    tables: Mapping[str, Path]
+    """The file to write, by table in an order in which sources come first."""
+    files: Mapping[str, Sequence[Path]]
+    """Of this hour, by source, for those that are not made here."""
+
+
+def make_hour(task: Hour, known: Mapping[str, GoldTable]) -> None:
+    """Writes the files; a table without rows has none."""
+    chosen = [known[name] for name in task.tables]
+    schemas = {**SILVER, **{name: table.schema for name, table in known.items()}}
+    sources = {
+        name: _read(name, schemas[name], files, chosen) for name, files in task.files.items()
+    }
+    for table in chosen:
+        assert table.of_hour is not None
+        rows = table.of_hour.rows(sources, task.hour)
+        wanted = to_arrow_schema(table.schema, timezone="UTC").remove(len(table.schema) - 1)
+        rows = rows.select(wanted.names).cast(wanted)
+        sources[table.name] = rows
+        if len(rows):
+            _write(rows, task.tables[table.name])
+
+
+def _read(
+    source: str, schema: StructType, files: Sequence[Path], tables: Sequence[GoldTable]
+) -> pa.Table:
+    """Only the columns that these tables look at."""
+    names = {
+        name
+        for table in tables
+        if table.of_hour is not None
+        for name in table.of_hour.columns.get(source, ())
+    }
+    columns = sorted(names)
+    every = to_arrow_schema(schema, timezone="UTC")
+    wanted = pa.schema([every.field(name) for name in columns])
+    parts = [wanted.empty_table()]
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            parts.append(file.read(columns=columns, use_threads=False).select(columns).cast(wanted))
+    return pa.concat_tables(parts)
+
+
+def _write(rows: pa.Table, path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    pq.write_table(
+        rows,
+        draft,
+        compression="zstd",
+        compression_level=1,
+        write_page_checksum=True,
+        store_schema=False,
+    )
+    draft.rename(path)
