@@ -114,14 +114,16 @@ def _large_day(folder: Path, events: int, small: Finding) -> list[Finding]:
 
 
 def _memory(full: dict[str, Any], events: int) -> Finding:
-    total = full["jvm_bytes"] + full["python_bytes"] + full["workers_bytes"]
+    gigabytes = {
+        name: full[f"{name}_bytes"] / _GIGABYTE for name in ("jvm", "heap", "python", "workers")
+    }
+    total = gigabytes["jvm"] + gigabytes["python"] + gigabytes["workers"]
     return Finding(
         f"memory of the driver, {events / 1e6:g} million events",
         "4 GB",
-        f"{total / _GIGABYTE:.2f} GB (JVM {full['jvm_bytes'] / _GIGABYTE:.2f} with a heap of"
-        f" {full['heap_bytes'] / _GIGABYTE:.2f}, Python {full['python_bytes'] / _GIGABYTE:.2f}, its tasks"
-        f" {full['workers_bytes'] / _GIGABYTE:.2f})",
-        total <= 4 * 2**30,
+        f"{total:.2f} GB (JVM {gigabytes['jvm']:.2f} with a heap of {gigabytes['heap']:.2f},"
+        f" Python {gigabytes['python']:.2f}, its tasks {gigabytes['workers']:.2f})",
+        total * _GIGABYTE <= 4 * 2**30,
     )
 
 

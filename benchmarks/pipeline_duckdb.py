@@ -52,7 +52,7 @@ FROM sent FULL JOIN percentiles USING (hub, slot) FULL JOIN received USING (hub,
 
 def traffic(files: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
     """Rows as the gold table has them, without what only serves to add them up."""
-    from datetime import datetime
+    from datetime import UTC, datetime
 
     names = {name: [str(path) for path in paths] for name, paths in files.items()}
     with duckdb.connect() as connection:
@@ -60,5 +60,5 @@ def traffic(files: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
         columns = [column[0] for column in found.description or ()]
         rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
     for row in rows:
-        row["time"] = datetime.fromtimestamp(row["slot"])
+        row["time"] = datetime.fromtimestamp(row["slot"], UTC)
     return rows

@@ -8,25 +8,32 @@ Prints one line of JSON. Starting Spark is not part of any time.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.pipeline_duckdb import traffic as duckdb_traffic
 from hubbub.pipeline.gold import TABLES, traffic
-from hubbub.pipeline.reading import read_silver
+from hubbub.pipeline.making import Making, make
 from hubbub.pipeline.rounds import run_round
+from hubbub.pipeline.scattering import scattered
 from hubbub.pipeline.session import spark_session
 from hubbub.pipeline.warehouse import Warehouse
 
+_LOOK_SECONDS = 0.2
 _WARM_ROUNDS = 3
 _ROUNDS = 5
 _COMPARED = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
@@ -37,8 +44,12 @@ def run(journal: Path, folder: Path) -> dict[str, Any]:
     """Bring a warehouse up to date."""
     warehouse = Warehouse(folder)
     steps: list[tuple[str, float]] = []
-    with warehouse.changing(), spark_session(warehouse.state_folder) as spark:
-        started, used = time.monotonic(), _cpu(spark)
+    with (
+        warehouse.changing(),
+        spark_session(warehouse.state_folder) as spark,
+        Usage(spark) as usage,
+    ):
+        started, used = time.monotonic(), usage.cpu()
         summary = run_round(
             warehouse,
             journal,
@@ -47,8 +58,8 @@ def run(journal: Path, folder: Path) -> dict[str, Any]:
             said=lambda step: steps.append((step, time.monotonic() - started)),
         )
         seconds = time.monotonic() - started
-        cpu = _cpu(spark) - used
-        memory = _memory(spark)
+        cpu = usage.cpu() - used
+        memory = usage.memory()
     return {
         "seconds": seconds,
         "cpu_seconds": cpu,
@@ -69,16 +80,28 @@ def compare(folder: Path) -> dict[str, Any]:
     files = {name: warehouse.files(name) for name in traffic.TABLE.sources}
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []
-    with spark_session(warehouse.state_folder) as spark:
+    with spark_session(warehouse.state_folder) as spark, Usage(spark) as usage:
+        hours = sorted(set().union(*(warehouse.partitions(name) for name in files)))
+        known = {"traffic": traffic.TABLE}
 
         def by_spark() -> None:
-            sources = {name: read_silver(spark, warehouse, name) for name in files}
-            ours[:] = [row.asDict() for row in traffic.TABLE.transform(sources).collect()]
+            draft = folder / "compared"
+            tasks = [
+                Making(
+                    hour,
+                    {"traffic": draft / f"{hour}.parquet"},
+                    {name: warehouse.files(name, [hour]) for name in files},
+                )
+                for hour in hours
+            ]
+            scattered(spark, partial(make, known=known), tasks)
+            ours[:] = pq.read_table(draft).to_pylist()
+            shutil.rmtree(draft)
 
         def by_duckdb() -> None:
             theirs[:] = duckdb_traffic(files)
 
-        spark_times, spark_cpu = _times(by_spark, lambda: _cpu(spark))
+        spark_times, spark_cpu = _times(by_spark, usage.cpu)
         duckdb_times, duckdb_cpu = _times(by_duckdb, time.process_time)
     _must_agree(ours, theirs)
     return {
@@ -117,57 +140,89 @@ def _must_agree(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Non
             assert abs((row[name] or 0) - (other[name] or 0)) <= 1e-6 * (row[name] or 1), name
 
 
-def _memory(spark: SparkSession) -> dict[str, int]:
-    """The most that the JVM, its heap, this process and those of Python's tasks ever had, in
-    bytes."""
-    gateway: Any = spark.sparkContext._gateway
-    factory = gateway.jvm.java.lang.management.ManagementFactory
-    pools = factory.getMemoryPoolMXBeans()
-    heap = sum(
-        pool.getPeakUsage().getUsed() for pool in pools if pool.getType().toString().startswith("H")
-    )
-    return {
-        "jvm_bytes": _peak(gateway.proc.pid),
-        "heap_bytes": int(heap),
-        "python_bytes": _peak(os.getpid()),
-        "workers_bytes": sum(_peak(worker) for worker in _below(gateway.proc.pid)),
-    }
+class Usage:
+    """What the JVM, this process and those of Python's tasks use, looked at often: a task's process
+    may end before all others do."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        gateway: Any = spark.sparkContext._gateway
+        self._gateway = gateway
+        self._jvm: int = gateway.proc.pid
+        self._cpu: dict[int, float] = {}
+        self._tasks_peak = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def cpu(self) -> float:
+        """CPU seconds so far: steadier than the clock on a machine that has other work."""
+        self._look()
+        return sum(self._cpu.values()) + time.process_time()
+
+    def memory(self) -> dict[str, int]:
+        """The most that there ever was, in bytes; of all tasks together at one time."""
+        factory = self._gateway.jvm.java.lang.management.ManagementFactory
+        pools = factory.getMemoryPoolMXBeans()
+        heap = sum(
+            pool.getPeakUsage().getUsed()
+            for pool in pools
+            if pool.getType().toString().startswith("H")
+        )
+        return {
+            "jvm_bytes": _peak(self._jvm),
+            "heap_bytes": int(heap),
+            "python_bytes": _peak(os.getpid()),
+            "workers_bytes": self._tasks_peak,
+        }
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        stats = _stats()
+        tasks = _below(self._jvm, stats)
+        for process in (self._jvm, *tasks):
+            if process in stats:
+                ticks = int(stats[process][11]) + int(stats[process][12])
+                self._cpu[process] = ticks / os.sysconf("SC_CLK_TCK")
+        now = sum(_proportional(process) for process in tasks)
+        self._tasks_peak = max(self._tasks_peak, now)
 
 
-def _cpu(spark: SparkSession) -> float:
-    """CPU seconds of the JVM, of this process and of those of Python's tasks so far: steadier than
-    the clock on a machine that has other work."""
-    gateway: Any = spark.sparkContext._gateway
-    jvm = gateway.proc.pid
-    return sum(map(_used, (jvm, *_below(jvm)))) + time.process_time()
+def _stats() -> dict[int, list[str]]:
+    """Of every process, from its state on."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            found[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+    return found
 
 
-def _used(process: int) -> float:
-    """Also of its children that ended."""
-    fields = _stat(process)
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
-
-
-def _stat(process: int) -> list[str]:
-    """From the state on; nothing of a process that is gone."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _below(process: int) -> list[int]:
+def _below(process: int, stats: dict[int, list[str]]) -> list[int]:
     """Its children, and theirs."""
-    parents = {
-        int(path.name): fields[1]
-        for path in Path("/proc").glob("[0-9]*")
-        if (fields := _stat(int(path.name)))
-    }
-    found, last = [], [process]
+    found: list[int] = []
+    last = [process]
     while last:
-        last = [child for child, parent in parents.items() if int(parent) in last]
+        last = [child for child, fields in stats.items() if int(fields[1]) in last]
         found += last
     return found
+
+
+def _proportional(process: int) -> int:
+    """Memory in bytes; what processes share counts once, in parts."""
+    with contextlib.suppress(OSError):
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+        found = re.search(r"Pss:\s+(\d+) kB", rollup)
+        return int(found[1]) * 1024 if found else 0
+    return 0
 
 
 def _peak(process: int) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.hours import Hour, make_hour
 from hubbub.pipeline.ingesting import Said
+from hubbub.pipeline.making import Making, make
 from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.reading import read_table
 from hubbub.pipeline.scattering import scattered
@@ -40,6 +40,7 @@ class Refinement:
         self._spark = spark
         self._warehouse = warehouse
         self._tables = {table.name: table for table in in_order(tables)}
+        self._made = {name: table for name, table in self._tables.items() if table.arrow}
         self._started: dict[str, Future[Change]] = {}
 
     def run(self, said: Said) -> list[Change]:
@@ -58,7 +59,7 @@ class Refinement:
 
     def _make_hours(self) -> None:
         """The tables that Arrow makes, all of an hour's at once."""
-        tables = {name: table for name, table in self._tables.items() if table.of_hour}
+        tables = {name: table for name, table in self._made.items() if table.grain == "hour"}
         token = secrets.token_hex(8)
         wanted: dict[Partition, dict[str, Path]] = defaultdict(dict)
         replaced: dict[str, set[Partition]] = {}
@@ -77,17 +78,22 @@ class Refinement:
             before = self._warehouse.partitions(name) if self._from_nothing(table) else set()
             replaced[name] = affected | before
             self._started[name] = Future()
-        work = partial(make_hour, known=tables)
+        work = partial(make, known=self._made)
         scattered(self._spark, work, [self._hour(*each) for each in sorted(wanted.items())])
         for name in tables:
             draft = self._warehouse.draft(f"gold-{name}-{token}")
             change = Change(name, draft, "hour", frozenset(replaced[name]))
             self._started[name].set_result(change)
 
-    def _hour(self, hour: Partition, tables: Mapping[str, Path]) -> Hour:
+    def _hour(self, hour: Partition, tables: Mapping[str, Path]) -> Making:
         sources = {source for name in tables for source in self._tables[name].sources}
         files = {name: self._warehouse.files(name, [hour]) for name in sources - tables.keys()}
-        return Hour(hour, tables, files)
+        return Making(hour, tables, files)
+
+    def _make_whole(self, table: GoldTable, draft: Path, affected: set[Partition]) -> None:
+        files = {name: self._files(table, name, affected) for name in table.sources}
+        task = Making("", {table.name: draft / f"part-{secrets.token_hex(8)}.parquet"}, files)
+        scattered(self._spark, partial(make, known=self._made), [task])
 
     def _refine(self, table: GoldTable) -> Change:
         changed = {source: self._changed(table, source) for source in table.sources}
@@ -96,7 +102,9 @@ class Refinement:
         replaced = affected | (before if self._from_nothing(table) else set())
         draft = self._warehouse.draft(f"gold-{table.name}")
         column = _COLUMNS[table.grain]
-        if affected:
+        if affected and table.arrow:
+            self._make_whole(table, draft, affected)
+        elif affected:
             sources = {name: self._source(table, name, affected) for name in table.sources}
             rows = table.transform(sources)
             rows = rows.select(
@@ -177,6 +185,17 @@ class Refinement:
         ]
         reader = self._spark.read.schema(schema).option("basePath", str(change.draft))
         return rows.unionByName(reader.parquet(*paths).select(*schema.names))
+
+    def _files(self, table: GoldTable, name: str, affected: set[Partition]) -> list[Path]:
+        wanted = self._wanted(table, name, affected)
+        if name not in self._started:
+            return self._warehouse.files(name, wanted)
+        change = self._started[name].result()
+        kept = self._warehouse.files(name, wanted - change.replaced)
+        drafted = (
+            change.draft.rglob("*.parquet") if change.column else change.draft.glob("*.parquet")
+        )
+        return [*kept, *sorted(drafted)]
 
     def _wanted(self, table: GoldTable, source: str, affected: set[Partition]) -> set[Partition]:
         known = self._existing(source)

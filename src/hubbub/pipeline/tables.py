@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.domain.analytics import question_of
+from hubbub.pipeline.state import Partition
 
 Grain = Literal["hour", "day", "all"]
 
@@ -40,25 +41,32 @@ class GoldTable:
     """Pure. Its sources hold only the hours or days in question."""
     key: tuple[str, ...]
     """Columns that identify a row."""
-    of_hour: OfHour | None = None
-    """How an hour of it is made without Spark, for tables by the hour that are."""
+    arrow: ByArrow | None = None
+    """How it is made without a plan of Spark's, for tables that are."""
+
+
+Compute = Callable[[Mapping[str, pa.Table], Partition], pa.Table]
 
 
 @dataclass(frozen=True)
-class OfHour:
-    """An hour of a table, made with Arrow from the files of that hour, in one of Spark's tasks."""
+class ByArrow:
+    """A partition of a table, made with Arrow from files, in one of Spark's tasks."""
 
     columns: Mapping[str, tuple[str, ...]]
-    """What is read, by source. None of them has the hour: it is the same in all rows."""
-    compute: Callable[[Mapping[str, pa.Table], str], pa.Table]
-    """Pure; sources and the hour give the rows without the hour."""
+    """What is read, by source. Of a table by the hour nobody needs the hour: it is the same in all
+    rows."""
+    compute: Compute
+    """Pure; sources and the partition give the rows, without the hour."""
 
     def transform(self, schema: StructType, sources: Mapping[str, DataFrame]) -> DataFrame:
         """The same for all hours of some small tables, here."""
         tables = {name: frame.toArrow() for name, frame in sources.items()}
-        hours = {hour for table in tables.values() for hour in table["hour"].to_pylist()}
         wanted = to_arrow_schema(schema, timezone="UTC")
         parts = [wanted.empty_table()]
+        if "hour" not in wanted.names:
+            parts.append(self.rows(tables, "").select(wanted.names).cast(wanted))
+            tables = {}
+        hours = {hour for table in tables.values() for hour in table["hour"].to_pylist()}
         for hour in sorted(hours):
             rows = self.rows({name: _of_hour(table, hour) for name, table in tables.items()}, hour)
             shaped = rows.append_column("hour", pa.repeat(hour, len(rows)))
@@ -66,29 +74,29 @@ class OfHour:
         spark = next(iter(sources.values())).sparkSession
         return spark.createDataFrame(pa.concat_tables(parts).combine_chunks(), schema)
 
-    def rows(self, sources: Mapping[str, pa.Table], hour: str) -> pa.Table:
+    def rows(self, sources: Mapping[str, pa.Table], partition: Partition) -> pa.Table:
         chosen = {name: sources[name].select(list(some)) for name, some in self.columns.items()}
-        return self.compute(chosen, hour)
+        return self.compute(chosen, partition)
 
 
-def hourly(
+def arrow_table(
     name: str,
     schema: StructType,
     columns: Mapping[str, tuple[str, ...]],
-    compute: Callable[[Mapping[str, pa.Table], str], pa.Table],
+    compute: Compute,
     key: tuple[str, ...],
 ) -> GoldTable:
-    """A table by the hour that Arrow makes."""
-    of_hour = OfHour(columns, compute)
+    """A table that Arrow makes: by the hour if it has one, else as a whole."""
+    arrow = ByArrow(columns, compute)
     return GoldTable(
         name=name,
         question=question_of(name),
         schema=schema,
         sources=tuple(columns),
-        grain="hour",
-        transform=partial(of_hour.transform, schema),
+        grain="hour" if "hour" in schema.names else "all",
+        transform=partial(arrow.transform, schema),
         key=key,
-        of_hour=of_hour,
+        arrow=arrow,
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from harness.gold import clock, gold, rows, silver
-from hubbub.pipeline.gold.components import components
+from hubbub.pipeline.gold.components import roots
 
 pytestmark = pytest.mark.timeout(300)
 SECOND = 1_000_000
@@ -147,16 +150,33 @@ def test_a_chain_of_hundreds_of_replies_is_one_thread(spark: SparkSession) -> No
 
 
 @pytest.mark.spec("PIPE-03")
-@pytest.mark.parametrize("few", [0, 1000], ids=["in rounds", "at once"])
-def test_components_are_found_in_rounds_and_at_once(spark: SparkSession, few: int) -> None:
-    """A ring, a chain, a star, a double edge and one to itself."""
-    ring = [(f"r{place}", f"r{(place + 1) % 9}") for place in range(9)]
-    chain = [(f"c{(place * 7) % 31:02}", f"c{((place + 1) * 7) % 31:02}") for place in range(30)]
-    star = [("s5", f"s{leaf}") for leaf in (1, 2, 8, 9)]
-    edges = [*ring, *chain, *star, ("x", "y"), ("y", "x"), ("z", "z")]
-    found = components(spark.createDataFrame(edges, "a string, b string"), few)
-    smallest = {"r": "r0", "c": "c00", "s": "s1", "x": "x", "y": "x"}
-    nodes = {node for edge in edges for node in edge} - {"r0", "c00", "s1", "x", "z"}
-    assert {row.node: row.root for row in found.collect()} == {
-        node: smallest[node[0]] for node in nodes
-    }
+def test_components_of_rings_chains_stars_and_loops_are_found() -> None:
+    ring = [(place, (place + 1) % 9) for place in range(9)]
+    chain = [(10 + (place * 7) % 31, 10 + ((place + 1) * 7) % 31) for place in range(30)]
+    star = [(55, leaf) for leaf in (51, 52, 58, 59)]
+    edges = [*ring, *chain, *star, (60, 61), (61, 60), (62, 62)]
+    ends = np.array(edges)
+    found = roots(ends[:, 0], ends[:, 1], 64)
+    expected = {**dict.fromkeys(range(9), 0), **dict.fromkeys(range(10, 41), 10)}
+    expected |= {**dict.fromkeys((51, 52, 55, 58, 59), 51), 61: 60}
+    assert found.tolist() == [expected.get(node, node) for node in range(64)]
+
+
+@given(
+    st.integers(1, 40).flatmap(
+        lambda nodes: st.tuples(
+            st.just(nodes),
+            st.lists(st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))),
+        )
+    )
+)
+def test_components_are_those_that_walking_the_edges_finds(
+    graph: tuple[int, list[tuple[int, int]]],
+) -> None:
+    nodes, edges = graph
+    labels = list(range(nodes))
+    for _ in range(nodes):
+        for a, b in edges:
+            labels[a] = labels[b] = min(labels[a], labels[b])
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    assert roots(ends[:, 0], ends[:, 1], nodes).tolist() == labels

@@ -100,6 +100,21 @@ def who(messages: pa.Table) -> pa.ChunkedArray:
     return pc.coalesce(messages["sender"], messages["user"])
 
 
+def named(hub: Any, name: Any) -> pa.ChunkedArray:
+    """Names that are unique within a hub, made unique among all; null if there is none."""
+    return pc.binary_join_element_wise(hub, name, "\0")
+
+
+def at_places(rows: pa.Table, places: Any, names: Mapping[str, str]) -> pa.Table:
+    """Columns of `rows` under new names, at places that may be nowhere (null)."""
+    return pa.table({new: rows[old].take(places) for old, new in names.items()})
+
+
+def others(a: Any, b: Any) -> Any:
+    """Where two names differ; nothing is a name like any other."""
+    return pc.not_equal(pc.fill_null(a, "\0"), pc.fill_null(b, "\0"))
+
+
 def known(numbers: Any) -> Any:
     """0 for what is not known."""
     return pc.fill_null(numbers, 0)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import Groups, hour_seconds, known, slots, times, together
 from hubbub.pipeline.gold.columns import SLOT_SECONDS, TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (
     "sessions_opened",
@@ -58,7 +58,7 @@ def _active_channels(rows: pa.Table, hour: str) -> pa.Table:
     return Groups(every, _KEYS).added({"active_channels": (pa.repeat(1, len(every)), "sum")})
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "changes",
     SCHEMA,
     {

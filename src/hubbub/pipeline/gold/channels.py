@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import Groups, known
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, channel=TEXT, event=TEXT, messages=WHOLE, bytes=WHOLE, slots=WHOLE, hour=TEXT
@@ -31,7 +31,7 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     return added.append_column("slots", pa.array(groups.active_slots(messages["at"])))
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "channels",
     SCHEMA,
     {"messages": (*_KEYS, "at", "size")},

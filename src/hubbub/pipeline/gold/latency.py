@@ -9,7 +9,7 @@ import pyarrow as pa
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import Groups
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, channel=TEXT, technology=TEXT, deliveries=WHOLE, bytes=WHOLE, slots=WHOLE),
@@ -30,7 +30,7 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     return spreads.described(added, "latency").append_column("slots", slots)
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "latency",
     SCHEMA,
     {

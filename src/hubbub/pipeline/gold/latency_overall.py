@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups
+from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, channel=TEXT, technology=TEXT, deliveries=WHOLE, bytes=WHOLE),
@@ -18,21 +17,24 @@ SCHEMA = with_fields(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+_KEYS = ("hub", "channel", "technology")
+_LATENCY = ("min", "max", "count", "sum", "squares", "buckets")
+
+
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """The row without a channel is the hub's sum over all of its channels."""
     latency = sources["latency"]
-    both = latency.unionByName(latency.withColumn("channel", F.lit(None).cast("string")))
-    totals = {"deliveries": F.col("deliveries"), "bytes": F.col("bytes")}
-    added = histograms.added(both, ("hub", "channel", "technology"), "latency", totals)
-    return shaped(histograms.described(added, "latency"), SCHEMA)
+    nowhere = latency.set_column(1, "channel", pa.nulls(len(latency), pa.string()))
+    both = pa.concat_tables([latency, nowhere])
+    totals = {"deliveries": both["deliveries"], "bytes": both["bytes"]}
+    added = spreads.added(both, Groups(both, _KEYS), "latency", totals)
+    return spreads.described(added, "latency")
 
 
-TABLE = GoldTable(
-    name="latency_overall",
-    question=question_of("latency_overall"),
-    schema=SCHEMA,
-    sources=("latency",),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "latency_overall",
+    SCHEMA,
+    {"latency": (*_KEYS, "deliveries", "bytes", *(f"latency_{name}" for name in _LATENCY))},
+    compute,
     key=("hub", "channel", "technology"),
 )

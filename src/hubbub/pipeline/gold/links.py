@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,
@@ -31,7 +31,7 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     return rows.append_column("peer", who(rows))
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "links",
     SCHEMA,
     {

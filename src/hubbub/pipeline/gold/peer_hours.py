@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import Groups, known, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (
     "messages",
@@ -79,7 +79,7 @@ def _was_sought(attempts: pa.Table) -> pa.Table:
     )
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "peer_hours",
     SCHEMA,
     {

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import (
-    REAL,
-    TEXT,
-    TIME,
-    WHOLE,
-    schema,
-    shaped,
-    total,
-    with_fields,
-)
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups, Integers, known, named, others
+from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import arrow_table
 
 _SUMMED = ("messages", "bytes", "sessions", "session_time", "attempts", "attempts_ok")
 SCHEMA = with_fields(
@@ -42,62 +34,70 @@ SCHEMA = with_fields(
     ),
     histograms.fields("response"),
 )
-_KEYS = ["hub", "peer"]
+_KEYS = ("hub", "peer")
+_HOURS_OF_A_DAY = 24
+_RESPONSE = ("min", "max", "count", "sum", "squares", "buckets")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`busiest_hour` is the hour of the day (UTC) with most messages; `questions_answered` counts
     the messages of this peer that somebody else answered; `reached` is the share of attempts to
     reach the peer that went well."""
-    hours = sources["peer_hours"]
-    profile = (
-        _totals(hours)
-        .join(_busiest(hours), _KEYS, "left")
-        .join(_asked(sources["replies"]), _KEYS, "left")
-        .join(histograms.added(sources["responses"], _KEYS, "response"), _KEYS, "left")
-        .withColumns(
-            {
-                "questions_answered": F.coalesce("questions_answered", F.lit(0)),
-                "answers": F.coalesce("response_count", F.lit(0)),
-                "reached": F.col("attempts_ok") / F.nullif("attempts", F.lit(0)),
-            }
-        )
+    hours, responses = sources["peer_hours"], sources["responses"]
+    groups = Groups(hours, _KEYS)
+    totals = groups.added(
+        {
+            **{name: (hours[name], "sum") for name in _SUMMED},
+            "first_at": (hours["first_at"], "min"),
+            "last_at": (hours["last_at"], "max"),
+            "active_hours": (pc.greater(hours["messages"], 0).cast(pa.int64()), "sum"),
+        }
     )
-    return shaped(histograms.described(profile, "response"), SCHEMA)
+    names = named(totals["hub"], totals["peer"])
+    spread = spreads.added(responses, Groups(responses, _KEYS), "response")
+    places = pc.index_in(names, named(spread["hub"], spread["peer"]).combine_chunks())
+    asked = _asked(sources["replies"])
+    asked_places = pc.index_in(names, named(asked["hub"], asked["peer"]).combine_chunks())
+    attempts = totals["attempts"].to_numpy().astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reached = np.where(attempts == 0, np.nan, totals["attempts_ok"].to_numpy() / attempts)
+    more = {
+        **{name: spread[name].take(places) for name in (f"response_{each}" for each in _RESPONSE)},
+        "busiest_hour": _busiest(groups, hours),
+        "questions_answered": known(asked["questions"].take(asked_places)),
+        "answers": known(spread["response_count"].take(places)),
+        "reached": pa.array(reached, from_pandas=True),
+    }
+    for name, column in more.items():
+        totals = totals.append_column(name, column)
+    return spreads.described(totals, "response")
 
 
-def _totals(hours: DataFrame) -> DataFrame:
-    return hours.groupBy(*_KEYS).agg(
-        *(total(name).alias(name) for name in _SUMMED),
-        F.min("first_at").alias("first_at"),
-        F.max("last_at").alias("last_at"),
-        F.count_if(F.col("messages") > 0).alias("active_hours"),
-    )
-
-
-def _busiest(hours: DataFrame) -> DataFrame:
+def _busiest(groups: Groups, hours: pa.Table) -> pa.Array:
     """Of hours with as many messages, the earlier one."""
-    of_day = F.substring("hour", 12, 2).cast("long")
-    by_hour = hours.groupBy(*_KEYS, of_day.alias("of_day")).agg(F.sum("messages").alias("n"))
-    most = F.max_by("of_day", F.struct("n", -F.col("of_day")))
-    return by_hour.where(F.col("n") > 0).groupBy(*_KEYS).agg(most.alias("busiest_hour"))
+    of_day: Integers = pc.utf8_slice_codeunits(hours["hour"], 11, 13).cast(pa.int64()).to_numpy()
+    messages = np.zeros(len(groups) * _HOURS_OF_A_DAY, np.int64)
+    np.add.at(messages, groups.ids * _HOURS_OF_A_DAY + of_day, hours["messages"].to_numpy())
+    by_hour = messages.reshape(-1, _HOURS_OF_A_DAY)
+    return pa.array(by_hour.argmax(axis=1), mask=by_hour.max(axis=1) <= 0)
 
 
-def _asked(replies: DataFrame) -> DataFrame:
-    other = ~F.col("asker").eqNullSafe(F.col("answerer"))
-    return (
-        replies.where(F.col("asker").isNotNull() & other)
-        .groupBy("hub", F.col("asker").alias("peer"))
-        .agg(F.count_distinct("question_id").alias("questions_answered"))
-    )
+def _asked(replies: pa.Table) -> pa.Table:
+    """How many questions of each peer somebody else answered."""
+    of_others = others(replies["asker"], replies["answerer"])
+    answered = replies.filter(pc.and_(pc.is_valid(replies["asker"]), of_others))
+    answered = answered.append_column("peer", answered["asker"])
+    return Groups(answered, _KEYS).added({"questions": (answered["question_id"], "count_distinct")})
 
 
-TABLE = GoldTable(
-    name="peers",
-    question=question_of("peers"),
-    schema=SCHEMA,
-    sources=("peer_hours", "replies", "responses"),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "peers",
+    SCHEMA,
+    {
+        "peer_hours": (*_KEYS, *_SUMMED, "first_at", "last_at", "hour"),
+        "replies": ("hub", "asker", "answerer", "question_id"),
+        "responses": (*_KEYS, *(f"response_{name}" for name in _RESPONSE)),
+    },
+    compute,
     key=("hub", "peer"),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, who
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import at_places, named, others, together, who
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import arrow_table
 
 BY_REFERENCE = "reference"
 IN_CONVERSATION = "conversation"
@@ -31,80 +32,93 @@ SCHEMA = schema(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+_ANSWER = {
+    "hub": "hub",
+    "message_id": "answer_id",
+    "peer": "answerer",
+    "channel": "channel",
+    "conversation_id": "conversation_id",
+    "at": "answered_at",
+}
+_QUESTION = {
+    "message_id": "question_id",
+    "peer": "asker",
+    "channel": "question_channel",
+    "conversation_id": "question_conversation_id",
+    "at": "asked_at",
+}
+
+
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """A message answers the one that it refers to. If it refers to none, it answers the message
     before it in its conversation, if that is somebody else's: who goes on answers nothing.
 
     A question that the journal does not have leaves `asker` and `response_time` empty; an answer
     whose clock is behind the question's counts as given at once."""
     links = sources["links"]
-    answers = links.select(
-        "hub",
-        F.col("message_id").alias("answer_id"),
-        F.col("peer").alias("answerer"),
-        "channel",
-        "conversation_id",
-        F.col("at").alias("answered_at"),
-        "refers_to",
-    )
-    edges = _referring(answers, sources["messages"]).unionByName(_following(links))
-    micros = F.unix_micros("answered_at") - F.unix_micros("asked_at")
-    return shaped(
-        edges.withColumn("response_time", F.when(micros < 0, 0).otherwise(micros)), SCHEMA
-    )
+    edges = together(_referring(links, sources["messages"]), _following(links))
+    micros = pc.subtract(edges["answered_at"].cast(pa.int64()), edges["asked_at"].cast(pa.int64()))
+    zero = pa.scalar(0, pa.int64())
+    return edges.append_column("response_time", pc.if_else(pc.less(micros, 0), zero, micros))
 
 
-def _referring(answers: DataFrame, messages: DataFrame) -> DataFrame:
-    questions = messages.select(
-        "hub",
-        F.col("message_id").alias("question_id"),
-        who().alias("asker"),
-        F.col("channel").alias("question_channel"),
-        F.col("conversation_id").alias("question_conversation_id"),
-        F.col("at").alias("asked_at"),
-    )
-    asked = answers.where(F.col("refers_to").isNotNull()).withColumnRenamed(
-        "refers_to", "question_id"
-    )
-    found = asked.join(questions, ["hub", "question_id"], "left")
-    return found.withColumn("how", F.lit(BY_REFERENCE))
+def _referring(links: pa.Table, messages: pa.Table) -> pa.Table:
+    asked = links.filter(pc.is_valid(links["refers_to"]))
+    wanted = named(asked["hub"], asked["refers_to"])
+    names = named(messages["hub"], messages["message_id"])
+    is_asked = pc.is_in(names, wanted.combine_chunks())
+    questions, names = messages.filter(is_asked), names.filter(is_asked)
+    questions = questions.append_column("peer", who(questions))
+    places = pc.index_in(wanted, names.combine_chunks())
+    answers = at_places(asked, pa.array(np.arange(len(asked))), _ANSWER)
+    found = at_places(questions, places, _QUESTION)
+    found = found.set_column(0, "question_id", asked["refers_to"])
+    return _beside(answers, found, BY_REFERENCE)
 
 
-def _following(links: DataFrame) -> DataFrame:
+def _following(links: pa.Table) -> pa.Table:
     """What follows somebody else's message in a conversation. Of messages of one moment the order
     is that of their serials, then of their ids, so that it is the same in every run."""
-    conversation = Window.partitionBy("hub", "conversation_id").orderBy(
-        "at", "serial", "message_id"
+    talk = links.filter(pc.is_valid(links["conversation_id"]))
+    by = [
+        (name, "ascending", "at_start")
+        for name in ("hub", "conversation_id", "at", "serial", "message_id")
+    ]
+    talk = talk.take(pc.sort_indices(talk, by))
+    after, before = talk.slice(1), talk.slice(0, max(len(talk) - 1, 0))
+    same = pc.and_(
+        pc.equal(after["hub"], before["hub"]),
+        pc.equal(after["conversation_id"], before["conversation_id"]),
+    )
+    answers = pc.and_(pc.is_null(after["refers_to"]), others(after["peer"], before["peer"]))
+    which = pa.array(np.flatnonzero(pc.and_(same, answers).to_numpy()))
+    return _beside(
+        at_places(after, which, _ANSWER), at_places(before, which, _QUESTION), IN_CONVERSATION
     )
 
-    def before(name: str) -> Column:
-        return F.lag(name).over(conversation)
 
-    in_order = links.where(F.col("conversation_id").isNotNull()).select(
-        "hub",
-        F.col("message_id").alias("answer_id"),
-        F.col("peer").alias("answerer"),
-        "channel",
-        "conversation_id",
-        F.col("at").alias("answered_at"),
-        "refers_to",
-        before("message_id").alias("question_id"),
-        before("peer").alias("asker"),
-        before("channel").alias("question_channel"),
-        before("at").alias("asked_at"),
-        F.col("conversation_id").alias("question_conversation_id"),
-        F.lit(IN_CONVERSATION).alias("how"),
-    )
-    of_another = F.col("question_id").isNotNull() & ~F.col("asker").eqNullSafe(F.col("answerer"))
-    return in_order.where(F.col("refers_to").isNull() & of_another).drop("refers_to")
+def _beside(answers: pa.Table, questions: pa.Table, how: str) -> pa.Table:
+    for name in questions.column_names:
+        answers = answers.append_column(name, questions[name])
+    return answers.append_column("how", pa.repeat(how, len(answers)))
 
 
-TABLE = GoldTable(
-    name="replies",
-    question=question_of("replies"),
-    schema=SCHEMA,
-    sources=("links", "messages"),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "replies",
+    SCHEMA,
+    {
+        "links": (
+            "hub",
+            "message_id",
+            "at",
+            "serial",
+            "channel",
+            "peer",
+            "conversation_id",
+            "refers_to",
+        ),
+        "messages": ("hub", "message_id", "sender", "user", "channel", "conversation_id", "at"),
+    },
+    compute,
     key=("hub", "answer_id"),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
-from hubbub.pipeline.tables import GoldTable, day_of
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.adding import Groups, others
+from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, peer=TEXT, day=TEXT, answers=WHOLE, askers=WHOLE),
@@ -18,30 +18,30 @@ SCHEMA = with_fields(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """Answers to oneself, and answers to questions that the journal does not have, are no
     measure of how fast somebody is."""
-    other = ~F.col("asker").eqNullSafe(F.col("answerer"))
-    answers = (
-        sources["replies"]
-        .where(F.col("response_time").isNotNull() & F.col("answerer").isNotNull() & other)
-        .withColumns({"peer": F.col("answerer"), "day": day_of(F.col("answered_at"))})
+    replies = sources["replies"]
+    measured = pc.and_(pc.is_valid(replies["response_time"]), pc.is_valid(replies["answerer"]))
+    answers = replies.filter(pc.and_(measured, others(replies["asker"], replies["answerer"])))
+    answers = answers.append_column("peer", answers["answerer"])
+    day = pc.floor_temporal(answers["answered_at"], unit="day")
+    answers = answers.append_column("_day", day.cast(pa.date32()))
+    rows = spreads.of_each(answers, "response_time", "response")
+    groups = Groups(rows, ("hub", "peer", "_day"))
+    found = spreads.described(spreads.added(rows, groups, "response"), "response")
+    askers = groups.added({"askers": (rows["asker"], "count_distinct")})["askers"]
+    return (
+        found.append_column("answers", found["response_count"])
+        .append_column("askers", askers)
+        .append_column("day", found["_day"].cast(pa.string()))
     )
-    keys = ["hub", "peer", "day"]
-    times = histograms.added(
-        histograms.of_each(answers, "response_time", "response"), keys, "response"
-    )
-    askers = answers.groupBy(*keys).agg(F.count_distinct("asker").alias("askers"))
-    joined = times.join(askers, keys).withColumn("answers", F.col("response_count"))
-    return shaped(histograms.described(joined, "response"), SCHEMA)
 
 
-TABLE = GoldTable(
-    name="responses",
-    question=question_of("responses"),
-    schema=SCHEMA,
-    sources=("replies",),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "responses",
+    SCHEMA,
+    {"replies": ("hub", "asker", "answerer", "answered_at", "response_time")},
+    compute,
     key=("hub", "peer", "day"),
 )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hubbub.domain.journal import DROPPED, PUBLISHED
 from hubbub.pipeline.gold.adding import Groups, together
 from hubbub.pipeline.gold.columns import FLAG, TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     kind=TEXT,
@@ -117,7 +117,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
     )
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "runs",
     SCHEMA,
     {

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import Groups, hour_seconds, times
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, time=TIME, sessions=WHOLE, still_open=WHOLE),
@@ -30,7 +30,7 @@ def compute(sources: Mapping[str, pa.Table], hour: str) -> pa.Table:
     return spreads.described(hours.append_column("time", time), "duration")
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "sessions_hourly",
     SCHEMA,
     {"sessions": ("hub", "duration", "closed_at")},

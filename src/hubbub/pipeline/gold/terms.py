@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold.adding import Groups
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
 from hubbub.pipeline.gold.stop_words import STOP_WORDS
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(hub=TEXT, term=TEXT, messages=WHOLE, hour=TEXT)
 
@@ -98,7 +98,7 @@ def _text(payload: bytes) -> str | None:
         return None
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "terms",
     SCHEMA,
     {"messages": ("hub", "content_type", "payload")},

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped
-from hubbub.pipeline.gold.components import components
+from hubbub.pipeline.gold.adding import Integers, named, together
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold.components import roots
 from hubbub.pipeline.gold.replies import BY_REFERENCE
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,
@@ -26,73 +27,98 @@ SCHEMA = schema(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """Messages are of one thread if they share a conversation, or if one answers the other, or by
     a chain of such steps. A thread has the id of its first message."""
-    replies = sources["replies"].where(F.col("how") == BY_REFERENCE)
+    replies = sources["replies"]
+    replies = replies.filter(pc.equal(replies["how"], BY_REFERENCE))
     messages = _messages(sources["links"], replies)
-    roots = components(_edges(replies))
-    node = _node(F.col("hub"), F.col("conversation_id"), F.col("message_id"))
-    placed = (
-        messages.withColumn("node", node)
-        .join(roots, "node", "left")
-        .withColumn("group", F.coalesce("root", "node"))
-    )
-    thread = Window.partitionBy("group").orderBy("at", "serial", "message_id")
-    whole = thread.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    return shaped(
-        placed.withColumns(
-            {
-                "position": F.row_number().over(thread),
-                "thread": F.first("message_id").over(whole),
-            }
-        ),
-        SCHEMA,
+    messages = messages.append_column("_thread", pa.array(_threads(messages, replies)))
+    by = [(name, "ascending", "at_start") for name in ("_thread", "at", "serial", "message_id")]
+    ordered = messages.take(pc.sort_indices(messages, by))
+    thread = ordered["_thread"].to_numpy()
+    place = np.arange(len(thread))
+    starts = np.concatenate(([True], thread[1:] != thread[:-1])) if len(thread) else place == 0
+    first = np.maximum.accumulate(np.where(starts, place, 0)) if len(thread) else place
+    return ordered.append_column("position", pa.array(place - first + 1)).append_column(
+        "thread", ordered["message_id"].take(pa.array(first))
     )
 
 
-def _node(hub: Column, conversation: Column, message: Column) -> Column:
+def _threads(messages: pa.Table, replies: pa.Table) -> Integers:
+    """A number for each message, the same for those of one thread."""
+    nodes = [
+        _nodes(messages["hub"], messages["conversation_id"], messages["message_id"]),
+        _nodes(replies["hub"], replies["conversation_id"], replies["answer_id"]),
+        _nodes(replies["hub"], replies["question_conversation_id"], replies["question_id"]),
+    ]
+    every = pa.chunked_array([chunk for each in nodes for chunk in each.chunks], pa.string())
+    codes = every.combine_chunks().dictionary_encode()
+    numbers = codes.indices.to_numpy().astype(np.int64)
+    own, edges = numbers[: len(messages)], numbers[len(messages) :]
+    half = len(replies)
+    found: Integers = roots(edges[:half], edges[half:], len(codes.dictionary))[own]
+    return found
+
+
+def _nodes(hub: pa.Array, conversation: pa.Array, message: pa.Array) -> pa.ChunkedArray:
     """A conversation is one node, however many messages it has: what remains of the graph is
     small. A message without a conversation is a node of its own."""
-    own = F.coalesce(F.concat(F.lit("c"), conversation), F.concat(F.lit("m"), message))
-    return F.concat_ws("\u0000", hub, own)
+    talk = pc.binary_join_element_wise("c", conversation, "")
+    own = pc.binary_join_element_wise("m", message, "")
+    return named(hub, pc.coalesce(talk, own))
 
 
-def _edges(replies: DataFrame) -> DataFrame:
-    return replies.select(
-        _node(F.col("hub"), F.col("conversation_id"), F.col("answer_id")).alias("a"),
-        _node(F.col("hub"), F.col("question_conversation_id"), F.col("question_id")).alias("b"),
-    )
-
-
-def _messages(links: DataFrame, replies: DataFrame) -> DataFrame:
+def _messages(links: pa.Table, replies: pa.Table) -> pa.Table:
     """The linked ones, and those that were answered without being linked themselves. One that the
     journal does not have is named by those that answer it, but has no row."""
-    plain = replies.where(
-        F.col("asked_at").isNotNull() & F.col("question_conversation_id").isNull()
-    ).select(
-        "hub",
-        F.col("question_id").alias("message_id"),
-        F.col("asked_at").alias("at"),
-        F.lit(None).cast("long").alias("serial"),
-        F.col("question_channel").alias("channel"),
-        F.col("asker").alias("peer"),
-        F.lit(None).cast("string").alias("conversation_id"),
-        F.lit(None).cast("string").alias("refers_to"),
+    plain = replies.filter(
+        pc.and_(pc.is_valid(replies["asked_at"]), pc.is_null(replies["question_conversation_id"]))
     )
-    columns = plain.columns
-    unlinked = plain.dropDuplicates(["hub", "message_id"]).join(
-        links.select("hub", "message_id"), ["hub", "message_id"], "left_anti"
+    names = named(plain["hub"], plain["question_id"])
+    linked = pc.is_in(names, named(links["hub"], links["message_id"]).combine_chunks())
+    codes = names.combine_chunks().dictionary_encode().indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    wanted = first[~linked.to_numpy()[first]]
+    plain = plain.take(pa.array(wanted))
+    unlinked = pa.table(
+        {
+            "hub": plain["hub"],
+            "message_id": plain["question_id"],
+            "at": plain["asked_at"],
+            "channel": plain["question_channel"],
+            "peer": plain["asker"],
+        }
     )
-    return links.select(*columns).unionByName(unlinked.select(*columns))
+    return together(links, unlinked)
 
 
-TABLE = GoldTable(
-    name="thread_messages",
-    question=question_of("thread_messages"),
-    schema=SCHEMA,
-    sources=("links", "replies"),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "thread_messages",
+    SCHEMA,
+    {
+        "links": (
+            "hub",
+            "message_id",
+            "at",
+            "serial",
+            "channel",
+            "peer",
+            "conversation_id",
+            "refers_to",
+        ),
+        "replies": (
+            "how",
+            "hub",
+            "answer_id",
+            "conversation_id",
+            "question_id",
+            "question_conversation_id",
+            "question_channel",
+            "asker",
+            "asked_at",
+        ),
+    },
+    compute,
     key=("hub", "message_id"),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema, shaped
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import Groups, named
+from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,
@@ -28,50 +29,72 @@ SCHEMA = schema(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`crosses`: it spans several channels or conversations."""
-    messages = sources["thread_messages"]
-    threads = messages.groupBy("hub", "thread").agg(
-        F.min_by("peer", "position").alias("started_by"),
-        F.min("at").alias("first_at"),
-        F.max("at").alias("last_at"),
-        F.count(F.lit(1)).alias("messages"),
-        F.count_distinct("peer").alias("participants"),
-        F.count_distinct("channel").alias("channels"),
-        F.count_distinct("conversation_id").alias("conversations"),
+    messages, replies = sources["thread_messages"], sources["replies"]
+    groups = Groups(messages, ("hub", "thread"))
+    at, count = messages["at"].cast(pa.int64()), "count_distinct"
+    threads = groups.added(
+        {
+            "first": (at, "min"),
+            "last": (at, "max"),
+            "messages": (pa.repeat(1, len(messages)), "sum"),
+            "participants": (messages["peer"], count),
+            "channels": (messages["channel"], count),
+            "conversations": (messages["conversation_id"], count),
+        }
     )
-    joined = threads.join(_answers(messages, sources["replies"]), ["hub", "thread"], "left")
-    micros = F.unix_micros("last_at") - F.unix_micros("first_at")
-    return shaped(
-        joined.withColumns(
-            {
-                "duration": micros,
-                "crosses": (F.col("channels") > 1) | (F.col("conversations") > 1),
-                "answers": F.coalesce("answers", F.lit(0)),
-            }
+    several = pc.or_(pc.greater(threads["channels"], 1), pc.greater(threads["conversations"], 1))
+    answers, mean = _answers(groups, messages, replies)
+    starts = np.flatnonzero(messages["position"].to_numpy() == 1)
+    start_of = np.zeros(len(groups), np.int64)
+    start_of[groups.ids[starts]] = starts
+    time = pa.timestamp("us", "UTC")
+    more = {
+        "started_by": messages["peer"].take(pa.array(start_of)),
+        "first_at": threads["first"].cast(time),
+        "last_at": threads["last"].cast(time),
+        "duration": pc.subtract(threads["last"], threads["first"]),
+        "crosses": several,
+        "answers": answers,
+        "response_mean": mean,
+    }
+    for name, column in more.items():
+        threads = threads.append_column(name, column)
+    return threads
+
+
+def _answers(groups: Groups, messages: pa.Table, replies: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """How many there are in each thread, and the mean time that they took."""
+    names = named(messages["hub"], messages["message_id"]).combine_chunks()
+    places = pc.index_in(named(replies["hub"], replies["answer_id"]), names)
+    inside = pc.is_valid(places)
+    thread = groups.ids[places.filter(inside).to_numpy()]
+    took = replies["response_time"].filter(inside)
+    is_known = pc.is_valid(took).to_numpy()
+    answers = np.bincount(thread, minlength=len(groups))
+    times = np.bincount(thread, pc.fill_null(took, 0).to_numpy(), minlength=len(groups))
+    measured = np.bincount(thread, is_known, minlength=len(groups))
+    with np.errstate(invalid="ignore"):
+        return pa.array(answers), pa.array(times / measured, from_pandas=True)
+
+
+TABLE = arrow_table(
+    "threads",
+    SCHEMA,
+    {
+        "thread_messages": (
+            "hub",
+            "thread",
+            "position",
+            "message_id",
+            "at",
+            "channel",
+            "peer",
+            "conversation_id",
         ),
-        SCHEMA,
-    )
-
-
-def _answers(messages: DataFrame, replies: DataFrame) -> DataFrame:
-    of_thread = messages.select("hub", "thread", F.col("message_id").alias("answer_id"))
-    return (
-        replies.join(of_thread, ["hub", "answer_id"])
-        .groupBy("hub", "thread")
-        .agg(
-            F.count(F.lit(1)).alias("answers"),
-            F.avg("response_time").alias("response_mean"),
-        )
-    )
-
-
-TABLE = GoldTable(
-    name="threads",
-    question=question_of("threads"),
-    schema=SCHEMA,
-    sources=("thread_messages", "replies"),
-    grain="all",
-    transform=transform,
+        "replies": ("hub", "answer_id", "response_time"),
+    },
+    compute,
     key=("hub", "thread"),
 )

@@ -12,7 +12,7 @@ from hubbub.domain.journal import DROPPED
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import Groups, known, slots, times, together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
-from hubbub.pipeline.tables import hourly
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(
@@ -70,7 +70,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
     return Groups(rows, _KEYS).added({"dropped": (pc.fill_null(rows["count"], 1), "sum")})
 
 
-TABLE = hourly(
+TABLE = arrow_table(
     "traffic",
     SCHEMA,
     {

@@ -1,7 +1,7 @@
-"""Tables by the hour, made by Arrow: all of an hour's tables in one of Spark's tasks.
+"""Gold tables made by Arrow in Spark's tasks: all of an hour's in one, or a table as a whole.
 
 An hour's rows depend on nothing but that hour's files. So each file is read once, and no plan has
-to be made and compiled for each table.
+to be made and compiled for each table. Tables over all time are made from the small ones.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.pipeline.schemas import SILVER
+from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import GoldTable
 
 
-class Hour(msgspec.Struct, frozen=True):
-    """One task: these tables of this hour."""
+class Making(msgspec.Struct, frozen=True):
+    """One task: this partition of these tables."""
 
-    hour: str
+    partition: Partition
     tables: Mapping[str, Path]
     """The file to write, by table in an order in which sources come first."""
     files: Mapping[str, Sequence[Path]]
-    """Of this hour, by source, for those that are not made here."""
+    """To read, by source, for those that are not made here."""
 
 
-def make_hour(task: Hour, known: Mapping[str, GoldTable]) -> None:
+def make(task: Making, known: Mapping[str, GoldTable]) -> None:
     """Writes the files; a table without rows has none."""
     chosen = [known[name] for name in task.tables]
     schemas = {**SILVER, **{name: table.schema for name, table in known.items()}}
@@ -37,9 +38,11 @@ def make_hour(task: Hour, known: Mapping[str, GoldTable]) -> None:
         name: _read(name, schemas[name], files, chosen) for name, files in task.files.items()
     }
     for table in chosen:
-        assert table.of_hour is not None
-        rows = table.of_hour.rows(sources, task.hour)
-        wanted = to_arrow_schema(table.schema, timezone="UTC").remove(len(table.schema) - 1)
+        assert table.arrow is not None
+        rows = table.arrow.rows(sources, task.partition)
+        wanted = to_arrow_schema(table.schema, timezone="UTC")
+        if task.partition:
+            wanted = wanted.remove(len(wanted) - 1)
         rows = rows.select(wanted.names).cast(wanted)
         sources[table.name] = rows
         if len(rows):
@@ -53,8 +56,8 @@ def _read(
     names = {
         name
         for table in tables
-        if table.of_hour is not None
-        for name in table.of_hour.columns.get(source, ())
+        if table.arrow is not None
+        for name in table.arrow.columns.get(source, ())
     }
     columns = sorted(names)
     every = to_arrow_schema(schema, timezone="UTC")
@@ -62,7 +65,11 @@ def _read(
     parts = [wanted.empty_table()]
     for path in files:
         with pq.ParquetFile(path) as file:
-            parts.append(file.read(columns=columns, use_threads=False).select(columns).cast(wanted))
+            rows = file.read(columns=columns, use_threads=False)
+        if "hour" in columns:
+            hour = path.parent.name.removeprefix("hour=")
+            rows = rows.append_column("hour", pa.repeat(hour, len(rows)))
+        parts.append(rows.select(columns).cast(wanted))
     return pa.concat_tables(parts)
 
 
