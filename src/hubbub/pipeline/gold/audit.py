@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
 from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
-from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, shaped, total
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import Groups, Integers
+from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     kind=TEXT,
@@ -33,11 +35,9 @@ SCHEMA = schema(
 )
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
 _WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
-_DONE = "done"
-"""Acknowledged or given up: in both cases it will not come again."""
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """One row for each producer, for each durable subscription, and for each session from which
     live messages were dropped.
 
@@ -45,99 +45,127 @@ def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
     that was stored twice, or a message that a subscription finished twice. out_of_order: came
     after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
     handed out, neither finished nor given up yet."""
-    runs = sources["runs"].withColumn("what", F.col("kind")).withColumn("kind", _kind())
-    over = runs.where(F.col("what").isin(ACKNOWLEDGED, DEAD_LETTERED))
-    together = (
-        _covered(runs.where(F.col("what") != DROPPED))
-        .unionByName(_covered(over.withColumn("what", F.lit(_DONE))))
-        .unionByName(_late(runs), allowMissingColumns=True)
-        .unionByName(_dropped(runs), allowMissingColumns=True)
-    )
-    found = together.groupBy(*_WHOM).agg(*_figures())
-    verdict = (
-        F.when(F.col("lost") > 0, "lost")
-        .when(F.col("doubled") > 0, "doubled")
-        .when(F.col("out_of_order") > 0, "out of order")
-        .when(F.col("waiting") > 0, "waiting")
-        .otherwise("exactly once")
-    )
-    return shaped(found.withColumn("verdict", verdict), SCHEMA)
+    runs = sources["runs"]
+    runs = runs.append_column("what", runs["kind"]).set_column(0, "kind", _kinds(runs["kind"]))
+    groups = Groups(runs, _WHOM)
+    figures = _figures(runs, groups.ids, len(groups))
+    found = groups.added({"since": (runs["began"], "min")})
+    for name, column in figures.items():
+        found = found.append_column(name, column)
+    return found.append_column("verdict", _verdicts(found))
 
 
-def _kind() -> Column:
-    return (
-        F.when(F.col("kind") == PUBLISHED, PRODUCER)
-        .when(F.col("kind") == DROPPED, SESSION)
-        .otherwise(SUBSCRIPTION)
-    )
+def _kinds(what: pa.ChunkedArray) -> pa.ChunkedArray:
+    other = pc.if_else(pc.equal(what, DROPPED), SESSION, SUBSCRIPTION)
+    return pc.if_else(pc.equal(what, PUBLISHED), PRODUCER, other)
 
 
-def _covered(runs: DataFrame) -> DataFrame:
-    """How many numbers there are, each once and with every copy; runs may overlap."""
-    by_number = Window.partitionBy(*_WHOM, "what").orderBy("first", "last")
-    before = by_number.rowsBetween(Window.unboundedPreceding, -1)
-    reached = F.coalesce(F.max("last").over(before), F.col("first") - 1)
-    new = F.greatest(F.col("last") - F.greatest(reached, F.col("first") - 1), F.lit(0))
-    return (
-        runs.withColumn("new", new)
-        .groupBy(*_WHOM, "what")
-        .agg(
-            F.sum("count").alias("copies"),
-            F.sum("new").alias("distinct"),
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
-            F.min("began").alias("since"),
-        )
-    )
-
-
-def _late(runs: DataFrame) -> DataFrame:
-    """Numbers that came after a higher one, when they came for the first time."""
-    new = runs.where(F.col("what").isin(PUBLISHED, RECEIVED) & ~F.col("again"))
-    in_order = Window.partitionBy(*_WHOM).orderBy("began", "place", "first")
-    reached = F.max("last").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    late = F.when(
-        F.col("first") < reached, F.least(F.col("last"), reached - 1) - F.col("first") + 1
-    )
-    return new.withColumn("late", late).groupBy(*_WHOM).agg(total("late").alias("late"))
-
-
-def _dropped(runs: DataFrame) -> DataFrame:
-    return (
-        runs.where(F.col("what") == DROPPED)
-        .groupBy(*_WHOM)
-        .agg(total("count").alias("dropped"), F.min("began").alias("since"))
-    )
-
-
-def _figures() -> Iterable[Column]:
-    def of(name: str, *what: str) -> Column:
-        return total(F.when(F.col("what").isin(*what), F.col(name)))
-
-    came = of("distinct", PUBLISHED, RECEIVED)
-    first = F.min(F.when(F.col("what").isin(PUBLISHED, RECEIVED), F.col("first")))
-    last = F.max(F.when(F.col("what").isin(PUBLISHED, RECEIVED), F.col("last")))
-    figures = {
-        "messages": came,
-        "lost": F.coalesce(last - first + 1 - came, F.lit(0)) + total("dropped"),
-        "doubled": of("copies", PUBLISHED, ACKNOWLEDGED) - of("distinct", PUBLISHED, ACKNOWLEDGED),
-        "out_of_order": total("late"),
-        "redelivered": of("copies", RECEIVED) - of("distinct", RECEIVED),
-        "waiting": F.greatest(of("distinct", RECEIVED) - of("distinct", _DONE), F.lit(0)),
-        "dead": of("distinct", DEAD_LETTERED),
-        "first": first,
-        "last": last,
-        "since": F.min("since"),
+def _verdicts(found: pa.Table) -> pa.ChunkedArray:
+    words = {
+        "waiting": "waiting",
+        "out_of_order": "out of order",
+        "doubled": "doubled",
+        "lost": "lost",
     }
-    return [column.alias(name) for name, column in figures.items()]
+    verdict: pa.ChunkedArray = pa.chunked_array([pa.repeat("exactly once", len(found))])
+    for name, word in words.items():
+        verdict = pc.if_else(pc.greater(found[name], 0), word, verdict)
+    return verdict
 
 
-TABLE = GoldTable(
-    name="audit",
-    question=question_of("audit"),
-    schema=SCHEMA,
-    sources=("runs",),
-    grain="all",
-    transform=transform,
+def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
+    def of(*what: str) -> _Numbers:
+        wanted = pc.is_in(runs["what"], pa.array(what)).to_numpy()
+        return _Numbers(runs.filter(pa.array(wanted)), ids[wanted], groups)
+
+    put, handed = of(PUBLISHED), of(RECEIVED)
+    finished, dead = of(ACKNOWLEDGED), of(DEAD_LETTERED)
+    # Acknowledged or given up: in both cases it will not come again.
+    done = of(ACKNOWLEDGED, DEAD_LETTERED)
+    came, dropped = of(PUBLISHED, RECEIVED), of(DROPPED)
+    messages = put.distinct() + handed.distinct()
+    first, last = came.span()
+    some = last >= first
+    missing = np.where(some, last - first + 1 - messages, 0)
+    return {
+        "messages": pa.array(messages),
+        "lost": pa.array(missing + dropped.copies()),
+        "doubled": pa.array(
+            put.copies() + finished.copies() - put.distinct() - finished.distinct()
+        ),
+        "out_of_order": pa.array(came.late()),
+        "redelivered": pa.array(handed.copies() - handed.distinct()),
+        "waiting": pa.array(np.maximum(handed.distinct() - done.distinct(), 0)),
+        "dead": pa.array(dead.distinct()),
+        "first": pa.array(first, mask=~some),
+        "last": pa.array(last, mask=~some),
+    }
+
+
+class _Numbers:
+    """Runs of some kinds, by group."""
+
+    def __init__(self, runs: pa.Table, ids: Integers, groups: int) -> None:
+        self._runs = runs.append_column("_group", pa.array(ids))
+        self._groups = groups
+
+    def copies(self) -> Integers:
+        """How many numbers there are, every copy counted."""
+        return self._summed(self._runs["_group"].to_numpy(), self._runs["count"].to_numpy())
+
+    def span(self) -> tuple[Integers, Integers]:
+        """The first and the last number; where there is none, the last is before the first."""
+        bounds = np.iinfo(np.int64)
+        first = np.full(self._groups, bounds.max)
+        last = np.full(self._groups, bounds.min)
+        ids = self._runs["_group"].to_numpy()
+        np.minimum.at(first, ids, self._runs["first"].to_numpy())
+        np.maximum.at(last, ids, self._runs["last"].to_numpy())
+        return first, last
+
+    def distinct(self) -> Integers:
+        """How many numbers there are, each once; runs may overlap."""
+        runs = _ordered(self._runs, "first", "last")
+        ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
+        reached, is_first = _reached(ids, last)
+        before = np.where(is_first, first - 1, np.maximum(reached, first - 1))
+        return self._summed(ids, np.maximum(last - before, 0))
+
+    def late(self) -> Integers:
+        """Numbers that came after a higher one, when they came for the first time."""
+        new = self._runs.filter(pc.invert(self._runs["again"]))
+        runs = _ordered(new, "began", "place", "first")
+        ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
+        reached, is_first = _reached(ids, last)
+        late = np.where(is_first | (first >= reached), 0, np.minimum(last, reached - 1) - first + 1)
+        return self._summed(ids, late)
+
+    def _summed(self, ids: Integers, values: Integers) -> Integers:
+        total = np.zeros(self._groups, np.int64)
+        np.add.at(total, ids, values)
+        return total
+
+
+def _ordered(runs: pa.Table, *names: str) -> pa.Table:
+    by = [(name, "ascending", "at_start") for name in ("_group", *names)]
+    return runs.take(pc.sort_indices(runs, by))
+
+
+def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """The highest number before each run in its group, and where there is none before."""
+    is_first = np.ones(len(ids), bool)
+    is_first[1:] = ids[1:] != ids[:-1]
+    # Ranks in place of numbers, so that a group's lie above all of the groups before it.
+    values, ranks = np.unique(last, return_inverse=True)
+    high = np.maximum.accumulate(ids * len(values) + ranks)
+    before = np.concatenate(([0], high[:-1]))[: len(ids)]
+    return (values[before % len(values)] if len(values) else last), is_first
+
+
+TABLE = arrow_table(
+    "audit",
+    SCHEMA,
+    {"runs": (*_WHOM, "again", "first", "last", "count", "began", "place")},
+    compute,
     key=("kind", "hub", "channel", "epoch", "user", "name"),
 )
