@@ -86,8 +86,8 @@ HUB_SENTENCES = {
         "trustedIssuers": "Others whose signed tokens are accepted, see below.",
         "openTopics": "Everybody may register topics of Light-PubSubHubbub, publish to those "
         "without a key, and subscribe to them.",
-        "allowPrivateCallbacks": "Webhooks may go to addresses that are not public, such as this "
-        "machine. Leave it off where strangers may subscribe.",
+        "callbackAddresses": "Where webhooks may go: to public addresses only, also to this "
+        "machine (`loopback`), or also to private networks (`private`).",
     },
     TrustedIssuer: {
         "issuer": "`iss` of its tokens, exactly.",

@@ -22,7 +22,7 @@ HUBS: dict[str, Any] = {
             "allowAnonymous": True,
             "defaultRules": "topic",
             "openTopics": True,
-            "allowPrivateCallbacks": True,
+            "callbackAddresses": "loopback",
         },
         "rules": {
             "topic": {

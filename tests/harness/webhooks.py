@@ -32,7 +32,7 @@ FAST = WebhookLimits(
 
 
 def hub_of(**settings: Any) -> HubConfiguration:
-    return open_hub("acme", STORED, **{"allow_private_callbacks": True, **settings})
+    return open_hub("acme", STORED, **{"callback_addresses": "loopback", **settings})
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ SECRET, KEY = "s3cret-of-ann", "AAECAwQFBgcICQoLDA0ODw"
 
 
 async def start(start_hub: StartHub, **keys: object) -> RunningHub:
-    return await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True), **keys)
+    return await start_hub(topic_hub(open_topics=True, callback_addresses="loopback"), **keys)
 
 
 def light_of(hub: RunningHub) -> Light:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec("UI-03", "WEB-04")
 @pytest.fixture
 async def hub(start_hub: StartHub) -> RunningHub:
     """What a receiver does not take at once is given up."""
-    open_to_all = topic_hub(open_topics=True, allow_private_callbacks=True)
+    open_to_all = topic_hub(open_topics=True, callback_addresses="loopback")
     return await start_hub(open_to_all, webhooks__retries=0)
 
 

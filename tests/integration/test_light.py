@@ -174,7 +174,7 @@ async def test_the_hub_at_the_root_is_a_setting(start_hub: StartHub) -> None:
 async def test_without_open_topics_only_known_callers_with_permission_come_in(
     start_hub: StartHub,
 ) -> None:
-    hub = await start_hub(topic_hub(allow_private_callbacks=True))
+    hub = await start_hub(topic_hub(callback_addresses="loopback"))
     grants = (Grant("mine", publish=True, subscribe=True),)
 
     def speaking(**identity: Any) -> Light:

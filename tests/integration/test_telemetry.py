@@ -131,7 +131,7 @@ async def test_health_and_readiness(hub: RunningHub) -> None:
 @pytest.mark.spec("ADMIN-05", "WEB-04")
 async def test_webhooks_are_counted(start_hub: StartHub) -> None:
     quick = {"webhooks__retries": 1, "webhooks__firstRetry": 0.01}
-    hub = await start_hub(topic_hub(open_topics=True, allow_private_callbacks=True), **quick)
+    hub = await start_hub(topic_hub(open_topics=True, callback_addresses="loopback"), **quick)
     light = Light(hub, "/v1/hubs/acme/hub")
     async with Callbacks() as receiver, Callbacks(lambda request: 503) as broken:
         await light.register("news")

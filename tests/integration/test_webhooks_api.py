@@ -21,7 +21,7 @@ def closed_hub(**more: Any) -> HubConfiguration:
     return HubConfiguration(
         hub="acme",
         settings=HubSettings(
-            allow_anonymous=True, default_rules="closed", allow_private_callbacks=True, **more
+            allow_anonymous=True, default_rules="closed", callback_addresses="loopback", **more
         ),
         rules={"closed": CLOSED, "open": STORED, "live": LIVE},
         namespaces={"public": "open", "live": "live"},

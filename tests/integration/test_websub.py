@@ -285,7 +285,7 @@ async def test_a_topic_of_the_web_is_a_channel_that_sockets_can_follow(demo: Run
 
 
 async def test_a_subscription_without_permission_is_denied(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(rules=Rules(store=True), allow_private_callbacks=True))
+    hub = await start_hub(open_hub(rules=Rules(store=True), callback_addresses="loopback"))
     topic = f"http://{hub.address}/v1/hubs/acme/channels/secret:1/messages"
     granted = hub.token(grants=(Grant("secret:*", subscribe=True),))
     async with Callbacks() as callbacks:

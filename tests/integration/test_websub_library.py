@@ -87,7 +87,7 @@ class Application:
 async def hub(tmp_path: Path, certificate: tuple[Path, Path]) -> AsyncIterator[RunningHub]:
     settings = hub_settings(
         tmp_path,
-        open_hub(rules=OPEN, allow_private_callbacks=True),
+        open_hub(rules=OPEN, callback_addresses="loopback"),
         listener__tls__certificate=str(certificate[0]),
         listener__tls__key=str(certificate[1]),
     )

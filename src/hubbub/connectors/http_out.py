@@ -13,7 +13,7 @@ from time import perf_counter
 
 from hubbub.connectors.http_out_connection import OutgoingConnection
 from hubbub.connectors.resolving import Resolver
-from hubbub.domain.callbacks import CallbackParts, check_callback, is_public_address
+from hubbub.domain.callbacks import CallbackParts, Reach, check_callback, may_reach
 from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
 
 _IDLE_SECONDS = 20.0
@@ -25,7 +25,7 @@ _MAX_URL_CHARS = 8192
 """More than a callback may have: it is asked with a topic in its query."""
 _METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
-PoolKey = tuple[str, int, bool, bool]
+PoolKey = tuple[str, int, bool, Reach]
 
 
 class HttpOut:
@@ -43,11 +43,11 @@ class HttpOut:
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def send(self, request: Outgoing, allow_private: bool = False) -> Answer:
+    async def send(self, request: Outgoing, reach: Reach = "public") -> Answer:
         started = perf_counter()
         parts = check_callback(request.url, _MAX_URL_CHARS)
         head = _head(request, parts)
-        key = (parts.host, parts.port, parts.tls, allow_private)
+        key = (parts.host, parts.port, parts.tls, reach)
         connection = self._take(key)
         if connection is not None:
             try:
@@ -56,14 +56,14 @@ class HttpOut:
                 if error.word != "closed" or not connection.untouched:
                     raise
         seconds = request.timeout_seconds - (perf_counter() - started)
-        connection = await self._connect(parts, allow_private, seconds)
+        connection = await self._connect(parts, reach, seconds)
         return await self._exchange(connection, key, request, head, started)
 
-    async def check(self, url: str, allow_private: bool = False) -> None:
+    async def check(self, url: str, reach: Reach = "public") -> None:
         parts = check_callback(url)
         try:
             async with asyncio.timeout(_TRY_SECONDS):
-                await self._resolver.resolve(parts.host, allow_private)
+                await self._resolver.resolve(parts.host, reach)
         except TimeoutError:
             pass
         except SendFailed as error:
@@ -108,18 +108,18 @@ class HttpOut:
     # -- connecting -----------------------------------------------------------------------------
 
     async def _connect(
-        self, parts: CallbackParts, allow_private: bool, seconds: float
+        self, parts: CallbackParts, reach: Reach, seconds: float
     ) -> OutgoingConnection:
         try:
             async with asyncio.timeout(max(0.0, seconds)):
-                addresses = await self._resolver.resolve(parts.host, allow_private)
+                addresses = await self._resolver.resolve(parts.host, reach)
                 for address in addresses[:-1]:
                     try:
                         async with asyncio.timeout(_TRY_SECONDS):
-                            return await self._connect_to(address, parts, allow_private)
+                            return await self._connect_to(address, parts, reach)
                     except (OSError, TimeoutError):
                         continue
-                return await self._connect_to(addresses[-1], parts, allow_private)
+                return await self._connect_to(addresses[-1], parts, reach)
         except TimeoutError:
             raise SendFailed("timeout", f"{parts.host!r} did not take the connection") from None
         except ssl.SSLError as error:
@@ -130,7 +130,7 @@ class HttpOut:
             raise SendFailed("connect", f"no connection to {parts.host!r}: {reason}") from None
 
     async def _connect_to(
-        self, address: str, parts: CallbackParts, allow_private: bool
+        self, address: str, parts: CallbackParts, reach: Reach
     ) -> OutgoingConnection:
         """Checks once more who is there: it is the address that was checked, or nobody."""
         loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ class HttpOut:
         )
         peer = connection.peer
         same = ip_address(peer) == ip_address(address)
-        if not same or not (allow_private or is_public_address(peer)):
+        if not same or not may_reach(peer, reach):
             connection.close()
             raise SendFailed("refused_address", f"{parts.host!r} answered from {peer}")
         return connection

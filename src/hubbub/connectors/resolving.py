@@ -6,7 +6,7 @@ import asyncio
 import socket
 from ipaddress import ip_address
 
-from hubbub.domain.callbacks import is_public_address
+from hubbub.domain.callbacks import Reach, may_reach
 from hubbub.ports.outgoing import SendFailed
 
 _KNOWN_SECONDS = 30.0
@@ -22,18 +22,17 @@ class Resolver:
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._asked: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
-    async def resolve(self, host: str, allow_private: bool) -> tuple[str, ...]:
+    async def resolve(self, host: str, reach: Reach) -> tuple[str, ...]:
         """The addresses of a host, in the order in which to try them. Raises `SendFailed` if there
         are none, or if one of them may not be connected to."""
         addresses = await self._addresses(host)
         if not addresses:
             raise SendFailed("resolve", f"the name {host!r} has no address")
-        if not allow_private:
-            for address in addresses:
-                if not is_public_address(address):
-                    raise SendFailed(
-                        "refused_address", f"{host!r} is at {address}, which is no public address"
-                    )
+        for address in addresses:
+            if not may_reach(address, reach):
+                raise SendFailed(
+                    "refused_address", f"{host!r} is at {address}, where this hub sends nothing"
+                )
         return addresses
 
     async def _addresses(self, host: str) -> tuple[str, ...]:

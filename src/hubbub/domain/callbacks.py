@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -19,7 +20,14 @@ _SAFE = "/:?#[]@!$&'()*+,;=%-._~"
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE = IPv6Network("::/96")
 
+_PRIVATE = tuple(
+    map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
+)
+
 Address = IPv4Address | IPv6Address
+Reach = Literal["public", "loopback", "private"]
+"""Which addresses a hub sends requests to: those of the Internet; besides, this machine; besides,
+private networks."""
 
 
 class CallbackParts(msgspec.Struct, frozen=True):
@@ -131,6 +139,23 @@ def _legacy_number(text: str) -> int | None:
     return None
 
 
+def may_reach(text: str, reach: Reach) -> bool:
+    """Whether a request may go to this address. Never to one of the local link, such as the
+    metadata service of a cloud, to a group, or to what cannot be read."""
+    if is_public_address(text):
+        return True
+    try:
+        addresses = _unwrapped(ip_address(text))
+    except ValueError:
+        return False
+    if reach == "loopback":
+        return all(address.is_loopback for address in addresses)
+    return reach == "private" and all(
+        address.is_loopback or any(address in network for network in _PRIVATE)
+        for address in addresses
+    )
+
+
 def is_public_address(text: str) -> bool:
     """Whether it is an address of one machine on the public Internet, also where it is an IPv4
     address in the clothes of an IPv6 one. What cannot be read is not."""
@@ -144,7 +169,7 @@ def is_public_address(text: str) -> bool:
 def _unwrapped(address: Address) -> list[Address]:
     """The address, and those that packets to it may end up at."""
     found: list[Address] = [address]
-    if isinstance(address, IPv6Address):
+    if isinstance(address, IPv6Address) and not address.is_loopback:
         if address.ipv4_mapped is not None:
             return [address.ipv4_mapped]
         low = IPv4Address(int(address) & 0xFFFFFFFF)

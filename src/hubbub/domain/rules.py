@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hubbub.domain.callbacks import Reach
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import ChannelKind, kind_of, namespace_of
 
@@ -112,8 +113,9 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     open_topics: bool = False
     """Everybody may register topics of Light-PubSubHubbub, publish to those that have no key, and
     subscribe to them, as in the paper."""
-    allow_private_callbacks: bool = False
-    """Webhooks may go to addresses that are not public, such as this machine."""
+    callback_addresses: Reach = "public"
+    """Where webhooks may go: to the Internet only, or also to this machine (`loopback`) and to
+    private networks (`private`)."""
 
 
 NATS_SCHEME = "nats:"

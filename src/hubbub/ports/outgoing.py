@@ -2,7 +2,7 @@
 
 Contract for every sender:
 - The name is resolved and every address of it is checked before one is connected to, and it is
-  that very address that is connected to. No address that is not public, unless `allow_private`.
+  that very address that is connected to. No address that is not public, unless `reach` says so.
 - No redirect is followed; no cookie, credential or proxy is used.
 - Time and size of an answer are bounded by the request.
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 import msgspec
+
+from hubbub.domain.callbacks import Reach
 
 FailureWord = Literal[
     "refused_address", "resolve", "connect", "timeout", "closed", "too_large", "protocol", "tls"
@@ -50,9 +52,9 @@ class SendFailed(Exception):
 
 
 class HttpSender(Protocol):
-    async def check(self, url: str, allow_private: bool = False) -> None:
+    async def check(self, url: str, reach: Reach = "public") -> None:
         """Raises `SendFailed` where the host leads to an address that may not be connected to now,
         and `BadRequest`. A name that cannot be resolved now passes."""
 
-    async def send(self, request: Outgoing, allow_private: bool = False) -> Answer:
+    async def send(self, request: Outgoing, reach: Reach = "public") -> Answer:
         """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""

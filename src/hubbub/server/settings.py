@@ -146,7 +146,7 @@ def _demo_hub() -> HubConfiguration:
             default_rules="open",
             topic_rules="topic",
             open_topics=True,
-            allow_private_callbacks=True,
+            callback_addresses="loopback",
         ),
         rules={
             "open": opened,

@@ -14,6 +14,7 @@ import pytest
 from harness.certificates import make_certificate
 from harness.receivers import Received, Receiver, Reply, whole_answer
 from hubbub.connectors.http_out import HttpOut
+from hubbub.domain.callbacks import Reach
 from hubbub.ports.outgoing import Outgoing, SendFailed
 
 
@@ -34,15 +35,15 @@ def post(url: str, body: bytes = b"body", **more: Any) -> Outgoing:
     return Outgoing("POST", url, (("X-One", "1"),), body, **more)
 
 
-async def failure(client: HttpOut, request: Outgoing, allow_private: bool = True) -> SendFailed:
+async def failure(client: HttpOut, request: Outgoing, reach: Reach = "loopback") -> SendFailed:
     with pytest.raises(SendFailed) as failed:
-        await client.send(request, allow_private)
+        await client.send(request, reach)
     return failed.value
 
 
 async def test_a_request_arrives_as_it_was_made(client: HttpOut, receiver: Receiver) -> None:
     receiver.respond = lambda request: whole_answer(202, b"thanks", X_Two="2")
-    answer = await client.send(post(f"{receiver.url}/a?b=c%20d"), allow_private=True)
+    answer = await client.send(post(f"{receiver.url}/a?b=c%20d"), reach="loopback")
     assert (answer.status, answer.body, answer.headers["x-two"]) == (202, b"thanks", "2")
     assert 0 < answer.duration_seconds < 5
     (request,) = receiver.received
@@ -56,7 +57,7 @@ async def test_a_request_arrives_as_it_was_made(client: HttpOut, receiver: Recei
 
 async def test_a_connection_is_used_again(client: HttpOut, receiver: Receiver) -> None:
     for number in range(5):
-        await client.send(post(receiver.url, b"%d" % number), allow_private=True)
+        await client.send(post(receiver.url, b"%d" % number), reach="loopback")
     assert [request.body for request in receiver.received] == [b"0", b"1", b"2", b"3", b"4"]
     assert receiver.connections == 1
 
@@ -71,7 +72,9 @@ async def test_requests_at_the_same_time_have_connections_of_their_own(
         return 200
 
     receiver.respond = respond
-    answers = await asyncio.gather(*(client.send(post(receiver.url), True) for _ in range(10)))
+    answers = await asyncio.gather(
+        *(client.send(post(receiver.url), "loopback") for _ in range(10))
+    )
     assert {answer.status for answer in answers} == {200}
     assert receiver.connections == 10
 
@@ -80,18 +83,18 @@ async def test_large_bodies_go_both_ways(client: HttpOut, receiver: Receiver) ->
     receiver.respond = lambda request: whole_answer(200, request.body)
     body = bytes(range(256)) * 4000
     request = post(receiver.url, body, max_answer_bytes=len(body))
-    assert (await client.send(request, True)).body == body
+    assert (await client.send(request, "loopback")).body == body
     assert (await failure(client, post(receiver.url, body))).word == "too_large"
 
 
 async def test_a_connection_that_was_closed_meanwhile_is_replaced(client: HttpOut) -> None:
     receiver = Receiver()
     await receiver.start()
-    await client.send(post(receiver.url), True)
+    await client.send(post(receiver.url), "loopback")
     await receiver.stop()
     again = Receiver(port=receiver.port)
     await again.start()
-    assert (await client.send(post(again.url), True)).status == 200
+    assert (await client.send(post(again.url), "loopback")).status == 200
     await again.stop()
 
 
@@ -108,7 +111,7 @@ async def test_the_forms_of_an_answer_are_read(
 ) -> None:
     receiver.respond = lambda request: raw
     for _ in range(2):
-        answer = await client.send(post(receiver.url), True)
+        answer = await client.send(post(receiver.url), "loopback")
         assert (answer.status, answer.body) == (200, b"ok")
 
 
@@ -133,7 +136,7 @@ async def scripted(raw: bytes, stay: bool = False) -> tuple[asyncio.Server, str]
 
 async def test_an_answer_can_end_with_its_connection(client: HttpOut) -> None:
     server, url = await scripted(b"HTTP/1.1 200 OK\r\n\r\nall of it")
-    assert (await client.send(post(url), True)).body == b"all of it"
+    assert (await client.send(post(url), "loopback")).body == b"all of it"
     server.close()
 
 
@@ -171,7 +174,7 @@ async def test_bad_answers_end_within_bounds(
 @pytest.mark.spec("WEB-05")
 async def test_redirects_are_answers(client: HttpOut, receiver: Receiver) -> None:
     receiver.respond = lambda request: whole_answer(302, Location="http://127.0.0.1:1/")
-    assert (await client.send(post(receiver.url), True)).status == 302
+    assert (await client.send(post(receiver.url), "loopback")).status == 302
     assert len(receiver.received) == 1
 
 
@@ -182,7 +185,7 @@ async def test_redirects_are_answers(client: HttpOut, receiver: Receiver) -> Non
 async def test_addresses_that_are_not_public_are_refused(
     client: HttpOut, receiver: Receiver, host: str
 ) -> None:
-    failed = await failure(client, post(f"http://{host}:{receiver.port}/"), allow_private=False)
+    failed = await failure(client, post(f"http://{host}:{receiver.port}/"), reach="public")
     assert failed.word == "refused_address"
     assert receiver.connections == 0
 
@@ -191,8 +194,8 @@ async def test_addresses_that_are_not_public_are_refused(
 async def test_a_connection_to_a_private_address_is_not_lent_to_others(
     client: HttpOut, receiver: Receiver
 ) -> None:
-    assert (await client.send(post(receiver.url), allow_private=True)).status == 200
-    assert (await failure(client, post(receiver.url), False)).word == "refused_address"
+    assert (await client.send(post(receiver.url), reach="loopback")).status == 200
+    assert (await failure(client, post(receiver.url), "public")).word == "refused_address"
     assert len(receiver.received) == 1
 
 
@@ -204,7 +207,7 @@ async def test_a_name_is_refused_if_one_of_its_addresses_is_private(
         return [(0, 0, 0, "", ("93.184.215.14", 0)), (0, 0, 0, "", ("127.0.0.1", 0))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-    failed = await failure(client, post(f"http://a.example:{receiver.port}/"), False)
+    failed = await failure(client, post(f"http://a.example:{receiver.port}/"), "public")
     assert failed.word == "refused_address"
     assert receiver.connections == 0
 
@@ -233,7 +236,7 @@ async def test_certificates_are_checked_against_the_name(tmp_path: Path) -> None
     doubtful = HttpOut()
     url = f"https://127.0.0.1:{receiver.port}/"
     for _ in range(2):
-        assert (await trusting.send(post(url), True)).status == 200
+        assert (await trusting.send(post(url), "loopback")).status == 200
     assert receiver.connections == 1
     assert (await failure(doubtful, post(url))).word == "tls"
     assert (await failure(trusting, post(url.replace("127.0.0.1", "localhost")))).word == "tls"
@@ -252,7 +255,7 @@ async def test_no_header_can_be_smuggled_in(client: HttpOut, receiver: Receiver)
 async def test_closing_ends_what_is_under_way(receiver: Receiver) -> None:
     client = HttpOut()
     receiver.respond = lambda request: asyncio.Event().wait()
-    sending = asyncio.ensure_future(client.send(post(receiver.url), True))
+    sending = asyncio.ensure_future(client.send(post(receiver.url), "loopback"))
     await receiver.got(1)
     await client.close()
     with pytest.raises(SendFailed):

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.callbacks import check_callback, is_public_address, literal_address
+from hubbub.domain.callbacks import (
+    Reach,
+    check_callback,
+    is_public_address,
+    literal_address,
+    may_reach,
+)
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
 from hubbub.domain.webhooks import (
@@ -232,3 +238,29 @@ def test_retries_wait_longer_each_time_up_to_a_bound() -> None:
     delays = [retry_delay(attempt, 0.0, 1.0, 60.0) for attempt in range(1, 9)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
     assert retry_delay(10**9, 1.0, 1.0, 60.0) == 75
+
+
+@pytest.mark.spec("WEB-05")
+@pytest.mark.parametrize(
+    ("address", "least"),
+    [
+        ("93.184.216.34", "public"),
+        ("127.0.0.1", "loopback"),
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("10.1.2.3", "private"),
+        ("192.168.0.9", "private"),
+        ("fd00::1", "private"),
+        ("169.254.169.254", None),
+        ("fe80::1", None),
+        ("0.0.0.0", None),
+        ("224.0.0.1", None),
+        ("255.255.255.255", None),
+        ("::ffff:169.254.169.254", None),
+        ("nonsense", None),
+    ],
+)
+def test_a_hub_reaches_no_further_than_its_setting_says(address: str, least: str | None) -> None:
+    steps: tuple[Reach, ...] = ("public", "loopback", "private")
+    allowed = [reach for reach in steps if may_reach(address, reach)]
+    assert allowed == ([] if least is None else list(steps[steps.index(least) :]))

@@ -269,12 +269,12 @@ async def test_a_name_that_leads_to_a_private_address_gets_nothing(
     async with engine(tmp_path) as node:
         webhook = await subscribe(node, f"http://localhost:{receiver.port}/")
         settings = node.directory.get("acme").settings
-        closed = msgspec.structs.replace(settings, allow_private_callbacks=False)
+        closed = msgspec.structs.replace(settings, callback_addresses="public")
         await node.directory.put("acme", "hub", "", closed)
         await put(node, b"1")
         await until(lambda: node.driver.counters["acme"].dead_letters)
         status = await describe(node, webhook)
-        assert "no public address" in str(status.last_error)
+        assert "where this hub sends nothing" in str(status.last_error)
         assert receiver.connections == 0
 
 

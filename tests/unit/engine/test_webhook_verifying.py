@@ -181,7 +181,7 @@ async def test_a_verification_goes_on_after_a_restart(tmp_path: Path, receiver: 
 async def test_a_callback_at_a_private_address_is_not_even_asked(
     tmp_path: Path, receiver: Receiver
 ) -> None:
-    async with engine(tmp_path, allow_private_callbacks=False) as node:
+    async with engine(tmp_path, callback_addresses="public") as node:
         for host in ("localhost", "127.0.0.1"):
             with pytest.raises(NotPermitted):
                 await ask(node, f"http://{host}:{receiver.port}/")

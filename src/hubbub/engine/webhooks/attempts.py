@@ -60,13 +60,13 @@ class Pace:
 class HubPart:
     """What of a hub's settings matters here."""
 
-    __slots__ = ("allow_private", "configuration", "pace", "quiet")
+    __slots__ = ("configuration", "pace", "quiet", "reach")
 
     def __init__(self, configuration: HubConfiguration) -> None:
         settings = configuration.settings
         rate = settings.quotas.webhook_requests_per_second
         self.configuration = configuration
-        self.allow_private = settings.allow_private_callbacks
+        self.reach = settings.callback_addresses
         self.pace = Pace(rate) if rate else None
         self.quiet: dict[str, bool] = {}
         """Channels by whether the journal keeps nothing of them."""
@@ -150,7 +150,7 @@ class Attempts:
         answer: Answer | None = None
         failed: SendFailed | None = None
         try:
-            answer = await self._sender.send(sealed.attempt(number), hub.allow_private)
+            answer = await self._sender.send(sealed.attempt(number), hub.reach)
             well = answer.status < 500
         except SendFailed as error:
             failed = error

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.webhooks import WebTopic
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -46,7 +47,7 @@ class Fetcher:
         self._waiting: set[tuple[str, str]] = set()
 
     async def fetch(
-        self, hub: str, channel: str, url: str, allow_private: bool, publish: Publish
+        self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
     ) -> Fetched:
         key = (hub, channel)
         if key in self._waiting:
@@ -56,7 +57,7 @@ class Fetcher:
         try:
             async with lock:
                 self._waiting.discard(key)
-                return await self._fetch(hub, channel, url, allow_private, publish)
+                return await self._fetch(hub, channel, url, reach, publish)
         except BaseException:
             self._waiting.discard(key)
             raise
@@ -65,7 +66,7 @@ class Fetcher:
                 self._under_way.pop(key, None)
 
     async def _fetch(
-        self, hub: str, channel: str, url: str, allow_private: bool, publish: Publish
+        self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
     ) -> Fetched:
         known, subscribers = await asyncio.gather(
             self._store.read_web_topic(hub, channel),
@@ -77,7 +78,7 @@ class Fetcher:
         if topic.url != url:
             topic = msgspec.structs.replace(topic, url=url, etag=None, last_modified=None)
         try:
-            answer = await self._get(url, topic, allow_private)
+            answer = await self._get(url, topic, reach)
         except SendFailed as error:
             return Fetched("failed", error.message)
         if answer.status == 304:
@@ -106,7 +107,7 @@ class Fetcher:
             await self._store.save_web_topic(latest)
         return Fetched("new" if fresh else "same")
 
-    async def _get(self, url: str, topic: WebTopic, allow_private: bool) -> Answer:
+    async def _get(self, url: str, topic: WebTopic, reach: Reach) -> Answer:
         """A server that is not there is asked again, a few times."""
         if self._sender is None:
             raise SendFailed("connect", "this node sends no requests")
@@ -127,7 +128,7 @@ class Fetcher:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2 ** (number - 1))
             last = number == _TRIES - 1
             try:
-                answer = await self._sender.send(request, allow_private)
+                answer = await self._sender.send(request, reach)
             except SendFailed as error:
                 if last or error.word in ("refused_address", "too_large"):
                     raise

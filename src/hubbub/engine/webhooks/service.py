@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hubbub.domain.callbacks import check_callback, literal_address
+from hubbub.domain.callbacks import check_callback, literal_address, may_reach
 from hubbub.domain.errors import (
     HubbubError,
     NotPermitted,
@@ -146,19 +146,18 @@ class Webhooks(WebTopics):
         """Raises `BadRequest`; `NotPermitted` where the callback leads to a private address now.
         It is checked again whenever it is connected to."""
         parts = check_callback(callback)
-        if hub.configuration.settings.allow_private_callbacks:
-            return
+        reach = hub.configuration.settings.callback_addresses
         address = literal_address(parts.host)
-        refused = address is not None and not address.public
+        refused = address is not None and not may_reach(address.text, reach)
         if self._sender is not None and not refused:
             try:
-                await self._sender.check(callback)
+                await self._sender.check(callback, reach)
             except SendFailed:
                 refused = True
         if refused:
             raise NotPermitted(
-                f"the callback {callback[:200]!r} is at no public address; hub {hub.name!r} sends "
-                "nothing to private ones"
+                f"the callback {callback[:200]!r} is at no address that hub {hub.name!r} sends to; "
+                f"its callbackAddresses are {reach!r}"
             )
 
     async def _check_quota(self, hub: Hub) -> None:
@@ -199,9 +198,9 @@ class Webhooks(WebTopics):
                 timeout_seconds=self.limits.timeout_seconds,
                 max_answer_bytes=self.limits.answer_bytes,
             )
-            allowed = hub.configuration.settings.allow_private_callbacks
+            reach = hub.configuration.settings.callback_addresses
             with contextlib.suppress(SendFailed, HubbubError):
-                await self._sender.send(request, allowed)
+                await self._sender.send(request, reach)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, webhook: str) -> None:
         """Raises `NotSubscribed`, `NotPermitted`."""

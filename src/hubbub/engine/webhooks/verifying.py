@@ -135,14 +135,14 @@ class Verifier:
 
     async def _send(self, webhook: Webhook, request: Outgoing) -> Answer:
         """Within the limits of the host, like everything else that goes there."""
-        allowed = self._configuration_of(webhook.hub).settings.allow_private_callbacks
+        reach = self._configuration_of(webhook.hub).settings.callback_addresses
         host = self._hosts.get(webhook.host)
         well: bool | None = None
         async with self._gate:
             if not await self._hosts.enter(host, self._limits.timeout_seconds):
                 raise SendFailed("timeout", f"{host.name} has too much to do")
             try:
-                answer = await self._sender.send(request, allowed)
+                answer = await self._sender.send(request, reach)
                 well = answer.status < 500
             except SendFailed:
                 well = False

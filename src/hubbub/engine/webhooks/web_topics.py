@@ -153,8 +153,8 @@ class WebTopics:
             item = PublishItem(channel, "websub", payload, kept, store=True)
             return await self._topics.put(hub, _TRUSTED, item, "websub")
 
-        allowed = hub.configuration.settings.allow_private_callbacks
-        return await self._fetcher.fetch(hub.name, channel, url, allowed, publish)
+        reach = hub.configuration.settings.callback_addresses
+        return await self._fetcher.fetch(hub.name, channel, url, reach, publish)
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)

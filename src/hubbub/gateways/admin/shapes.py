@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from hubbub.domain.callbacks import Reach
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.rules import TrustedIssuer
@@ -123,7 +124,7 @@ class HubSettings(Shape, frozen=True):
     trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
     quotas: Quotas = Quotas()
     open_topics: bool = False
-    allow_private_callbacks: bool = False
+    callback_addresses: Reach = "public"
 
 
 class Rules(Shape, frozen=True):
