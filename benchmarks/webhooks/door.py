@@ -44,7 +44,7 @@ def webhook_hub(**webhooks: object) -> Iterator[Subject]:
         "allowAnonymous": True,
         "defaultRules": "topics",
         "openTopics": True,
-        "allowPrivateCallbacks": True,
+        "callbackAddresses": "loopback",
     }
     bench = {"settings": settings, "rules": {"topics": _RULES}}
     with hubbub({"hubs": {HUB: bench}, "webhooks": {"hub": HUB, **webhooks}}) as server:
