@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from benchmarks.postgres import LocalPostgres
 from harness.certificates import make_certificate
+from harness.cluster import Ground, ground
+from harness.postgres import new_database
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from hubbub.domain.rules import HubConfiguration
 from hubbub.ports.clock import Clock
@@ -68,3 +71,13 @@ async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runnin
     running = RunningHub(server)
     yield running
     await running.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def on(
+    postgres: LocalPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Ground]:
+    """What the nodes of a cluster share: NATS, a database, a secret."""
+    folder = tmp_path_factory.mktemp("ground")
+    async with ground(folder, await new_database(postgres)) as shared:
+        yield shared

@@ -9,10 +9,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from benchmarks.postgres import LocalPostgres
 from harness.admin import HUB, admin_of
-from harness.cluster import Crowd, Ground, channel_of, eventually, ground, start_node
-from harness.postgres import new_database
+from harness.cluster import Crowd, Ground, channel_of, eventually, start_node
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from harness.topics import HttpTopic, texts
 from hubbub.domain.errors import Unavailable
@@ -27,15 +25,6 @@ HUB_SETTINGS = open_hub(
     namespaces={"kept": STORED, "room": SOCIAL, "fleeting": OPEN}, session_restore=True
 )
 Nodes = dict[str, RunningHub]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def on(
-    postgres: LocalPostgres, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Ground]:
-    folder = tmp_path_factory.mktemp("ground")
-    async with ground(folder, await new_database(postgres)) as shared:
-        yield shared
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

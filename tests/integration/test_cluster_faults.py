@@ -10,17 +10,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from benchmarks.postgres import LocalPostgres
 from harness.cluster import (
     Crowd,
     Ground,
     NodeProcess,
     channel_of,
     eventually,
-    ground,
     node_processes,
 )
-from harness.postgres import new_database
 from harness.running_hub import Socket
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("CLU-04")]
@@ -43,15 +40,6 @@ HUBS: dict[str, Any] = {
     }
 }
 Nodes = dict[str, NodeProcess]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def on(
-    postgres: LocalPostgres, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Ground]:
-    folder = tmp_path_factory.mktemp("ground")
-    async with ground(folder, await new_database(postgres)) as shared:
-        yield shared
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -23,6 +23,21 @@ Conclude = Callable[[Any, HubbubError | None], None]
 """Takes the decoded answer, or the error. Called exactly once."""
 
 
+def awaited() -> tuple[asyncio.Future[Any], Conclude]:
+    """A future for an answer, and what to call with it."""
+    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def conclude(value: Any, error: HubbubError | None) -> None:
+        if answered.done():
+            return
+        if error is None:
+            answered.set_result(value)
+        else:
+            answered.set_exception(error)
+
+    return answered, conclude
+
+
 class Pending:
     """A request that has no answer yet."""
 

@@ -14,7 +14,7 @@ import logging
 from typing import Any
 
 from hubbub.cluster.datagrams import Call, Publish, Published, may_repeat
-from hubbub.cluster.lanes import Conclude
+from hubbub.cluster.lanes import Conclude, awaited
 from hubbub.cluster.owners import Owners
 from hubbub.cluster.sending import NodeLost, Requests
 from hubbub.cluster.service import QUESTIONS, Service
@@ -103,16 +103,7 @@ class Routes:
                 return await self.service.find_out(self._node, call)
             except StaleOwner:
                 pass  # it has just moved
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def conclude(value: Any, error: HubbubError | None) -> None:
-            if answered.done():
-                return
-            if error is None:
-                answered.set_result(value)
-            else:
-                answered.set_exception(error)
-
+        answered, conclude = awaited()
         self.send(partition, call, kind, conclude)
         return await answered
 

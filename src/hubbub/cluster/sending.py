@@ -10,7 +10,7 @@ import msgspec
 
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Reply, Request, Stranger
-from hubbub.cluster.lanes import Conclude, Pending, SendingLane
+from hubbub.cluster.lanes import Conclude, Pending, SendingLane, awaited
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, Unavailable
 
@@ -76,16 +76,7 @@ class Requests:
         """The answer to a call, of this kind. Raises what the other node answered, or
         `Unavailable`."""
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def conclude(value: Any, error: HubbubError | None) -> None:
-            if answered.done():
-                return
-            if error is None:
-                answered.set_result(value)
-            else:
-                answered.set_exception(error)
-
+        answered, conclude = awaited()
         self.send(node, lane, call, kind, conclude, deadline)
         return await answered
 

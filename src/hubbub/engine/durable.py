@@ -18,11 +18,15 @@ from hubbub.domain.topics import (
     MAX_BATCH,
     Acknowledge,
     Article,
+    DescribeSubscription,
     GetMessages,
     SubscribeTopic,
     SubscriptionInfo,
     SubscriptionKey,
     SubscriptionOptions,
+    TopicAnswer,
+    TopicRequest,
+    UnsubscribeTopic,
 )
 from hubbub.engine.channel import Channel
 from hubbub.engine.counters import TopicCounters
@@ -70,6 +74,19 @@ class DurableSubscriptions:
         await self._shelf.settle()
 
     # -- requests -------------------------------------------------------------------------------
+
+    async def serve(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
+        if isinstance(request, GetMessages):
+            return await self.get(channel, request)
+        if isinstance(request, Acknowledge):
+            return await self.acknowledge(channel, request)
+        if isinstance(request, SubscribeTopic):
+            return await self.subscribe(channel, request)
+        if isinstance(request, UnsubscribeTopic):
+            await self.unsubscribe(channel, request.key)
+            return None
+        assert isinstance(request, DescribeSubscription)
+        return await self.describe(channel, request.key)
 
     async def subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
         cursors = await self._shelf.cursors(channel)

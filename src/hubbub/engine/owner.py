@@ -21,16 +21,11 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import (
-    Acknowledge,
-    DescribeSubscription,
     FindPut,
-    GetMessages,
     OpenProducer,
-    SubscribeTopic,
     SubscriptionKey,
     TopicAnswer,
     TopicRequest,
-    UnsubscribeTopic,
     WebhookRequest,
     channel_of,
 )
@@ -209,7 +204,9 @@ class ChannelOwner:
             await self._loaded(channel)
             if not channel.rules.store:
                 raise no_topic(hub, name)
-            return await self._serve_topic(channel, request)
+            if isinstance(request, OpenProducer):
+                return await self._producers.open(channel, request.principal, request.producer)
+            return await self.durable.serve(channel, request)
         except HubbubError as error:
             if isinstance(error, StaleOwner) and not channel.released:
                 self.fenced(channel.partition)
@@ -217,21 +214,6 @@ class ChannelOwner:
         finally:
             channel.busy -= 1
             channel.idle_since = self._clock.monotonic()
-
-    async def _serve_topic(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
-        if isinstance(request, GetMessages):
-            return await self.durable.get(channel, request)
-        if isinstance(request, Acknowledge):
-            return await self.durable.acknowledge(channel, request)
-        if isinstance(request, SubscribeTopic):
-            return await self.durable.subscribe(channel, request)
-        if isinstance(request, UnsubscribeTopic):
-            await self.durable.unsubscribe(channel, request.key)
-            return None
-        if isinstance(request, DescribeSubscription):
-            return await self.durable.describe(channel, request.key)
-        assert isinstance(request, OpenProducer)
-        return await self._producers.open(channel, request.principal, request.producer)
 
     # -- the path of a message ------------------------------------------------------------------
 
