@@ -12,6 +12,7 @@ from statistics import median
 from benchmarks.findings import Finding, spread, table
 from benchmarks.load.processes import Bystanders
 from benchmarks.webhooks import measures
+from benchmarks.webhooks.clients import client_costs
 from benchmarks.webhooks.measures import Latencies
 
 TABLE_RUNS = 20
@@ -99,6 +100,13 @@ def sustained(rounds: int, seconds: float) -> list[Finding]:
     return [Finding(what, "5,000", reached, median(rates) >= 5000)]
 
 
+def client(rounds: int, requests: int) -> list[Finding]:
+    found = [client_costs(requests) for _ in range(rounds)]
+    own, other = [mine for mine, _ in found], [theirs for _, theirs in found]
+    what = "CPU time of a request: the hub's client against aiohttp's"
+    return [Finding(what, "-", f"{spread(own, ' µs', 0)} against {spread(other, ' µs', 0)}")]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.webhooks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, fewer runs")
@@ -111,6 +119,7 @@ def main() -> int:
         "fanout": lambda: fanout(publishes),
         "dead": lambda: dead(rounds, publishes),
         "sustained": lambda: sustained(rounds, seconds),
+        "client": lambda: client(rounds, runs),
     }
     found: list[Finding] = []
     for name in options.only or scenarios:

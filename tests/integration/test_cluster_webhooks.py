@@ -22,7 +22,7 @@ NAMES = ("east", "west")
 async def test_any_node_shows_replays_and_removes_the_webhooks_of_another(
     postgres: LocalPostgres, tmp_path: Path
 ) -> None:
-    hub = topic_hub(open_topics=True, allow_private_callbacks=True)
+    hub = topic_hub(open_topics=True, callback_addresses="loopback")
     channel = channel_of("east", NAMES)
     async with (
         ground(tmp_path, await new_database(postgres)) as on,
