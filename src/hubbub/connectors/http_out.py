@@ -13,7 +13,7 @@ from time import perf_counter
 
 from hubbub.connectors.http_out_connection import OutgoingConnection
 from hubbub.connectors.resolving import Resolver
-from hubbub.domain.callbacks import CallbackParts, Reach, check_callback, may_reach
+from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback, may_reach
 from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
 
 _IDLE_SECONDS = 20.0
@@ -21,8 +21,6 @@ _SWEEP_SECONDS = 5.0
 _MOST_IDLE = 4096
 _TRY_SECONDS = 3.0
 """For one address, where there are others."""
-_MAX_URL_CHARS = 8192
-"""More than a callback may have: it is asked with a topic in its query."""
 _METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
 PoolKey = tuple[str, int, bool, Reach]
@@ -45,7 +43,7 @@ class HttpOut:
 
     async def send(self, request: Outgoing, reach: Reach = "public") -> Answer:
         started = perf_counter()
-        parts = check_callback(request.url, _MAX_URL_CHARS)
+        parts = check_callback(request.url, LONGEST_URL)
         head = _head(request, parts)
         key = (parts.host, parts.port, parts.tls, reach)
         connection = self._take(key)

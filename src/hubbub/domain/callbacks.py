@@ -13,6 +13,8 @@ import msgspec
 from hubbub.domain.errors import BadRequest
 
 MAX_URL_CHARS = 2000
+LONGEST_URL = 8192
+"""More than a callback may have: it is asked with a topic in its query."""
 
 _UNUSABLE = re.compile("[\x00-\x20\x7f-\x9f\ud800-\udfff\\\\]")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*\.?")

@@ -219,13 +219,13 @@ class Server:
         for task in self._upkeep:
             task.cancel()
         await self._programs.stop_serving()
+        await self.driver.stop()
         await self._fabric.leave()
         await self._listener.stop()
         if self.door is not None:
             await self.door.stop()
         await self._bridge.settle()
         await self.node.drain()
-        await self.driver.stop()
         await self._owner.stop()
         await self._fabric.close()
         if self.journal is not None:

@@ -27,6 +27,7 @@ from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.domain.rules import Quotas
 from hubbub.domain.webhooks import verify_signature
+from hubbub.engine.webhooks.service import WebhookRequest
 
 
 @pytest.fixture
@@ -64,6 +65,15 @@ async def test_messages_arrive_as_they_were_published_and_in_order(
     assert "x-hub-signature" not in first.headers
     assert receiver.connections == 1
     await acknowledged(node, webhook, 40)
+
+
+async def test_a_webhook_can_begin_with_what_is_there(node: EngineNode, receiver: Receiver) -> None:
+    await put(node, *numbers(1, 100))
+    request = WebhookRequest("plain", "news", receiver.url)
+    await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request, "first")
+    await put(node, b"101")
+    await receiver.got(101)
+    assert receiver.bodies == numbers(1, 101)
 
 
 @pytest.mark.spec("WEB-02")

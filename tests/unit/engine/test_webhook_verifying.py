@@ -297,6 +297,22 @@ async def test_a_slow_topic_is_given_up(
     assert await ping(node, url) == "failed"
 
 
+@pytest.mark.spec("WEB-05")
+async def test_pings_without_news_do_not_flood_a_server(
+    tmp_path: Path, receiver: Receiver, source: Source
+) -> None:
+    limits = msgspec.structs.replace(FAST, first_retry_seconds=0.2)
+    async with engine(tmp_path, limits) as node:
+        url = f"{source.url}/feed"
+        await follow(node, receiver, url)
+        assert await ping(node, url) == "new"
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for _ in range(3):
+            assert await ping(node, url) == "same"
+        assert loop.time() - started >= 0.4
+
+
 async def test_pings_at_the_same_time_are_one_or_two_fetches(
     node: EngineNode, receiver: Receiver, source: Source
 ) -> None:

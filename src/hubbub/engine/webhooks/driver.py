@@ -210,7 +210,8 @@ class Driver:
 
     async def serve(self, request: WebhookRequest) -> TopicAnswer:
         if isinstance(request, WebhookChanged):
-            await self._changed(request)
+            if not self._closing:
+                await self._changed(request)
             return None
         push = self._pushes.get((request.hub, request.webhook))
         if push is None:
@@ -268,7 +269,7 @@ class Driver:
     # -- sending --------------------------------------------------------------------------------
 
     def _kick(self, push: Push) -> None:
-        if push.task is None and push.active:
+        if push.task is None and push.active and not self._closing:
             push.task = asyncio.get_running_loop().create_task(self._drive(push))
 
     async def _drive(self, push: Push) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.webhooks import WebTopic
+from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
@@ -20,6 +21,7 @@ from hubbub.ports.store import Store
 
 _TRIES = 3
 _MAX_VALIDATOR_CHARS = 500
+_MOST_REMEMBERED = 10_000
 _ACCEPT = "*/*"
 
 Publish = Callable[[bytes, str], Awaitable[object]]
@@ -34,7 +36,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more."""
+    """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more. Where
+    nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
 
     def __init__(
         self, store: Store, clock: Clock, sender: HttpSender | None, limits: WebhookLimits
@@ -45,6 +48,8 @@ class Fetcher:
         self._limits = limits
         self._under_way: dict[tuple[str, str], asyncio.Lock] = {}
         self._waiting: set[tuple[str, str]] = set()
+        self._not_before: dict[tuple[str, str], float] = {}
+        self._hosts = Hosts(limits)
 
     async def fetch(
         self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
@@ -56,14 +61,29 @@ class Fetcher:
         self._waiting.add(key)
         try:
             async with lock:
+                await self._hold_back(key)
                 self._waiting.discard(key)
-                return await self._fetch(hub, channel, url, reach, publish)
+                fetched = await self._fetch(hub, channel, url, reach, publish)
+                self._note(key, fetched)
+                return fetched
         except BaseException:
             self._waiting.discard(key)
             raise
         finally:
             if not lock.locked() and key not in self._waiting:
                 self._under_way.pop(key, None)
+
+    async def _hold_back(self, key: tuple[str, str]) -> None:
+        seconds = self._not_before.pop(key, 0.0) - asyncio.get_running_loop().time()
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+    def _note(self, key: tuple[str, str], fetched: Fetched) -> None:
+        if fetched.outcome in ("same", "failed"):
+            if len(self._not_before) >= _MOST_REMEMBERED:
+                self._not_before.clear()
+            now = asyncio.get_running_loop().time()
+            self._not_before[key] = now + self._limits.first_retry_seconds
 
     async def _fetch(
         self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
@@ -128,7 +148,7 @@ class Fetcher:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2 ** (number - 1))
             last = number == _TRIES - 1
             try:
-                answer = await self._sender.send(request, reach)
+                answer = await self._hosts.send(self._sender, request, reach)
             except SendFailed as error:
                 if last or error.word in ("refused_address", "too_large"):
                     raise

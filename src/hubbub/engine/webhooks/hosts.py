@@ -11,8 +11,10 @@ from collections import deque
 from typing import Literal
 from weakref import WeakValueDictionary
 
+from hubbub.domain.callbacks import LONGEST_URL, Reach, check_callback
 from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
 
 Breaker = Literal["closed", "open", "probing"]
 
@@ -111,6 +113,24 @@ class Hosts:
             other = next(iter(self._crowded))
             del self._crowded[other]
             self._pump(other)
+
+    async def send(self, sender: HttpSender, request: Outgoing, reach: Reach) -> Answer:
+        """One request, when its host may have one, within the request's own time. Raises
+        `SendFailed`."""
+        parts = check_callback(request.url, LONGEST_URL)
+        host = self.get(f"{parts.host}:{parts.port}")
+        if not await self.enter(host, request.timeout_seconds):
+            raise SendFailed("timeout", f"{host.name} has too much to do")
+        well: bool | None = None
+        try:
+            answer = await sender.send(request, reach)
+            well = answer.status < 500
+        except SendFailed:
+            well = False
+            raise
+        finally:
+            self.leave(host, well)
+        return answer
 
     def _may_pass(self, host: Host) -> bool:
         if self._in_flight >= self._limits.in_flight:

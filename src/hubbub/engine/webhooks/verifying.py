@@ -30,7 +30,7 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
 from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,9 @@ class Verifier:
             if number:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2**number)
             try:
-                answer = await self._send(webhook, request)
+                reach = self._configuration_of(webhook.hub).settings.callback_addresses
+                async with self._gate:
+                    answer = await self._hosts.send(self._sender, request, reach)
             except SendFailed as error:
                 logger.info("webhook %s: %s", webhook.id, error.message)
                 if error.word in ("refused_address", "too_large"):
@@ -132,24 +134,6 @@ class Verifier:
                     said = hmac.compare_digest(answer.body.strip(), challenge.encode())
                     return 200 <= answer.status < 300 and said
         return False
-
-    async def _send(self, webhook: Webhook, request: Outgoing) -> Answer:
-        """Within the limits of the host, like everything else that goes there."""
-        reach = self._configuration_of(webhook.hub).settings.callback_addresses
-        host = self._hosts.get(webhook.host)
-        well: bool | None = None
-        async with self._gate:
-            if not await self._hosts.enter(host, self._limits.timeout_seconds):
-                raise SendFailed("timeout", f"{host.name} has too much to do")
-            try:
-                answer = await self._sender.send(request, reach)
-                well = answer.status < 500
-            except SendFailed:
-                well = False
-                raise
-            finally:
-                self._hosts.leave(host, well)
-        return answer
 
     async def _conclude(self, webhook: Webhook, pending: Pending, wanted: bool) -> None:
         current = await self._store.read_webhook(webhook.hub, webhook.id)
