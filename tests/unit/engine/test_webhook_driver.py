@@ -218,6 +218,27 @@ async def test_what_cannot_be_delivered_goes_to_the_dead_letters_and_can_be_repl
     assert await webhooks.replay(hub, webhook.id) == (0, 0)
 
 
+@pytest.mark.spec("WEB-04")
+async def test_a_replay_goes_through_all_letters_and_ends_where_nobody_is(
+    node: EngineNode, receiver: Receiver
+) -> None:
+    receiver.respond = lambda request: 400
+    webhook = await subscribe(node, receiver.url)
+    await subscribe(node, f"{receiver.url}/other")
+    await put(node, *numbers(1, 40))
+    await until(lambda: node.driver.counters["acme"].dead_letters == 80)
+    webhooks, hub = node.node.webhooks, node.node.hub("acme")
+    port = receiver.port
+    await receiver.stop()
+    assert await webhooks.replay(hub, webhook.id) == (0, 1)
+    async with Receiver(port=port) as again:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while (await webhooks.replay(hub, webhook.id))[1]:
+                await asyncio.sleep(0.01)  # until the host is tried again
+        assert again.bodies == numbers(1, 40)
+        assert await webhooks.replay(hub, webhook.id) == (0, 0)
+
+
 @pytest.mark.spec("WEB-03")
 async def test_410_ends_the_subscription(node: EngineNode, receiver: Receiver) -> None:
     receiver.respond = lambda request: 410

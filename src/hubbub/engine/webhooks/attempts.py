@@ -24,6 +24,7 @@ from hubbub.ports.journal import Journal
 from hubbub.ports.outgoing import Answer, HttpSender, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
+_MOMENT_SECONDS = 1.0
 _LATER = (408, 425, 429)
 """Statuses below 500 that say that it is only too early."""
 
@@ -125,21 +126,27 @@ class Attempts:
             push.next_try_at = None
 
     async def try_once(self, push: Push, sealed: Sealed, message: Message) -> bool:
-        """Whether it has arrived."""
+        """Whether it has arrived; it waits only for a moment until its host may have it."""
         try:
-            return await self._attempt(push, sealed, message, 1) is None
+            return await self._attempt(push, sealed, message, 1, _MOMENT_SECONDS) is None
         except (GivenUp, Ended):
             return False
 
     async def _attempt(
-        self, push: Push, sealed: Sealed, message: Message, number: int
+        self,
+        push: Push,
+        sealed: Sealed,
+        message: Message,
+        number: int,
+        patience_seconds: float | None = None,
     ) -> float | None:
         """One request, when its host may have one. None: it has arrived. Else how many seconds the
         receiver wants to be left alone, 0 where it did not say. Raises `GivenUp`, `Ended`."""
         hub = self._hub(push.webhook.hub)
         if hub.pace is not None:
             await hub.pace.wait()
-        if not await self._hosts.enter(push.host, self._patience(push)):
+        patience = self._patience(push) if patience_seconds is None else patience_seconds
+        if not await self._hosts.enter(push.host, patience):
             raise GivenUp
         webhook, host = push.webhook, push.host
         if webhook.expires_at is not None and webhook.expires_at <= self._clock.now() * 1000:

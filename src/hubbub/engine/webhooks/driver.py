@@ -317,7 +317,7 @@ class Driver:
             if found:
                 push.queue.extend(article.message for article in found)
                 push.queued = found[-1].message.serial
-                push.behind = push.behind or len(found) == _AT_ONCE
+                push.behind = True  # there may be more, however few these are
             else:
                 info = await self._describe(push)
                 if info is not None and info.floor > push.queued and not push.behind:

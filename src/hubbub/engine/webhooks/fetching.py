@@ -36,8 +36,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more. Where
-    nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
+    """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more.
+    Where nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
 
     def __init__(
         self, store: Store, clock: Clock, sender: HttpSender | None, limits: WebhookLimits

@@ -61,18 +61,19 @@ class Replayer:
             assert isinstance(found, tuple)
             for article in found:
                 letter = article.message
-                arrived = await self._send(push, letter) if _is_of(letter, push.key) else True
-                if arrived:
-                    delivered += _is_of(letter, push.key)
+                if not _is_of(letter, push.key):
+                    await self._topic(Acknowledge(key, (letter.serial,)))
+                elif await self._send(push, letter):
+                    delivered += 1
                     await self._topic(Acknowledge(key, (letter.serial,)))
                 else:
                     failed += 1
-                    if push.last_status is None:
+                    if push.last_status is None or push.host.opened:
                         return Replayed(delivered, failed)
                 after = letter.serial
                 if monotonic() > until:
                     return Replayed(delivered, failed, more=True, after=after)
-            if len(found) < _AT_ONCE:
+            if not found:
                 return Replayed(delivered, failed)
 
     async def _send(self, push: Push, letter: Message) -> bool:
