@@ -195,7 +195,7 @@ async def test_a_token_opens_what_it_grants(start_hub: StartHub, tmp_path: Path)
         (("publish", "a", "--file", "nowhere"), 1, "nowhere: No such file"),
         (("token", "--ttl", "soon", "--user", "u"), 2, "30d"),
         (("token", "--grant", "room", "--user", "u"), 2, "room:*=ps"),
-        (("token",), 2, "--user or --grant"),
+        (("token",), 2, "--user, --grant or --rpc"),
         (("token", "--hub", "*", "--user", "u"), 2, "admin"),
         (("token", "--user", "u", "--extra", "[]"), 2, "JSON object"),
         (("config", "check", "--config", "nowhere.yaml"), 2, "nowhere.yaml"),

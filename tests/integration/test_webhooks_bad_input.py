@@ -149,6 +149,18 @@ async def test_an_address_of_this_machine_or_link_is_refused(
         assert callbacks.connections == 0
 
 
+@pytest.mark.spec("WEB-03")
+async def test_a_callback_whose_name_leads_to_this_machine_is_refused(
+    start_hub: StartHub,
+) -> None:
+    hub = await start(start_hub, callback_addresses="public")
+    websub = WebSub(hub, "/v1/hubs/acme/websub")
+    async with Callbacks() as callbacks:
+        named = callbacks.at().replace("127.0.0.1", "localhost")
+        assert (await websub.subscribe(named, websub.own("a")))[0] == 403
+    assert callbacks.connections == 0
+
+
 # -- WebSub -------------------------------------------------------------------------------------
 
 
