@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline import pairing, quarantine, silver
 from hubbub.pipeline.bronze import HOUR_MICROSECONDS, Source, hour_name
+from hubbub.pipeline.joining import Pairing, Parting, pair, retracted_keys, set_apart
 from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.planning import DUPLICATE, Plan
 from hubbub.pipeline.reading import no_rows, read_files, read_silver, read_table
@@ -32,6 +34,8 @@ _SURVEYED_BYTES: Final = 32 * 2**20
 _SORTED_BYTES: Final = 16 * 2**20
 """Of segments that one task takes. More would leave cores idle at the end, less would make many
 small files."""
+_BUCKET_ROWS: Final = 20_000_000
+"""New events for each bucket of sessions and subscriptions, which are a small part of them."""
 
 
 class Ingestion:
@@ -47,6 +51,8 @@ class Ingestion:
         self._surveys: dict[str, SegmentSurvey] = {}
         self._doubles: dict[str, str] = {}
         self._token = secrets.token_hex(8)
+        self._gone = frozenset(plan.retracted)
+        self._buckets = 1
 
     @property
     def surveys(self) -> dict[str, SegmentSurvey]:
@@ -116,6 +122,8 @@ class Ingestion:
 
     def _sort(self) -> None:
         """All new segments in one pass."""
+        rows = sum(one.rows for one in self._surveys.values())
+        self._buckets = 1 + rows // _BUCKET_ROWS
         names = sorted(self._surveys, key=lambda name: (sorted(_hours(self._surveys[name])), name))
         tables = (*silver.KINDS, *pairing.KINDS, UNFIT)
         self._sort_into({table: self._draft(table, "new") for table in tables}, names)
@@ -126,7 +134,9 @@ class Ingestion:
         only = None if hours is None else frozenset(hours)
         groups = in_groups([self._source(name) for name in names], _size, _SORTED_BYTES)
         tasks = [
-            Sorting(tuple(group), into, f"part-{number:05}-{self._token}.parquet", only)
+            Sorting(
+                tuple(group), into, f"part-{number:05}-{self._token}.parquet", only, self._buckets
+            )
             for number, group in enumerate(groups)
         ]
         scattered(self._spark, sort_segments, tasks)
@@ -191,39 +201,45 @@ class Ingestion:
     # -- events that make a row together --------------------------------------------------------
 
     def _pair(self, table: str) -> list[Change]:
-        files = sorted(self._draft(table, "new").glob("*.parquet"))
-        if not files and not self._plan.retracted:
+        """Rows that new events belong to, or to which retracted segments gave something, are made
+        again from all their events. Others of their hours stay as they are."""
+        events, into = self._draft(table, "new"), self._draft(table, "paired")
+        hours = sorted(self._partitions(table))
+        partings = [
+            Parting(table, tuple(self._warehouse.files(table, [hour])), self._gone)
+            for hour in hours
+        ]
+        keys: set[str] = set()
+        if self._gone:
+            keys = set().union(*scattered(self._spark, retracted_keys, partings))
+        new = tuple(sorted(events.rglob("*.parquet")))
+        if not new and not keys:
             return []
-        key = list(pairing.KEYS[table])
-        parts = self._parts(table, files)
-        if not self._partitions(table):
-            return [self._change(table, "paired", pairing.paired(table, parts).repartition("hour"))]
-        kept = self._rows_kept(table)
-        keys = parts.select(*key).distinct()
-        if self._plan.retracted:
-            keys = keys.unionByName(kept.where(self._has_retracted()).select(*key)).distinct()
-        keys = F.broadcast(keys.cache())
-        old = kept.join(keys, key, "left_semi").cache()
-        still = pairing.parts_of_rows(table, old)
-        if self._plan.retracted:
-            still = still.where(~F.col("part.segment").isin(*self._plan.retracted))
-        new = pairing.paired(table, still.unionByName(parts)).cache()
-        hours = {
-            row.hour for row in old.select("hour").union(new.select("hour")).distinct().collect()
-        }
-        others = self._rows_kept(table, hours).join(keys, key, "left_anti")
-        return [self._change(table, "again", others.unionByName(new).repartition("hour"), hours)]
-
-    def _parts(self, table: str, files: Collection[Path]) -> DataFrame:
-        if not files:
-            return pairing.parts_of_rows(table, no_rows(self._spark, SILVER[table]))
-        return pairing.parts(
-            table, read_files(self._spark, self._draft(table, "new"), files, pairing.ASIDE)
-        )
-
-    def _has_retracted(self) -> Column:
-        retracted = list(self._plan.retracted)
-        return F.exists("events", lambda event: event["segment"].isin(*retracted))
+        tasks = [
+            msgspec.structs.replace(
+                parting,
+                events=new,
+                keys=frozenset(keys),
+                staying=into / f"hour={hour}" / f"stay-{self._token}.parquet",
+                parts=events,
+                file=f"{hour}-{self._token}.parquet",
+                buckets=self._buckets,
+            )
+            for hour, parting in zip(hours, partings, strict=True)
+        ]
+        found = scattered(self._spark, set_apart, tasks)
+        again = {hour for hour, is_again in zip(hours, found, strict=True) if is_again}
+        pairings = [
+            Pairing(
+                table,
+                tuple(sorted(bucket.glob("*.parquet"))),
+                into,
+                f"{bucket.name.replace('=', '-')}-{self._token}.parquet",
+            )
+            for bucket in sorted(events.glob("bucket=*"))
+        ]
+        scattered(self._spark, pair, pairings)
+        return [Change(table, into, "hour", frozenset(again))]
 
     # -- what was refused -----------------------------------------------------------------------
 

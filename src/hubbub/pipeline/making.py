@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from hubbub.pipeline.drafting import write_rows
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import GoldTable
@@ -45,8 +46,7 @@ def make(task: Making, known: Mapping[str, GoldTable]) -> None:
             wanted = wanted.remove(len(wanted) - 1)
         rows = rows.select(wanted.names).cast(wanted)
         sources[table.name] = rows
-        if len(rows):
-            _write(rows, task.tables[table.name])
+        write_rows(task.tables[table.name], rows)
 
 
 def _read(
@@ -71,17 +71,3 @@ def _read(
             rows = rows.append_column("hour", pa.repeat(hour, len(rows)))
         parts.append(rows.select(columns).cast(wanted))
     return pa.concat_tables(parts)
-
-
-def _write(rows: pa.Table, path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    pq.write_table(
-        rows,
-        draft,
-        compression="zstd",
-        compression_level=1,
-        write_page_checksum=True,
-        store_schema=False,
-    )
-    draft.rename(path)

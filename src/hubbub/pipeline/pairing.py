@@ -1,20 +1,25 @@
 """Silver rows that are made of two events or more: sessions and subscriptions, with their ends.
 
 Rows keep the events that they were made of. So a row and later events give the same row as all the
-events at once, in whatever order they come.
+events at once, in whatever order they come. Runs in Spark's tasks.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hubbub.domain import journal
+from hubbub.pipeline.grouping import Groups, Integers, whole
 from hubbub.pipeline.schemas import SESSION_EVENT, SILVER
-from hubbub.pipeline.tables import hour_of
 
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "sessions": (journal.SESSION_OPENED, journal.SESSION_CLOSED),
@@ -31,126 +36,171 @@ ASIDE: Final = StructType(
 )
 """What is kept of an event until it is part of a row."""
 
-
-def parts(table: str, events: DataFrame) -> DataFrame:
-    """The events that concern this table, each as one value beside its key."""
-    return events.select(*KEYS[table], F.struct(*SESSION_EVENT.names).alias("part"))
-
-
-def parts_of_rows(table: str, rows: DataFrame) -> DataFrame:
-    """What rows were made of."""
-    return rows.select(*KEYS[table], F.explode("events").alias("part"))
+Flags = npt.NDArray[np.bool_]
+_TIME: Final = pa.timestamp("us", "UTC")
+_NOWHERE: Final = np.iinfo(np.int64).max
 
 
-def paired(table: str, parts: DataFrame) -> DataFrame:
-    """The silver rows that these events make."""
+def paired(table: str, parts: pa.Table) -> pa.Table:
+    """The silver rows that these events make, without their hour."""
+    if not len(parts):
+        return _silver(table).empty_table()
     rows = _sessions(parts) if table == "sessions" else _subscriptions(parts)
-    return rows.select(*SILVER[table].names)
+    wanted = _silver(table)
+    return pa.table(rows).select(wanted.names).cast(wanted)
 
 
-def _sessions(parts: DataFrame) -> DataFrame:
-    opened, closed = _of(journal.SESSION_OPENED), _of(journal.SESSION_CLOSED)
-    rows = (
-        parts.groupBy("hub", "session")
-        .agg(F.sort_array(F.collect_list("part")).alias("events"))
-        .withColumn("opened", F.filter("events", opened))
-        .withColumn("closed", F.filter("events", closed))
-        .withColumn("end", F.try_element_at(F.col("closed"), F.lit(-1)))
-        .withColumn("opened_at", _first_known("opened", "closed"))
+def in_buckets(parts: pa.Table, buckets: int) -> Iterator[tuple[str, pa.Table]]:
+    """In folders that can be worked on one by one, since what belongs together is in one."""
+    if buckets == 1:
+        yield "bucket=0", parts
+        return
+    sessions = whole(parts["session"]).dictionary_encode()
+    numbers = [crc32(name.encode()) % buckets for name in sessions.dictionary.to_pylist()]
+    bucket = np.array(numbers, np.int64)[sessions.indices.to_numpy()]
+    for number in np.unique(bucket).tolist():
+        yield f"bucket={number}", parts.filter(pa.array(bucket == number))
+
+
+def parts_of_rows(table: str, rows: pa.Table) -> pa.Table:
+    """What rows were made of."""
+    events = rows["events"].combine_chunks()
+    owner = pc.list_parent_indices(events)
+    parts = pa.table(events.flatten().flatten(), names=SESSION_EVENT.names)
+    for name in KEYS["subscriptions"]:
+        key = rows[name].take(owner) if name in KEYS[table] else pa.nulls(len(parts), pa.string())
+        parts = parts.append_column(name, key)
+    return parts.select(ASIDE.names)
+
+
+def _silver(table: str) -> pa.Schema:
+    whole = to_arrow_schema(SILVER[table], timezone="UTC")
+    return whole.remove(whole.get_field_index("hour"))
+
+
+class _Spans:
+    """Events in their order, and the rows that neighbours among them make together."""
+
+    def __init__(self, events: pa.Table, starts: Integers) -> None:
+        self.events = events
+        self.starts = starts
+        self._ends = np.append(starts, len(events))
+        self._row = np.repeat(np.arange(len(starts)), np.diff(self._ends))
+
+    def first(self, wanted: Flags) -> Integers:
+        """The place of the first wanted event of each row, or nowhere."""
+        found = np.full(len(self.starts), _NOWHERE)
+        places = np.flatnonzero(wanted)
+        np.minimum.at(found, self._row[places], places)
+        return found
+
+    def last(self, wanted: Flags) -> Integers:
+        found = np.full(len(self.starts), -1)
+        places = np.flatnonzero(wanted)
+        np.maximum.at(found, self._row[places], places)
+        return np.where(found < 0, _NOWHERE, found)
+
+    def at(self, name: str, places: Integers) -> pa.Array:
+        """A field of these events; null of those that are nowhere."""
+        nowhere = places == _NOWHERE
+        return whole(self.events[name].take(pa.array(np.where(nowhere, 0, places), mask=nowhere)))
+
+    def known(self, name: str) -> pa.Array:
+        """The first that any event says."""
+        said = pc.is_valid(self.events[name]).to_numpy()
+        return self.at(name, self.first(said))
+
+    def gathered(self) -> pa.Array:
+        fields = [whole(self.events[name]) for name in SESSION_EVENT.names]
+        each = pa.StructArray.from_arrays(fields, SESSION_EVENT.names)
+        return pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), each)
+
+    def began(self, places: Integers) -> pa.Array:
+        """When it began, as its end says how long it took."""
+        took = pc.fill_null(self.at("duration", places), 0)
+        return pc.subtract(self.at("at", places).cast(pa.int64()), took)
+
+    def row(self, keys: tuple[str, ...], **columns: pa.Array) -> dict[str, pa.Array]:
+        return {
+            **{name: self.at(name, self.starts) for name in keys},
+            **columns,
+            "events": self.gathered(),
+        }
+
+
+def _sessions(parts: pa.Table) -> dict[str, pa.Array]:
+    events, _, starts = _ordered(parts, KEYS["sessions"], SESSION_EVENT.names)
+    spans = _Spans(events, starts)
+    opened = _is(events, journal.SESSION_OPENED)
+    first_end, end = spans.first(~opened), spans.last(~opened)
+    opened_at = pc.coalesce(
+        spans.at("at", spans.first(opened)).cast(pa.int64()), spans.began(first_end)
     )
-    over = F.col("end.at") >= F.coalesce(F.array_max("opened.at"), F.col("end.at"))
-    return (
-        rows.withColumn("closed_at", F.when(over, F.col("end.at")))
-        .withColumn("reason", F.when(over, F.col("end.reason")))
-        .withColumn("duration", _between("opened_at", "closed_at"))
-        .withColumn("hour", hour_of(F.col("opened_at")))
-        .withColumns({name: _known(name) for name in ("user", "node", "technology")})
+    ended = spans.at("at", end).cast(pa.int64())
+    again = spans.at("at", spans.last(opened)).cast(pa.int64())
+    over = pc.greater_equal(ended, pc.coalesce(again, ended))
+    closed_at = pc.if_else(over, ended, pa.scalar(None, pa.int64()))
+    reason = pc.if_else(over, spans.at("reason", end), pa.scalar(None, pa.string()))
+    return spans.row(
+        KEYS["sessions"],
+        opened_at=opened_at.cast(_TIME),
+        closed_at=closed_at.cast(_TIME),
+        duration=pc.subtract(closed_at, opened_at),
+        reason=reason,
+        **{name: spans.known(name) for name in ("user", "node", "technology")},
     )
 
 
-def _of(kind: str) -> Any:
-    return lambda event: event["kind"] == kind
-
-
-def _first_known(opened: str, closed: str) -> Column:
-    """When it began: as said, or else as its end says how long it took."""
-    end = F.try_element_at(F.col(closed), F.lit(1))
-    return F.coalesce(F.try_element_at(F.col(opened), F.lit(1))["at"], _began(end))
-
-
-def _began(end: Column) -> Column:
-    micros = F.unix_micros(end["at"]) - F.coalesce(end["duration"], F.lit(0))
-    return F.timestamp_micros(micros)
-
-
-def _known(name: str) -> Column:
-    """The first that any event says."""
-    said = F.filter(F.col(f"events.{name}"), lambda value: value.isNotNull())
-    return F.try_element_at(said, F.lit(1))
-
-
-def _between(start: str, end: str) -> Column:
-    return F.unix_micros(end) - F.unix_micros(start)
-
-
-def _subscriptions(parts: DataFrame) -> DataFrame:
+def _subscriptions(parts: pa.Table) -> dict[str, pa.Array]:
     """A start takes the end that follows it. A start after a start ends the one before; an end
     without a start stands for itself. An event that was journalled twice counts once."""
-    moment = F.struct(
-        F.col("part.at").alias("at"),
-        (F.col("part.kind") == journal.UNSUBSCRIBED).alias("ending"),
-        F.col("part"),
+    ending = pa.array(~_is(parts, journal.SUBSCRIBED))
+    order = ("at", "_ending", *SESSION_EVENT.names[1:])
+    events, group, _ = _ordered(
+        parts.append_column("_ending", ending), KEYS["subscriptions"], order
     )
-    rows = (
-        parts.groupBy(*KEYS["subscriptions"])
-        .agg(F.sort_array(F.collect_list(moment)).alias("all"))
-        .withColumn("moments", F.array_distinct(F.transform("all", _when)))
-        .withColumn("pair", F.explode(_pairs(F.col("moments"))))
+    at, ends = events["at"].cast(pa.int64()).to_numpy(), events["_ending"].to_numpy()
+    moments = np.flatnonzero(_changes(group) | _changes(at) | _changes(ends))
+    is_end, begins_group = ends[moments], _changes(group[moments])
+    after_end = np.concatenate(([True], is_end[:-1])) | begins_group
+    leads = np.flatnonzero(~is_end | after_end)
+    spans = _Spans(events, moments[leads])
+    # What follows a row's first moment within its group: its end, or the start that ends it.
+    following = np.append(moments, _NOWHERE)[leads + 1]
+    last = np.append(begins_group, True)[leads + 1]
+    alone = is_end[leads]
+    ended = np.where(alone, moments[leads], np.where(last, _NOWHERE, following))
+    ended_at = spans.at("at", ended).cast(pa.int64())
+    started_at = pc.if_else(
+        pa.array(alone), spans.began(spans.starts), spans.at("at", spans.starts).cast(pa.int64())
     )
-    begin, end = F.col("pair.begin"), F.col("pair.end")
-    return (
-        rows.withColumn("events", F.transform(F.filter("all", _either(begin, end)), _part))
-        .withColumn("started_at", F.coalesce(begin["at"], _began(F.col("events")[0])))
-        .withColumn("ended_at", F.coalesce(end["at"], F.col("pair.next_at")))
-        .withColumn("duration", _between("started_at", "ended_at"))
-        .withColumn("hour", hour_of(F.col("started_at")))
-        .withColumns({name: _known(name) for name in ("user", "node")})
+    return spans.row(
+        KEYS["subscriptions"],
+        started_at=started_at.cast(_TIME),
+        ended_at=ended_at.cast(_TIME),
+        duration=pc.subtract(ended_at, started_at),
+        **{name: spans.known(name) for name in ("user", "node")},
     )
 
 
-def _when(moment: Column) -> Column:
-    return F.struct(moment["at"].alias("at"), moment["ending"].alias("ending"))
+def _ordered(
+    parts: pa.Table, keys: tuple[str, ...], order: tuple[str, ...] | list[str]
+) -> tuple[pa.Table, Integers, Integers]:
+    """Events that belong together side by side, their groups, and where groups begin."""
+    numbered = parts.append_column("_group", pa.array(Groups(parts, keys).ids))
+    by = [(name, "ascending", "at_start") for name in ("_group", *order)]
+    events = numbered.take(pc.sort_indices(numbered, by))
+    group: Integers = events["_group"].to_numpy()
+    return events, group, np.flatnonzero(_changes(group))
 
 
-def _part(moment: Column) -> Column:
-    return moment["part"]
+def _changes(values: npt.NDArray[np.generic]) -> Flags:
+    """Where a value is another than the one before; at the first one, too."""
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
 
 
-def _pairs(moments: Column) -> Column:
-    """Beginnings with their ends, and ends that have no beginning."""
-
-    def leads(moment: Column, index: Column) -> Column:
-        before = F.get(moments, index - 1)["ending"]
-        return ~moment["ending"] | F.coalesce(before, F.lit(True))
-
-    def pair(moment: Column, index: Column) -> Column:
-        after = F.get(moments, index + 1)
-        alone = moment["ending"]
-        return F.struct(
-            F.when(~alone, moment).alias("begin"),
-            F.when(alone, moment).when(after["ending"], after).alias("end"),
-            F.when(~alone, after["at"]).alias("next_at"),
-        )
-
-    every = F.transform(
-        moments, lambda moment, index: F.when(leads(moment, index), pair(moment, index))
-    )
-    return F.filter(every, lambda found: found.isNotNull())
-
-
-def _either(begin: Column, end: Column) -> Any:
-    def belongs(moment: Column) -> Column:
-        when = _when(moment)
-        return when.eqNullSafe(begin) | when.eqNullSafe(end)
-
-    return belongs
+def _is(events: pa.Table, kind: str) -> Flags:
+    found: Flags = pc.equal(events["kind"], kind).to_numpy()
+    return found

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField, TimestampType
 
 from hubbub.pipeline import pairing, silver
 from hubbub.pipeline.bronze import Source, batches, hour_indexes, hour_name, verdict
+from hubbub.pipeline.drafting import GrowingFile
 from hubbub.pipeline.schemas import SILVER
 
 UNFIT: Final = "unfit"
@@ -27,10 +28,6 @@ _HOUR_INDEX: Final = "hour_index"
 _FULL: Final = 65_536
 """Rows that are written at once, as a row group."""
 _TIME: Final = pa.timestamp("us", "UTC")
-_UNLIKE: Final = frozenset(
-    ("message_id", "refers_to", "payload", "at", "published_at", "offset", "serial", "sequence")
-)
-"""Columns whose values hardly repeat: to look for repetitions would be lost time."""
 
 
 class Sorting(msgspec.Struct, frozen=True):
@@ -42,6 +39,8 @@ class Sorting(msgspec.Struct, frozen=True):
     file: str
     hours: frozenset[str] | None = None
     """Only these."""
+    buckets: int = 1
+    """For events that make rows together."""
 
 
 def sort_segments(task: Sorting) -> None:
@@ -59,7 +58,7 @@ def _sort(events: pa.Table, source: Source, task: Sorting, files: _Files) -> Non
         reasons = verdict(events, source.limit)
         if UNFIT in task.into:
             unfit = events.append_column(VERDICT, reasons).filter(pc.is_valid(reasons))
-            files.add(UNFIT, None, unfit)
+            files.add(UNFIT, "", unfit)
         events = events.filter(pc.is_null(reasons))
     events = events.append_column(_HOUR_INDEX, hour_indexes(events))
     for table, kinds in silver.KINDS.items():
@@ -69,7 +68,8 @@ def _sort(events: pa.Table, source: Source, task: Sorting, files: _Files) -> Non
     for table, kinds in pairing.KINDS.items():
         if table in task.into:
             rows, _ = _rows(events, kinds, pairing.ASIDE.fields)
-            files.add(table, None, rows)
+            for bucket, some in pairing.in_buckets(rows, task.buckets):
+                files.add(table, bucket, some)
 
 
 def _rows(
@@ -94,7 +94,7 @@ def _add_by_hour(
     for index in pc.unique(indexes).to_pylist():
         hour = hour_name(index)
         if task.hours is None or hour in task.hours:
-            files.add(table, hour, rows.filter(pc.equal(indexes, index)))
+            files.add(table, f"hour={hour}", rows.filter(pc.equal(indexes, index)))
 
 
 class _Files:
@@ -102,47 +102,29 @@ class _Files:
 
     def __init__(self, task: Sorting) -> None:
         self._task = task
-        self._waiting: dict[tuple[str, str | None], list[pa.Table]] = defaultdict(list)
-        self._writers: dict[tuple[str, str | None], pq.ParquetWriter] = {}
+        self._waiting: dict[Path, list[pa.Table]] = defaultdict(list)
+        self._growing: dict[Path, GrowingFile] = {}
 
-    def add(self, table: str, hour: str | None, rows: pa.Table) -> None:
+    def add(self, table: str, folder: str, rows: pa.Table) -> None:
         if not len(rows):
             return
-        waiting = self._waiting[table, hour]
+        path = self._task.into[table] / folder / self._task.file
+        waiting = self._waiting[path]
         waiting.append(rows)
         if sum(map(len, waiting)) >= _FULL:
-            self._write(table, hour)
+            self._write(path)
 
     def close(self) -> None:
-        for table, hour in list(self._waiting):
-            self._write(table, hour)
-        for (table, hour), writer in self._writers.items():
-            writer.close()
-            self._draft(table, hour).rename(self._folder(table, hour) / self._task.file)
+        for path in list(self._waiting):
+            self._write(path)
+        for file in self._growing.values():
+            file.close()
 
-    def _write(self, table: str, hour: str | None) -> None:
-        parts = self._waiting.pop((table, hour))
-        rows = pa.concat_tables(parts)
-        if (table, hour) not in self._writers:
-            self._folder(table, hour).mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._writers[table, hour] = pq.ParquetWriter(
-                self._draft(table, hour),
-                rows.schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=[name for name in rows.column_names if name not in _UNLIKE],
-                write_statistics=False,
-                write_page_checksum=True,
-                store_schema=False,
-            )
-        self._writers[table, hour].write_table(rows, row_group_size=2 * _FULL)
-
-    def _folder(self, table: str, hour: str | None) -> Path:
-        folder = self._task.into[table]
-        return folder if hour is None else folder / f"hour={hour}"
-
-    def _draft(self, table: str, hour: str | None) -> Path:
-        return self._folder(table, hour) / f".{self._task.file}.new"
+    def _write(self, path: Path) -> None:
+        rows = pa.concat_tables(self._waiting.pop(path))
+        if path not in self._growing:
+            self._growing[path] = GrowingFile(path, rows.schema)
+        self._growing[path].add(rows)
 
 
 def has_repeats(files: Sequence[Path]) -> bool:

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups, hour_seconds, known, slots, times, together
+from hubbub.pipeline.gold.adding import hour_seconds, known, slots, times, together
 from hubbub.pipeline.gold.columns import SLOT_SECONDS, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (

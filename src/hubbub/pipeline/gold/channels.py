@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups, known
+from hubbub.pipeline.gold.adding import active_slots, known
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
@@ -28,7 +29,7 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
             "bytes": (known(messages["size"]), "sum"),
         }
     )
-    return added.append_column("slots", pa.array(groups.active_slots(messages["at"])))
+    return added.append_column("slots", pa.array(active_slots(groups, messages["at"])))
 
 
 TABLE = arrow_table(

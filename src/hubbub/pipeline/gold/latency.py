@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import Groups
+from hubbub.pipeline.gold.adding import active_slots
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
@@ -26,7 +27,7 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     totals = {"deliveries": count, "bytes": rows["size"]}
     groups = Groups(rows, _KEYS)
     added = spreads.added(rows.append_column("latency_count", count), groups, "latency", totals)
-    slots = pa.array(groups.active_slots(rows["at"]))
+    slots = pa.array(active_slots(groups, rows["at"]))
     return spreads.described(added, "latency").append_column("slots", slots)
 
 

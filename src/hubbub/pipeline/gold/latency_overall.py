@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import Groups
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups, known, together, who
+from hubbub.pipeline.gold.adding import known, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import Groups, Integers, known, named, others
+from hubbub.pipeline.gold.adding import known, others
 from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.grouping import Groups, Integers, named
 from hubbub.pipeline.tables import arrow_table
 
 _SUMMED = ("messages", "bytes", "sessions", "session_time", "attempts", "attempts_ok")

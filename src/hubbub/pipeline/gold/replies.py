@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import at_places, named, others, together, who
+from hubbub.pipeline.gold.adding import at_places, others, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import named
 from hubbub.pipeline.tables import arrow_table
 
 BY_REFERENCE = "reference"

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups
 from hubbub.pipeline.gold.histograms import FRACTIONS, PER_OCTAVE
+from hubbub.pipeline.grouping import Groups
 
 Reals = npt.NDArray[np.float64]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
 from hubbub.pipeline.gold.stop_words import STOP_WORDS
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(hub=TEXT, term=TEXT, messages=WHOLE, hour=TEXT)

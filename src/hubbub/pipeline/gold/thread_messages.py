@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Integers, named, together
+from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.gold.components import roots
 from hubbub.pipeline.gold.replies import BY_REFERENCE
+from hubbub.pipeline.grouping import Integers, named
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import Groups, named
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import Groups, named
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(

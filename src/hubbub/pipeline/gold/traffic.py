@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from hubbub.domain.journal import DROPPED
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import Groups, known, slots, times, together
+from hubbub.pipeline.gold.adding import known, slots, times, together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(

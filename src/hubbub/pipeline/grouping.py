@@ -1,0 +1,70 @@
+"""Rows by what they have in common, with Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Integers = npt.NDArray[np.int64]
+
+_HALF = 2**31
+
+
+class Groups:
+    """Rows by what they have in common; nothing is a key like any other."""
+
+    def __init__(self, rows: pa.Table, keys: Sequence[str]) -> None:
+        combined = np.zeros(len(rows), np.int64)
+        for key in keys:
+            codes = whole(rows[key]).dictionary_encode(null_encoding="encode")
+            combined = combined * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
+        _, first, ids = np.unique(combined, return_index=True, return_inverse=True)
+        self.ids: Integers = ids.astype(np.int64)
+        self.keys: pa.Table = rows.select(list(keys)).take(pa.array(first))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def added(self, columns: Mapping[str, tuple[Any, str]]) -> pa.Table:
+        """The keys, and beside them each column after a function of Arrow's, such as `sum`."""
+        values = pa.table({"_": self.ids, **{name: each for name, (each, _) in columns.items()}})
+        found = values.group_by("_", use_threads=False).aggregate(
+            [(name, function) for name, (_, function) in columns.items()]
+        )
+        found = found.take(pc.sort_indices(found["_"]))
+        together = self.keys
+        for name, (_, function) in columns.items():
+            together = together.append_column(name, found[f"{name}_{function}"])
+        return together
+
+    def histograms(self, buckets: pa.ChunkedArray) -> pa.MapArray:
+        """The maps from bucket to count added up, in the order of the groups."""
+        maps = whole(buckets)
+        ends = maps.offsets.to_numpy().astype(np.int64)
+        span = slice(int(ends[0]), int(ends[-1])) if len(ends) else slice(0, 0)
+        row = np.repeat(self.ids, np.diff(ends))
+        bucket = maps.keys[span].to_numpy().astype(np.int64)
+        entries = pa.table({"_": (row << 32) + (bucket + _HALF), "n": maps.items[span]})
+        found = entries.group_by("_", use_threads=False).aggregate([("n", "sum")]).sort_by("_")
+        key = found["_"].to_numpy()
+        starts = np.searchsorted(key >> 32, np.arange(len(self) + 1))
+        return pa.MapArray.from_arrays(
+            pa.array(starts, pa.int32()),
+            pa.array((key & (2**32 - 1)) - _HALF, pa.int32()),
+            whole(found["n_sum"]),
+        )
+
+
+def whole(column: Any) -> Any:
+    """In one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def named(*names: Any) -> Any:
+    """Names that are unique within another's, made unique among all; null if one is."""
+    return pc.binary_join_element_wise(*names, "\0")
