@@ -104,16 +104,6 @@ def _of_hour(table: pa.Table, hour: str) -> pa.Table:
     return table.filter(pc.equal(table["hour"], hour))
 
 
-def hour_of(time: Column) -> Column:
-    """The hour of a timestamp, as tables are partitioned by it: `2026-11-15T22`, in UTC."""
-    return F.date_format(time, "yyyy-MM-dd'T'HH")
-
-
-def day_of(time: Column) -> Column:
-    """The day of a timestamp, as tables are partitioned by it: `2026-11-15`, in UTC."""
-    return F.date_format(time, "yyyy-MM-dd")
-
-
 def day_of_hour(hour: Column) -> Column:
     """The day of a partition's hour; cheaper than from a timestamp."""
     return F.substring(hour, 1, 10)

@@ -41,12 +41,6 @@ def shaped(frame: DataFrame, wanted: StructType) -> DataFrame:
     return frame.select(*(F.col(each.name).cast(each.dataType).alias(each.name) for each in wanted))
 
 
-def slot_of(time: Column) -> Column:
-    """The beginning of the five minutes, in seconds since 1970: cheaper to group by than a time."""
-    seconds = F.unix_seconds(time)
-    return seconds - F.pmod(seconds, F.lit(SLOT_SECONDS))
-
-
 def hour_time(hour: Column) -> Column:
     """The partition column as a time."""
     return F.to_timestamp(hour, "yyyy-MM-dd'T'HH")
@@ -55,17 +49,6 @@ def hour_time(hour: Column) -> Column:
 def total(column: str | Column) -> Column:
     """A sum that is 0 where there is nothing to add."""
     return F.coalesce(F.sum(column), F.lit(0))
-
-
-def who() -> Column:
-    """Who wrote a message: the sender that it names, else the user who published it."""
-    return F.coalesce(F.col("sender"), F.col("user"))
-
-
-def slot_bit(time: Column) -> Column:
-    """A number with one bit set: that of the five minutes of the hour."""
-    place = F.floor(F.minute(time) / (SLOT_SECONDS // 60)).cast("int")
-    return F.call_function("shiftleft", F.lit(1).cast("long"), place)
 
 
 def recent_hours(frame: DataFrame, hours: int) -> DataFrame:
