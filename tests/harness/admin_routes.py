@@ -40,6 +40,7 @@ BODIES: dict[str, Any] = {
     "publishBatchAsAdmin": {"publishes": [{"channel": "news", "payload": {"json": 1}}]},
     "publishBatch": {"publishes": [{"channel": "news", "payload": {"json": 1}}]},
     "publish": {"n": 1},
+    "createWebhook": {"channel": "news", "callback": "https://a.example/in"},
     "putMessage": {"n": 1},
     "subscribeTopic": {},
     "acknowledgeMessages": {"upTo": "1"},
