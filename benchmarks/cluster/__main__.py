@@ -53,10 +53,12 @@ def outage(lives: int) -> list[Finding]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one life of each kind, less load")
+    parser.add_argument("--lives", type=int, help="of the fourth node, for each figure")
     parser.add_argument("--only", action="append", metavar="NAME", help="(repeatable)")
     options = parser.parse_args()
     raise_file_limit()
     lives, rounds, seconds = (1, 1, 2.0) if options.quick else (5, 3, 6.0)
+    lives = options.lives or lives
     many = 10_000 if options.quick else 100_000
     scenarios: dict[str, Callable[[], list[Finding]]] = {
         "spread": lambda: [membership.spread_of_channels()],

@@ -165,7 +165,9 @@ def _await_ready(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _worker_pids(pid: int, count: int) -> list[int]:
-    """The direct children that are workers, not NATS."""
+    """The direct children that are workers, not NATS; one worker alone has no supervisor."""
+    if count == 1:
+        return [pid]
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     found = [
         int(child)

@@ -61,6 +61,8 @@ class CuttingProxy:
                     answering.cancel()
                     await self._cut(data, there, back)
                     return
+                if back.is_closing():
+                    return
                 back.write(data)
         finally:
             answering.cancel()
@@ -71,6 +73,8 @@ class CuttingProxy:
             await self._open.wait()
             if self.swallowing:
                 self.swallowed.set()
+            elif writer.is_closing():
+                return
             else:
                 writer.write(data)
         writer.close()

@@ -116,6 +116,8 @@ class Campaign:
         begun = time.monotonic()
         stopping = asyncio.Event()
         await self._scene.settle()
+        await self._scene.begin(STORED)
+        self._report.ledger.uncertain.add("first-1")
         async with asyncio.TaskGroup() as group:
             reading = [group.create_task(each.run()) for each in self._followers]
             reading += [group.create_task(each.run()) for each in self._consumers]

@@ -12,8 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from websockets.asyncio.client import connect
+
 from benchmarks.postgres import LocalPostgres, local_postgres
 from benchmarks.soak.plan import HUB
+from benchmarks.soak.wire import LOST, Socket
 from harness.cluster import Ground, NodeProcess, channel_of, ground
 from harness.cutting_proxy import CuttingProxy, cutting_proxy
 from harness.postgres import new_database, restart
@@ -183,18 +186,38 @@ class Scene:
         return time.monotonic() - begun
 
     async def _serves(self, name: str) -> None:
-        socket = await self.nodes[name].socket(HUB)
-        try:
-            for owner in NAMES:
-                probe = channel_of(owner, NAMES, "probe:p", HUB)
-                while True:
-                    async with asyncio.timeout(_ANSWER_SECONDS):
-                        result = await socket.publish(probe, {"json": 0}, store=True)
-                    if result["success"]:
-                        break
-                    await asyncio.sleep(0.05)
-        finally:
-            await socket.connection.close()
+        waiting = [channel_of(owner, NAMES, "probe:p", HUB) for owner in NAMES]
+        while waiting:
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS), self._connected(name) as socket:
+                    while waiting:
+                        await first_message(socket, waiting[0])
+                        waiting.pop(0)
+            except LOST:
+                await asyncio.sleep(0.1)
+
+    @asynccontextmanager
+    async def _connected(self, name: str) -> AsyncIterator[Socket]:
+        url = f"ws://127.0.0.1:{self.nodes[name].port}/v1/hubs/{HUB}/socket"
+        async with connect(url, compression=None, proxy=None, close_timeout=1) as connection:
+            yield Socket(connection)
+
+    async def begin(self, channels: Iterable[str]) -> None:
+        """A stored channel has an epoch that lasts from its first message on."""
+        async with self._connected(NAMES[0]) as socket:
+            for channel in channels:
+                await first_message(socket, channel)
+
+
+async def first_message(socket: Socket, channel: str) -> None:
+    """Try until one is accepted."""
+    while True:
+        item = {"channel": channel, "payload": {"json": {"id": "first-1"}}, "reqID": 1}
+        await socket.send("Publish", publishes=[{**item, "extra": {"store": True}}])
+        (result,) = (await socket.find("Ack"))["published"]
+        if result["success"]:
+            return
+        await asyncio.sleep(0.05)
 
 
 async def _cut(ways: Iterable[CuttingProxy], seconds: float) -> None:
