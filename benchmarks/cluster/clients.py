@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.hub import HUB
 
-_AT_ONCE = 500
+_AT_ONCE = 50
 _PATIENCE_SECONDS = 120.0
 
 

@@ -251,6 +251,8 @@ class Subscriptions:
         if retained is not None and all(m.id != retained.id for m in messages):
             self._send_retained(session, plan.feed, retained)
         reached = await self._send_missed(session, feed, page)
+        if reached > feed.position and page.epoch == feed.epoch:
+            await feed.reach(reached)  # from another node it has what it must not get again
         while reached < feed.position and not session.closed:
             following = await self._page_after(feed, reached)
             if following is None:
@@ -258,16 +260,10 @@ class Subscriptions:
                 break
             reached = await self._send_missed(session, feed, following)
         if reached > feed.position and page.epoch == feed.epoch:
-            await self._bring_up(session, feed, reached)
+            session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             self._join(session, feed)
-
-    async def _bring_up(self, session: Session, feed: Feed, reached: int) -> None:
-        """The session has more than the feed, from another node: it must not get that again."""
-        await feed.reach(reached)
-        if reached != feed.position and not session.closed:
-            session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
 
     async def _page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
         """None where what follows cannot be had: the session must hear of a gap."""
