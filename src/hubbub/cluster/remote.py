@@ -241,9 +241,19 @@ class RemoteBus:
             for node in others:
                 self._transport.send(node, data)
         else:
-            lane = TELL_LANES + partition_of(hub, channel)
+            partition = partition_of(hub, channel)
             for node in others:
-                self._requests.send(node, lane, datagrams.Tell(hub, channel, event), None, _ignore)
+                self._tell(node, partition, datagrams.Tell(hub, channel, event))
+
+    def _tell(self, node: str, partition: int, call: datagrams.Tell) -> None:
+        """If it is given up, the node asks again how everything stands."""
+
+        def conclude(value: Any, error: HubbubError | None) -> None:
+            if error is not None and not self._closed and node in self._nodes():
+                renew = datagrams.Renew((partition,))
+                self._requests.send(node, HUB_LANE, renew, None, _ignore)
+
+        self._requests.send(node, TELL_LANES + partition, call, None, conclude)
 
     # -- between the two ------------------------------------------------------------------------
 

@@ -57,13 +57,17 @@ class Announcements:
         self.heads(told | self._spoken_before)
         self._spoken_before = told
 
-    def everything(self, channel: Channel) -> None:
-        """Tell who is there and how many, as a whole."""
-        channel.joined = channel.left = None
+    def everything(self, channel: Channel, nodes: Sequence[str] | None = None) -> None:
+        """Tell all followers, or some, who is there and how many, as a whole."""
+        if nodes is None:
+            channel.joined = channel.left = None
+        told = channel.nodes if nodes is None else nodes
         if channel.rules.presence:
-            self._tell(channel, MembersPresent(channel.present()))
+            event = MembersPresent(channel.present())
+            self._emit(told, channel.hub, channel.name, event)
         if channel.rules.occupancy:
-            self._tell(channel, OccupancyChanged(channel.occupancy()))
+            count = OccupancyChanged(channel.occupancy())
+            self._emit(told, channel.hub, channel.name, count)
 
     def _tell_presence(self) -> None:
         changed, self._presence = self._presence, {}

@@ -96,6 +96,10 @@ class Attendance:
         self._leave(node, channel, gone)
         self.join(node, channel.hub, channel.name, members)
         self.occupy(node, channel.hub, channel.name, count)
+        if channel.partition in self._settling:
+            self._unsettled[channel] = None
+        else:
+            self._announcements.everything(channel, (node,))  # it may have missed a change
 
     def lose_node(self, node: str) -> None:
         """A node is gone, with all its sessions."""

@@ -8,6 +8,8 @@ missed. If that is gone, it says so to the subscribers instead of hiding it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hubbub.domain.errors import HubbubError
@@ -50,6 +52,7 @@ class Feed:
         "_early",
         "_fanout",
         "_seen_head",
+        "_watchers",
         "attached",
         "channel",
         "epoch",
@@ -83,6 +86,8 @@ class Feed:
         self._catching_up = False
         self._caught_up: asyncio.Event | None = None
         self._seen_head = 0
+        self._watchers: list[list[FeedEvent]] = []
+        """Of those who ask the owner for its state: what came while the answer was on its way."""
         self._doubt: tuple[str, int] | None = None
         """Where another epoch was heard of that may be the channel's new one, or a former one."""
         self._early: tuple[str, int] | None = None
@@ -130,7 +135,13 @@ class Feed:
             self._receive_message(event.message, event.epoch)
         elif isinstance(event, HeadAnnounced):
             self._compare(event.epoch, event.head)
-        elif isinstance(event, OccupancyChanged):
+        else:
+            self._receive_attendance(event)
+
+    def _receive_attendance(self, event: FeedEvent) -> None:
+        for watcher in self._watchers:
+            watcher.append(event)
+        if isinstance(event, OccupancyChanged):
             if event.count != self.occupancy:
                 self.occupancy = event.count
                 self.say(Occupancy(self.channel, event.count))
@@ -140,6 +151,17 @@ class Feed:
             self.say(Left(self.channel, event.members))
         elif isinstance(event, MembersPresent):
             self.say(Presence(self.channel, event.members))
+
+    @contextmanager
+    def watch(self) -> Iterator[list[FeedEvent]]:
+        """Gathers what the owner tells about presence and occupancy: its answer to a question can
+        be older than that, and arrive later."""
+        events: list[FeedEvent] = []
+        self._watchers.append(events)
+        try:
+            yield events
+        finally:
+            self._watchers.remove(events)
 
     def _receive_message(self, message: Message, epoch: str) -> None:
         serial = message.serial

@@ -15,6 +15,7 @@ from hubbub.domain.notices import (
     Delivery,
     Failed,
     HistoryPage,
+    Member,
     Notice,
     Occupancy,
     Presence,
@@ -29,7 +30,14 @@ from hubbub.engine.feed import Feed
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.session import Session
-from hubbub.ports.bus import Bus
+from hubbub.ports.bus import (
+    Bus,
+    FeedEvent,
+    MembersJoined,
+    MembersLeft,
+    MembersPresent,
+    OccupancyChanged,
+)
 
 REPLAY_PAGE = 200
 REPLAY_PART_BYTES = 32 * 1024
@@ -324,13 +332,22 @@ class Subscriptions:
             if rules.presence and session.hub.sessions.get(session.id) is None:
                 self._bus.leave(hub, channel, [session.id])  # it may have been restored to it
             return
+        members: tuple[Member, ...] = ()
+        count = 0
+        with feed.watch() as events:
+            if rules.presence:
+                self._bus.join(hub, channel, [session.member()])
+                members = await self._bus.members(hub, channel)
+            if rules.occupancy:
+                self._bus.occupy(hub, channel, feed.subscribers)
+                count = await self._bus.occupancy(hub, channel)
+        # What was told meanwhile is newer than the answers, and the session has heard it.
         state: list[Notice] = []
         if rules.presence:
-            self._bus.join(hub, channel, [session.member()])
-            state.append(Presence(channel, await self._bus.members(hub, channel)))
+            state.append(Presence(channel, with_changes(members, events)))
         if rules.occupancy:
-            self._bus.occupy(hub, channel, feed.subscribers)
-            state.append(Occupancy(channel, await self._bus.occupancy(hub, channel)))
+            told = [event.count for event in events if isinstance(event, OccupancyChanged)]
+            state.append(Occupancy(channel, told[-1] if told else count))
         if state:
             session.send(*state)
 
@@ -344,6 +361,20 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
             del feeds[feed.channel]
             self._bus.detach(feed.hub.name, feed.channel)
+
+
+def with_changes(members: Iterable[Member], events: Iterable[FeedEvent]) -> tuple[Member, ...]:
+    """Who is present, as the owner answered, with what it told while that was on its way."""
+    present = {member.session_id: member for member in members}
+    for event in events:
+        if isinstance(event, MembersPresent):
+            present = {member.session_id: member for member in event.members}
+        elif isinstance(event, MembersJoined):
+            present |= {member.session_id: member for member in event.members}
+        elif isinstance(event, MembersLeft):
+            for member in event.members:
+                present.pop(member.session_id, None)
+    return tuple(present.values())
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -17,7 +17,7 @@ from hubbub.cluster.membership import Membership
 from hubbub.cluster.nats_connection import NatsConnection
 from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.ownership import Ownership
-from hubbub.cluster.remote import RemoteBus
+from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.sealing import Seals
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.administration import NodeFacts
@@ -32,6 +32,8 @@ from hubbub.server.telemetry_cluster import ClusterFigures
 
 logger = logging.getLogger(__name__)
 
+PATIENCE = Patience(first_retry_seconds=0.2)
+"""NATS loses little; a busy node must not be asked again too soon."""
 DISCONNECTS = "$SYS.ACCOUNT.*.DISCONNECT"
 """Where NATS tells of closed connections, if its system account is shared with ours."""
 
@@ -87,6 +89,7 @@ class Clustered:
             owners=self.ownership,
             nodes=lambda: self.membership.nodes,
             reread_hub=reread_hub,
+            patience=PATIENCE,
             incarnation=incarnation,
         )
         self._beating: asyncio.Task[None] | None = None

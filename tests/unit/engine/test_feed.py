@@ -14,11 +14,28 @@ from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
-from hubbub.domain.notices import ChannelReset, Delivery, HistoryPage, Occupancy, Subscribed
+from hubbub.domain.notices import (
+    ChannelReset,
+    Delivery,
+    HistoryPage,
+    Member,
+    Occupancy,
+    Subscribed,
+)
 from hubbub.domain.requests import ChannelRequest, Subscribe
 from hubbub.domain.rules import Rules
 from hubbub.engine.feed import Feed
-from hubbub.ports.bus import Attachment, HeadAnnounced, OccupancyChanged, Published
+from hubbub.engine.subscriptions import with_changes
+from hubbub.ports.bus import (
+    Attachment,
+    FeedEvent,
+    HeadAnnounced,
+    MembersJoined,
+    MembersLeft,
+    MembersPresent,
+    OccupancyChanged,
+    Published,
+)
 
 pytestmark = [pytest.mark.spec("LIVE-10"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -238,3 +255,11 @@ async def test_a_message_that_comes_while_a_node_attaches_does_not_fall_in_betwe
             assert first == confirmed + 1
             assert listener.all(ChannelReset) == []
             alone.node.node.close(listener.session)
+
+
+async def test_an_answer_about_presence_is_brought_up_to_date_with_what_overtook_it() -> None:
+    ann, bob, eve = (Member(name, name, {}, 1) for name in ("ann", "bob", "eve"))
+    events: list[FeedEvent] = [MembersJoined((bob,)), MembersLeft((ann,))]
+    assert with_changes((ann, eve), events) == (eve, bob)
+    assert with_changes((ann,), [*events, MembersPresent((ann, bob))]) == (ann, bob)
+    assert with_changes((ann,), []) == (ann,)
