@@ -84,6 +84,7 @@ class ClusterMember:
         """Take part: after this, the node serves what the ring gives it. Raises `Unavailable` if
         its name is taken."""
         loop = asyncio.get_running_loop()
+        self._bus.muted = True
         self._broadcast.listen_to_all(self._hear)
         self._last_beat = self._last_news = loop.time()
         self._say(asks=True)
@@ -94,6 +95,7 @@ class ClusterMember:
                 f"another node of the cluster is called {self.membership.node!r}, too; give every "
                 "node a name of its own (cluster.node)"
             )
+        self._bus.muted = False
         self.membership.state = "serving"
         self._note("taking part")
         self._say()

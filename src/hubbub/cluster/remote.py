@@ -81,6 +81,9 @@ class RemoteBus:
         self._routes = Routes(node, owners, self._requests, patience.deadline_seconds)
         self._events = 0
         self._closed = False
+        self.muted = False
+        """Set until it is known that nobody else has this node's name: what is said to that name
+        would not be meant for this one."""
         self._service: Service
 
     def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
@@ -274,7 +277,7 @@ class RemoteBus:
         return await self._routes.ask(partition_of(hub, channel), call, kind)
 
     def _receive(self, data: bytes) -> None:
-        if self._closed:
+        if self._closed or self.muted:
             return
         try:
             datagram = datagrams.decode(data)
