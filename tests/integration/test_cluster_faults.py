@@ -212,7 +212,10 @@ async def test_without_nats_a_node_serves_its_own_channels_and_afterwards_all_go
     await on.nats.start()
 
     async def accepted() -> bool:
-        return await put(socket, far, 2)
+        try:
+            return await put(await nodes["east"].socket(), far, 2)
+        except TimeoutError:
+            return False
 
-    await eventually(accepted)
+    await eventually(accepted, 30)
     assert await put(socket, near, 2), "the connection was kept all the time"
