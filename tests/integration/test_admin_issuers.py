@@ -166,7 +166,7 @@ async def test_the_first_of_many_at_once_fetches_for_all(
         {"channels": [{"channel": "news", "subscribe": "yes"}]},
         {"rpcs": 1},
     ],
-    ids=str,
+    ids=lambda changed: next(iter(changed)),
 )
 async def test_foreign_tokens_that_are_not_right_in_all_are_refused(
     start_hub: StartHub, issuer: Issuer, changed: dict[str, Any]

@@ -185,6 +185,7 @@ async def test_an_address_that_is_taken_is_named_and_can_be_tried_again(
         (b"not a key", 0o600, "holds no CURVE key (hidden)"),
         (b"", 0o600, "holds no CURVE key"),
     ],
+    ids=["unsafe", "damaged", "empty"],
 )
 async def test_a_key_that_is_unsafe_or_damaged_is_refused(
     start_hub: StartHub, tmp_path: Path, content: bytes, mode: int, said: str
