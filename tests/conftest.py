@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 import pytest
 import uvloop
@@ -27,6 +27,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test printed or logged may hold halves of characters, which xdist cannot send."""
+    report = yield
+    report.sections = [(name, _sendable(text)) for name, text in report.sections]
+    if report.failed and _sendable(report.longreprtext) != report.longreprtext:
+        report.longrepr = _sendable(report.longreprtext)
+    return report
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def pytest_asyncio_loop_factories(
