@@ -29,6 +29,7 @@ from hubbub.domain.topics import (
     WebhookRequest,
 )
 from hubbub.domain.webhooks import Webhook
+from hubbub.engine.revocations import ANY_HUB
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
@@ -196,6 +197,8 @@ class Driver:
                     self._kick(push)
 
     def hub_changed(self, hub: str) -> None:
+        if hub == ANY_HUB:  # tokens were revoked, and webhooks have none
+            return
         self.attempts.hub_changed(hub)
         try:
             self._configuration_of(hub)
