@@ -27,6 +27,9 @@ from hubbub.domain.topics import TopicAnswer, TopicRequest
 
 TOPIC_WAIT_SECONDS = 3.0
 
+Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
+"""What `Bus.topic` does, for those who need no more of the bus."""
+
 
 class PublishOutcome(msgspec.Struct, frozen=True):
     """What became of a publish: its position, or why not."""

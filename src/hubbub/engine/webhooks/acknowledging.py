@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
-from hubbub.domain.topics import Acknowledge, TopicAnswer, TopicRequest
+from hubbub.domain.topics import Acknowledge
 from hubbub.engine.webhooks.push import Push
+from hubbub.ports.bus import Topic
 
 logger = logging.getLogger(__name__)
 
 _SOON_SECONDS = 0.05
 _AGAIN_SECONDS = 1.0
-
-Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
 
 
 class Acknowledger:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from hubbub.domain.errors import HubbubError, HubNotFound, NotSubscribed, TopicNotFound
@@ -24,7 +24,6 @@ from hubbub.domain.topics import (
     ReplayWebhook,
     SubscriptionInfo,
     TopicAnswer,
-    TopicRequest,
     WebhookChanged,
     WebhookRequest,
 )
@@ -40,6 +39,7 @@ from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.replaying import Replayer
 from hubbub.engine.webhooks.verifying import Verifier
+from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.outgoing import HttpSender
@@ -52,8 +52,6 @@ _AT_ONCE = 16
 _AGAIN_SECONDS = 1.0
 """After the store or the owner could not do what was asked."""
 _SWEEP_SECONDS = 5.0
-
-Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
 
 
 class Driver:

@@ -6,7 +6,6 @@ them it has seen; those of others are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from hubbub.domain.errors import TopicNotFound
@@ -17,8 +16,6 @@ from hubbub.domain.topics import (
     SubscribeTopic,
     SubscriptionKey,
     SubscriptionOptions,
-    TopicAnswer,
-    TopicRequest,
     dead_letter_channel,
 )
 from hubbub.domain.webhooks import WEBHOOK_OWNER, Replayed
@@ -26,12 +23,11 @@ from hubbub.engine.webhooks.attempts import Attempts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
+from hubbub.ports.bus import Topic
 
 _AT_ONCE = 16
 _MOMENT_SECONDS = 1.5
 """A request over the bus must not take long; whoever asked goes on with the next."""
-
-Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
 
 
 def letters_key(key: SubscriptionKey) -> SubscriptionKey:

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
@@ -19,8 +19,6 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import (
     SubscribeTopic,
-    TopicAnswer,
-    TopicRequest,
     WebhookChanged,
 )
 from hubbub.domain.webhooks import Pending, Webhook
@@ -29,6 +27,7 @@ from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
 from hubbub.ports.store import Store
@@ -39,8 +38,6 @@ _CHALLENGE_BYTES = 24
 _TRIES = 3
 _AT_ONCE = 1000
 _MAX_ANSWER_BYTES = 4096
-
-Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
 
 
 class Verifier:
