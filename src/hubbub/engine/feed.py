@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
@@ -40,6 +40,17 @@ if TYPE_CHECKING:
 CATCH_UP_PAGE = 500
 
 
+class _Rumour(NamedTuple):
+    """How far an epoch was heard of that is not the feed's."""
+
+    start: int
+    """Where it was first heard of: what comes after that must be passed on."""
+    head: int
+
+    def and_then(self, start: int, head: int) -> _Rumour:
+        return _Rumour(min(self.start, start), max(self.head, head))
+
+
 class Feed:
     """`position` is the serial of the last message that was passed on."""
 
@@ -48,9 +59,9 @@ class Feed:
         "_bus",
         "_catching_up",
         "_caught_up",
-        "_doubt",
         "_early",
         "_fanout",
+        "_rumours",
         "_seen_head",
         "_watchers",
         "attached",
@@ -88,8 +99,8 @@ class Feed:
         self._seen_head = 0
         self._watchers: list[list[FeedEvent]] = []
         """Of those who ask the owner for its state: what came while the answer was on its way."""
-        self._doubt: tuple[str, int] | None = None
-        """Where another epoch was heard of that may be the channel's new one, or a former one."""
+        self._rumours: dict[str, _Rumour] = {}
+        """Of other epochs, each of which may be the channel's new one, or a former one."""
         self._early: tuple[str, int] | None = None
         """The last position that was heard of while the owner's answer was on its way."""
 
@@ -122,7 +133,8 @@ class Feed:
         if attachment.epoch == self.epoch:
             self._compare(attachment.epoch, attachment.head)
         elif attachment.head or self._catching_up:
-            self._compare(attachment.epoch, 0)  # it began after this node lost the old owner
+            # It began after this node lost the old owner.
+            self._compare(attachment.epoch, attachment.head, start=0)
         else:
             self._reset(attachment.epoch, 0)  # nothing of the new epoch can be missed
 
@@ -170,17 +182,17 @@ class Feed:
         elif serial == self.position + 1 and epoch == self.epoch and not self._catching_up:
             self.position = serial
             self._pass_on(message)
-        elif epoch == self.epoch:
-            self._compare(epoch, serial)
         else:
-            self._compare(epoch, serial - 1)
+            self._compare(epoch, serial, start=serial - 1)
 
-    def _compare(self, epoch: str, head: int) -> None:
+    def _compare(self, epoch: str, head: int, start: int | None = None) -> None:
         """The owner is at `head`. Behind it, or in another epoch, something was missed; unless
-        the event is a late one of a former epoch, which only the owner can tell."""
+        the event is a late one of a former epoch, which only the owner can tell. If that epoch is
+        the new one, what comes after `start` is news."""
         if epoch != self.epoch:
-            if self._doubt is None or (self._doubt[0] == epoch and head < self._doubt[1]):
-                self._doubt = (epoch, head)
+            first = head if start is None else start
+            known = self._rumours.get(epoch)
+            self._rumours[epoch] = known.and_then(first, head) if known else _Rumour(first, head)
         elif head > self.position:
             self._seen_head = max(self._seen_head, head)
         else:
@@ -203,7 +215,7 @@ class Feed:
     async def _catch_up(self) -> None:
         try:
             while (self.subscribers or self.users) and (
-                self._doubt or self.position < self._seen_head
+                self._rumours or self.position < self._seen_head
             ):
                 if not await self._fetch_next():
                     break
@@ -212,13 +224,15 @@ class Feed:
         finally:
             self._catching_up = False
             self._seen_head = 0
-            self._doubt = None
+            self._rumours.clear()
             if self._caught_up is not None:
                 self._caught_up.set()
                 self._caught_up = None
 
     async def _fetch_next(self) -> bool:
-        before = self._doubt
+        """Ask the owner once. Answers whether there is reason to ask again."""
+        seen, before = self._seen_head, self._rumours
+        self._rumours = {}  # of what is heard while the owner is asked
         page = await self._bus.history(
             HistoryQuery(
                 self.hub.name,
@@ -228,23 +242,24 @@ class Feed:
                 epoch=self.epoch,
             )
         )
-        doubt = self._doubt
-        if doubt is not None and (doubt is before or doubt[0] == page.epoch):
-            self._doubt = None  # the owner's answer settles it
+        rumour = before.get(page.epoch)  # all others were of former epochs
+        since = self._rumours.pop(page.epoch, None)
+        if since is not None:
+            rumour = rumour.and_then(*since) if rumour else since
         if not page.recovered:
             start = page.head
-            if doubt is not None and doubt[0] == page.epoch != self.epoch:
-                start = min(doubt[1], start)  # where the new epoch was first heard of
+            if rumour is not None:
+                start = min(rumour.start, start)
             if page.epoch != self.epoch and not self.position and self._stores:
                 start = 0  # a channel that was empty gets its epoch with its first message
             self._reset(page.epoch, start)
-            self._seen_head = page.head
+            self._seen_head = max(page.head, rumour.head if rumour else 0)
             return True
         for message in page.messages:
             if message.serial == self.position + 1:
                 self.position = message.serial
                 self._pass_on(message)
-        return bool(page.messages)
+        return bool(page.messages or self._rumours) or self._seen_head > seen
 
     def _reset(self, epoch: str, head: int) -> None:
         """What lies between is lost, or never was: say so rather than hide a gap."""

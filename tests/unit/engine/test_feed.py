@@ -58,6 +58,9 @@ class ScriptedOwner:
         self.asked: list[HistoryQuery] = []
         self.away = False
         self.gate: asyncio.Event | None = None
+        """Closed: a question waits for its answer."""
+        self.delay: asyncio.Event | None = None
+        """Closed: an answer, as it was at the time of the question, is on its way."""
         bus = alone.node.bus
         bus.attach = self.attach  # type: ignore[method-assign]
         bus.history = self.history  # type: ignore[method-assign]
@@ -74,9 +77,12 @@ class ScriptedOwner:
         assert query.after is not None
         recovered = query.epoch == self.epoch and self.oldest - 1 <= query.after <= self.head
         messages = tuple(message(n) for n in range(query.after + 1, self.head + 1))
-        return HistoryPage(
+        page = HistoryPage(
             "news", messages if recovered else (), self.epoch, self.head, recovered=recovered
         )
+        if self.delay is not None:
+            await self.delay.wait()
+        return page
 
 
 class Following:
@@ -222,6 +228,51 @@ async def test_an_epoch_that_changes_during_a_catch_up_mixes_no_serials(
     following.owner.epoch, following.owner.head = "two", 2
     following.owner.gate.set()
     assert await following.settle(2) == ["two@1", 2]
+
+
+async def test_a_message_that_overtakes_the_answer_about_its_epoch_is_not_lost(
+    following: Following,
+) -> None:
+    """The owner was asked about the new epoch while it was empty."""
+    owner = following.owner
+    owner.delay = asyncio.Event()
+    owner.epoch = "two"
+    following.feed.receive(HeadAnnounced("two", 0))
+    while not owner.asked:
+        await asyncio.sleep(0)
+    owner.head = 1
+    following.feed.receive(published(1, "two"))
+    owner.delay.set()
+    assert await following.settle(1) == ["two@0", 1]
+
+
+async def test_a_message_that_overtakes_the_answer_to_a_false_alarm_is_not_lost(
+    following: Following,
+) -> None:
+    owner = following.owner
+    owner.delay = asyncio.Event()
+    following.feed.receive(HeadAnnounced("former", 9))
+    while not owner.asked:
+        await asyncio.sleep(0)
+    owner.head = 1
+    following.feed.receive(published(1))
+    owner.delay.set()
+    assert await following.settle(1) == [1]
+
+
+async def test_a_new_epoch_that_is_heard_of_after_a_former_one_is_not_lost(
+    following: Following,
+) -> None:
+    owner = following.owner
+    owner.delay = asyncio.Event()
+    owner.epoch = "two"
+    following.feed.receive(HeadAnnounced("former", 9))
+    while not owner.asked:
+        await asyncio.sleep(0)
+    owner.head = 1
+    following.feed.receive(published(1, "two"))
+    owner.delay.set()
+    assert await following.settle(1) == ["two@0", 1]
 
 
 async def test_an_unchanged_count_is_not_told_again(following: Following) -> None:
