@@ -201,14 +201,11 @@ class Feed:
             self._catching_up = True
             asyncio.get_running_loop().create_task(self._catch_up())
 
-    async def reach(self, serial: int) -> None:
-        """Fetch what is missing up to a serial of this epoch, if the owner can be asked."""
-        if serial > self.position:
-            self._seen_head = max(self._seen_head, serial)
-        if not self._catching_up:
-            self._catching_up = True
-            await self._catch_up()
-        else:
+    async def reach(self, epoch: str, serial: int) -> None:
+        """Fetch what is missing up to a serial, if the owner can be asked and says that it is in
+        this epoch."""
+        self._compare(epoch, serial)
+        if self._catching_up:
             self._caught_up = self._caught_up or asyncio.Event()
             await self._caught_up.wait()
 

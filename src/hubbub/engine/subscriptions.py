@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels
+from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import (
@@ -66,18 +66,17 @@ class Plan(msgspec.Struct, frozen=True):
 
     def start(self) -> tuple[str, int]:
         """Epoch and serial after which the session's messages begin."""
-        if self.page is None:
-            return self.feed.epoch, self.feed.position
-        if self.page.messages:
-            return self.page.epoch, self.page.messages[0].serial - 1
-        return self.page.epoch, self.page.head
+        if self.page is not None and _continues(self.page, self.feed.epoch):
+            return self.page.epoch, _start_of(self.page)
+        return self.feed.epoch, self.feed.position
 
     def confirmation(self) -> SubscribedChannel:
         return SubscribedChannel(
             channel=self.feed.channel,
             epoch=self.feed.epoch,
             serial=self.feed.position,
-            recovered=self.page is None or self.page.recovered,
+            recovered=self.page is None
+            or (self.page.recovered and self.page.epoch == self.feed.epoch),
         )
 
 
@@ -114,13 +113,14 @@ class Subscriptions:
     async def begin(self, session: Session, plans: Sequence[Plan]) -> None:
         """Called right after the plans were confirmed. Those without a replay begin before
         anything waits, so that they start exactly at the confirmed serial."""
+        confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
         for plan in plans:
             if plan.page is None and not session.closed:
                 self._begin_live(session, plan)
-        for plan in plans:
+        for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
             try:
                 if plan.page is not None:
-                    await self._replay(session, plan, plan.page)
+                    await self._replay(session, plan, plan.page, epoch, serial)
                 await self._send_state(session, plan.feed)
             except HubbubError as error:
                 session.send(Failed(error))
@@ -220,6 +220,8 @@ class Subscriptions:
         try:
             await feed.attach()
             page = await self._missed(hub.name, wanted)
+            if page is not None and page.recovered:
+                await _bring_up_to(feed, page)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
             if retains:
                 retained = (await self._bus.attach(hub.name, channel)).retained
@@ -250,38 +252,42 @@ class Subscriptions:
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
 
-    async def _replay(self, session: Session, plan: Plan, page: HistoryPage) -> None:
-        """Send what was missed, page by page, and join the live feed exactly where it ends."""
-        feed, messages = plan.feed, page.messages
+    async def _replay(
+        self, session: Session, plan: Plan, page: HistoryPage, epoch: str, serial: int
+    ) -> None:
+        """Send what was missed, page by page, and join the live feed exactly where it ends. The
+        session was told that it is in this epoch, and, if what it missed is gone, after this
+        serial."""
+        feed = plan.feed
         if session.feeds and feed.channel in session.feeds:
             self._remove(session, session.feeds.pop(feed.channel))
         retained = plan.retained  # a newer one is among what follows
-        if retained is not None and all(m.id != retained.id for m in messages):
+        if retained is not None and all(m.id != retained.id for m in page.messages):
             self._send_retained(session, plan.feed, retained)
-        reached = await self._send_missed(session, feed, page)
-        if reached > feed.position and page.epoch == feed.epoch:
-            await feed.reach(reached)  # from another node it has what it must not get again
-        while reached < feed.position and not session.closed:
-            following = await self._page_after(feed, reached)
+        reached = serial
+        if _continues(page, epoch):
+            reached = await self._send_missed(session, feed, page)
+        while feed.epoch == epoch and reached < feed.position and not session.closed:
+            try:
+                following = await self._page_after(feed, reached)
+            except HubbubError as error:
+                session.connection.disconnect(error)  # nothing is lost: it will ask again
+                return
             if following is None:
-                session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
                 break
             reached = await self._send_missed(session, feed, following)
-        if reached > feed.position and page.epoch == feed.epoch:
+        if (feed.epoch, feed.position) != (epoch, reached):
             session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             self._join(session, feed)
 
     async def _page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
-        """None where what follows cannot be had: the session must hear of a gap."""
+        """None where what follows is gone: the session must hear of a gap."""
         query = HistoryQuery(
             feed.hub.name, feed.channel, REPLAY_PAGE, after=serial, epoch=feed.epoch
         )
-        try:
-            page = await self._bus.history(query)
-        except HubbubError:
-            return None
+        page = await self._bus.history(query)
         return page if page.recovered and page.messages else None
 
     async def _send_missed(self, session: Session, feed: Feed, page: HistoryPage) -> int:
@@ -290,9 +296,7 @@ class Subscriptions:
 
         Goes out in parts, each when the client has read most of those before: a page can be many
         times the client's buffer, and live messages of its other channels come in between."""
-        position, epoch = feed.position, feed.epoch
-        if page.epoch != epoch:
-            return position
+        position, epoch = feed.position, page.epoch
         connection = session.connection
         missed = [message for message in page.messages if message.serial <= position]
         for part in _parts(missed):
@@ -361,6 +365,28 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
             del feeds[feed.channel]
             self._bus.detach(feed.hub.name, feed.channel)
+
+
+def _continues(page: HistoryPage, epoch: str) -> bool:
+    """Whether there is more to say than that what was asked for is gone."""
+    return page.epoch == epoch and (page.recovered or bool(page.messages))
+
+
+def _start_of(page: HistoryPage) -> int:
+    """The serial after which its messages begin."""
+    return page.messages[0].serial - 1 if page.messages else page.head
+
+
+async def _bring_up_to(feed: Feed, page: HistoryPage) -> None:
+    """A session that was at another node can be ahead of this one's feed, which would bring it
+    again what it has. Raises `Unavailable` where the owner does not help."""
+    start = _start_of(page)
+    if page.epoch != feed.epoch or start > feed.position:
+        await feed.reach(page.epoch, start)
+        if page.epoch == feed.epoch and start > feed.position:
+            raise Unavailable(
+                f"this node is behind in {feed.channel!r} and cannot ask its owner; try again"
+            )
 
 
 def with_changes(members: Iterable[Member], events: Iterable[FeedEvent]) -> tuple[Member, ...]:

@@ -9,106 +9,28 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from harness.engine import Alone, FakeConnection, publish
+from harness.engine import Alone, publish
+from harness.feeds import Following, ScriptedOwner, published
 from harness.running_hub import OPEN, open_hub
-from hubbub.domain.errors import Unavailable
-from hubbub.domain.history import HistoryQuery
-from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import (
     ChannelReset,
-    Delivery,
-    HistoryPage,
     Member,
     Occupancy,
     Subscribed,
 )
 from hubbub.domain.requests import ChannelRequest, Subscribe
 from hubbub.domain.rules import Rules
-from hubbub.engine.feed import Feed
 from hubbub.engine.subscriptions import with_changes
 from hubbub.ports.bus import (
-    Attachment,
     FeedEvent,
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
     MembersPresent,
     OccupancyChanged,
-    Published,
 )
 
 pytestmark = [pytest.mark.spec("LIVE-10"), pytest.mark.asyncio(loop_scope="module")]
-
-
-def message(serial: int) -> Message:
-    return Message(f"m{serial}", "acme", "news", "e", b"1", JSON, 1000, serial)
-
-
-def published(serial: int, epoch: str = "one") -> Published:
-    return Published(message(serial), epoch)
-
-
-class ScriptedOwner:
-    """Answers what the test tells it to."""
-
-    def __init__(self, alone: Alone) -> None:
-        self.epoch = "one"
-        self.head = 0
-        self.oldest = 1
-        self.asked: list[HistoryQuery] = []
-        self.away = False
-        self.gate: asyncio.Event | None = None
-        """Closed: a question waits for its answer."""
-        self.delay: asyncio.Event | None = None
-        """Closed: an answer, as it was at the time of the question, is on its way."""
-        bus = alone.node.bus
-        bus.attach = self.attach  # type: ignore[method-assign]
-        bus.history = self.history  # type: ignore[method-assign]
-
-    async def attach(self, hub: str, channel: str) -> Attachment:
-        return Attachment(self.epoch, self.head, None)
-
-    async def history(self, query: HistoryQuery) -> HistoryPage:
-        self.asked.append(query)
-        if self.gate is not None:
-            await self.gate.wait()
-        if self.away:
-            raise Unavailable("the owner is away")
-        assert query.after is not None
-        recovered = query.epoch == self.epoch and self.oldest - 1 <= query.after <= self.head
-        messages = tuple(message(n) for n in range(query.after + 1, self.head + 1))
-        page = HistoryPage(
-            "news", messages if recovered else (), self.epoch, self.head, recovered=recovered
-        )
-        if self.delay is not None:
-            await self.delay.wait()
-        return page
-
-
-class Following:
-    """A subscriber of `news`, the feed it follows, and the owner behind it."""
-
-    def __init__(self, alone: Alone, owner: ScriptedOwner, subscriber: FakeConnection) -> None:
-        self.alone = alone
-        self.owner = owner
-        self.subscriber = subscriber
-
-    @property
-    def feed(self) -> Feed:
-        return self.alone.node.node.hub("acme").feeds["news"]
-
-    def heard(self) -> list[int | str]:
-        said: list[int | str] = []
-        for notice in self.subscriber.heard:
-            if isinstance(notice, Delivery):
-                said.append(notice.message.serial)
-            elif isinstance(notice, ChannelReset):
-                said.append(f"{notice.epoch}@{notice.serial}")
-        return said
-
-    async def settle(self, last: int | str) -> list[int | str]:
-        await self.subscriber.until(lambda: self.heard() and self.heard()[-1] == last)
-        return self.heard()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
