@@ -100,21 +100,21 @@ async def test_a_channel_comes_with_its_first_use_and_goes_when_idle(start_hub: 
     clock = FakeClock()
     hub = await start_hub(open_hub(namespaces={"kept": KEPT}), clock=clock, channel__idleTimeout=10)
     owner = hub.server._owner
-    assert owner.count("acme") == 0
+    assert owner.channels.count("acme") == 0
     socket = await hub.socket()
     await socket.subscribe("live", "kept:a")
     publisher = await hub.socket()
     await publisher.publish("other", {"json": 1})
     await publisher.publish("kept:a", {"json": 1}, store=True)
-    assert owner.count("acme") == 3
+    assert owner.channels.count("acme") == 3
     clock.advance(11)
-    owner.close_idle(10)
+    owner.channels.close_idle(10)
     assert sorted(owner.names("acme")) == ["kept:a", "live"]  # somebody listens to these
     await socket.send("Unsubscribe", channels=["live", "kept:a"])
     await socket.find("Unsubscribe")
     clock.advance(11)
-    owner.close_idle(10)
-    assert owner.count("acme") == 0
+    owner.channels.close_idle(10)
+    assert owner.channels.count("acme") == 0
     # Their successors go on: stored serials where they were, live ones in a new epoch.
     assert (await publisher.publish("kept:a", {"json": 2}, store=True))["channelSerial"] == "2"
     assert (await publisher.publish("live", {"json": 2}))["channelSerial"] == "1"
@@ -197,7 +197,7 @@ async def test_a_quota_of_channels_counts_those_in_use(start_hub: StartHub) -> N
     await socket.send("Unsubscribe", channels=["a"])
     await socket.find("Unsubscribe")
     clock.advance(11)
-    hub.server._owner.close_idle(10)
+    hub.server._owner.channels.close_idle(10)
     assert (await socket.subscribe("c"))["subscribedChannels"] == ["c"]
 
 

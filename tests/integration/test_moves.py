@@ -185,8 +185,8 @@ async def test_two_nodes_that_both_believe_to_own_a_channel_cannot_both_append(
         term = old.owner.terms[next(iter(old.owner.terms))]
         stale = Message("x", "acme", channel, "e", b"3", JSON, 1, store=True)
         stale.serial = 2
-        partition = next(c.partition for c in old.owner._channels.values() if c.name == channel)
-        epoch = old.owner._channels["acme", channel].epoch
+        partition = next(c.partition for c in old.owner.channels.open.values() if c.name == channel)
+        epoch = old.owner.channels.open["acme", channel].epoch
         (refused,) = await cluster.store.append([Append(stale, epoch, partition, term)])
         assert isinstance(refused, StaleOwner)
 

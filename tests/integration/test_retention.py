@@ -286,7 +286,7 @@ async def test_subscriptions_are_seen_where_a_quota_keeps_their_channels_closed(
     service = service_of(hub)
     for channel in ("a", "b"):
         topic = HttpTopic(hub, channel, hub.token("ann"))
-        await until(lambda: hub.server._owner.count() == 0)
+        await until(lambda: hub.server._owner.channels.count() == 0)
         await topic.subscribe()
         await put(topic, "x")
     listed = await service.all(f"{HUB}/subscriptions", 5)

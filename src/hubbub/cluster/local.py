@@ -38,7 +38,7 @@ class LocalBus:
         return await self._owner.attach(NODE, hub, channel)
 
     async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
-        return [await self._owner.follow(NODE, following) for following in followings]
+        return await self._owner.follow(NODE, followings)
 
     def detach(self, hub: str, channel: str) -> None:
         self._owner.detach(NODE, hub, channel)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Follow, Followed
 from hubbub.domain.errors import HubbubError, Unavailable
 from hubbub.engine.owner import ChannelOwner
-from hubbub.ports.bus import Attachment, FeedSink, Following
+from hubbub.ports.bus import FeedSink
 
 QUESTIONS = (
     datagrams.Attach
@@ -80,13 +79,7 @@ class Service:
         return None
 
     async def _follow(self, node: str, call: Follow) -> Followed:
-        async def follow(following: Following) -> Attachment | HubbubError:
-            try:
-                return await self.owner.follow(node, following)
-            except HubbubError as error:
-                return error
-
-        answers = await asyncio.gather(*(follow(each) for each in call.followings))
+        answers = await self.owner.follow(node, call.followings)
         return Followed(
             tuple(None if isinstance(each, HubbubError) else each for each in answers),
             tuple(each if isinstance(each, HubbubError) else None for each in answers),

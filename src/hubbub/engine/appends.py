@@ -14,6 +14,7 @@ from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.messages import Message
 from hubbub.engine.channel import Channel
 from hubbub.engine.retained import RetainedMessages
+from hubbub.engine.stored_bytes import StoredBytes
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Append, Store
@@ -30,6 +31,7 @@ class Appender:
         clock: Clock,
         terms: Mapping[int, int],
         retained: RetainedMessages,
+        stored_bytes: StoredBytes,
         row_of: Callable[[Channel, Message], tuple[int, int]],
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
@@ -42,6 +44,7 @@ class Appender:
         self._store = store
         self._clock = clock
         self._retained = retained
+        self._stored_bytes = stored_bytes
         self._row_of = row_of
         self._deliver = deliver
         self._accept_unstored = accept_unstored
@@ -50,7 +53,6 @@ class Appender:
         self._ready: dict[Channel, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.terms = terms
-        self.stored_bytes: dict[str, int] = {}
 
     @property
     def busy(self) -> bool:
@@ -69,7 +71,7 @@ class Appender:
             await asyncio.wait(set(self._tasks))
 
     def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
-        self._count_bytes(channel.hub, len(message.payload))
+        self._stored_bytes.add(channel.hub, len(message.payload))
         channel.wait(message, reply)
         self._make_ready(channel)
 
@@ -144,24 +146,14 @@ class Appender:
                 self._retained.keep(channel, message)
             self._deliver(channel, message)
         elif channel.must_store(message):
-            self._count_bytes(channel.hub, -len(message.payload))
+            self._stored_bytes.add(channel.hub, -len(message.payload))
         if reply is not None:
             reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
-
-    def give_back(self, hub: str, size: int) -> None:
-        """Stored bytes were deleted."""
-        self._count_bytes(hub, -size)
-
-    def _count_bytes(self, hub: str, size: int) -> None:
-        """Counted when they set out, and given back if they do not arrive: a quota must not be
-        passed by many messages at once."""
-        if hub in self.stored_bytes:
-            self.stored_bytes[hub] = max(0, self.stored_bytes[hub] + size)
 
     def _fail(self, channels: list[Channel], entries: list[_Entry], error: HubbubError) -> None:
         for channel, message, reply in entries:
             if channel.must_store(message):
-                self._count_bytes(channel.hub, -len(message.payload))
+                self._stored_bytes.add(channel.hub, -len(message.payload))
             if reply is not None:
                 reply(PublishOutcome(error=error))
         self._release(channels, dict.fromkeys(channels, error))
@@ -173,6 +165,6 @@ class Appender:
             queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
             self._landed(channel, channel not in failed)
             if not channel.loaded:
-                self._count_bytes(channel.hub, -queued)  # they will set out again
+                self._stored_bytes.add(channel.hub, -queued)  # they will set out again
             if channel.queue and channel.loaded:
                 self._make_ready(channel)

@@ -36,6 +36,9 @@ _DECLARED = "declared"
 
 Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider | RpcRoute
 
+ConfigurationOf = Callable[[str], HubConfiguration]
+"""The current settings of a hub. Raises `HubNotFound`."""
+
 
 class Directory:
     """All hubs that are known, as snapshots that answer without I/O."""

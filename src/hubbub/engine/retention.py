@@ -16,7 +16,8 @@ from hubbub.domain.errors import HubNotFound, InvalidName, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.domain.retention import Holdings, first_to_keep, limited_first
 from hubbub.domain.rules import Rules
-from hubbub.engine.owner import ChannelOwner, ConfigurationOf
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.owner import ChannelOwner
 from hubbub.engine.places import cursor_of
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store, StoredChannel

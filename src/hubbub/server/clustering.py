@@ -116,7 +116,7 @@ class Clustered:
         )
 
     def facts(self) -> NodeFacts:
-        partitions, channels = len(self.ownership.served), self._owner.count()
+        partitions, channels = len(self.ownership.served), self._owner.channels.count()
         return NodeFacts(self.membership.role, __version__, partitions, channels)
 
     def figures(self) -> ClusterFigures:

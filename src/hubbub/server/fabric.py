@@ -63,7 +63,7 @@ class Alone:
         self.bus.connect(owner, node)
 
     def facts(self) -> NodeFacts:
-        return NodeFacts("core", __version__, len(self._owner.terms), self._owner.count())
+        return NodeFacts("core", __version__, len(self._owner.terms), self._owner.channels.count())
 
     def figures(self) -> ClusterFigures:
         return ClusterFigures(partitions=len(self._owner.terms))

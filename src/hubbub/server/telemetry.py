@@ -154,7 +154,7 @@ class HubCollector:
         yield self._gauge("hubbub_subscriptions", "Subscriptions.", lambda c: c.subscriptions)
         channels = GaugeMetricFamily("hubbub_channels", "Channels in use.", labels=["hub"])
         for hub in hubs:
-            channels.add_metric([hub], self._owner.count(hub))
+            channels.add_metric([hub], self._owner.channels.count(hub))
         yield channels
         yield GaugeMetricFamily("hubbub_hubs", "Hubs in memory.", value=len(self._node.hubs))
         yield GaugeMetricFamily(

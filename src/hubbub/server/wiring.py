@@ -283,7 +283,7 @@ class Server:
         self._listener.sweep()
         self._owner.durable.sweep()
         self.driver.sweep()
-        self._owner.close_idle(self._limits.channel_idle_seconds)
+        self._owner.channels.close_idle(self._limits.channel_idle_seconds)
 
     def _application(self) -> Application:
         """Imported at the first request: most hubs of a cluster are never asked."""

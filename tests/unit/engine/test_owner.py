@@ -215,8 +215,8 @@ async def test_idle_channels_are_let_go_and_go_on_where_they_were(alone: Alone) 
     before = await alone.node.bus.attach("acme", "news")
     alone.node.bus.detach("acme", "news")
     alone.clock.advance(61)
-    assert alone.node.owner.close_idle(60) == 1
-    assert alone.node.owner.count() == 0
+    assert alone.node.owner.channels.close_idle(60) == 1
+    assert alone.node.owner.channels.count() == 0
     after = await alone.node.bus.attach("acme", "news")
     assert (after.epoch, after.head) == (before.epoch, 2)
 
@@ -229,7 +229,7 @@ async def test_a_channel_with_work_under_way_is_not_idle(alone: Alone) -> None:
     publisher.publish(1)
     await flying(alone)
     alone.clock.advance(1000)
-    assert alone.node.owner.close_idle(60) == 0
+    assert alone.node.owner.channels.close_idle(60) == 0
     alone.store.held.set()
     assert await publisher.all_answered() == [1, 2]
 
@@ -252,7 +252,7 @@ async def test_a_live_channel_that_comes_back_has_an_epoch_that_nobody_has_seen(
         first = await alone.node.bus.attach("acme", "news")
         alone.node.bus.detach("acme", "news")
         alone.clock.advance(61)
-        alone.node.owner.close_idle(60)
+        alone.node.owner.channels.close_idle(60)
         second = await alone.node.bus.attach("acme", "news")
         assert second.epoch != first.epoch
         query = HistoryQuery("acme", "news", 10, after=0, epoch=first.epoch)
@@ -276,7 +276,7 @@ async def test_quotas_of_channels_and_stored_bytes_are_kept(tmp_path: Path) -> N
 async def test_a_hub_that_is_not_there_is_said_not_to_be_there(alone: Alone) -> None:
     with pytest.raises(HubNotFound):
         await alone.node.bus.attach("nowhere", "news")
-    assert alone.node.owner.count() == 0
+    assert alone.node.owner.channels.count() == 0
 
 
 async def test_rules_that_change_during_an_append_apply_when_it_has_landed(alone: Alone) -> None:

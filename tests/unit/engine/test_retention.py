@@ -101,9 +101,9 @@ class Stage:
 
     def forget(self) -> None:
         """No channel is open any more."""
-        self.owner.close_idle(0)
+        self.owner.channels.close_idle(0)
         self.alone.clock.advance(1)
-        assert self.owner.count() == 0
+        assert self.owner.channels.count() == 0
 
     async def lag(self, series: int = 0) -> LagSurvey:
         survey = LagSurvey(self.alone.store, self.owner, series)

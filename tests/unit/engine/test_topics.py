@@ -123,8 +123,8 @@ class Stage:
 
     def forget(self) -> None:
         """The owner lets go of the channel, as it does when nobody has used it for a while."""
-        self.home.owner.close_idle(0)
-        assert self.home.owner.count() == 0
+        self.home.owner.channels.close_idle(0)
+        assert self.home.owner.channels.count() == 0
 
     @contextmanager
     def failing_appends(self) -> Iterator[None]:
@@ -368,7 +368,7 @@ async def test_a_get_that_waits_is_woken_by_a_put(stage: Stage) -> None:
     await stage.subscribe()
     waiting = asyncio.ensure_future(stage.get(wait=60))
     others = asyncio.ensure_future(stage.get(wait=60))
-    while not stage.home.owner.count():
+    while not stage.home.owner.channels.count():
         await asyncio.sleep(0)
     await stage.put()
     assert await waiting == [1]
