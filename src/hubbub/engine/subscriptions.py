@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 import msgspec
@@ -97,18 +98,26 @@ class Subscriptions:
     async def prepare(
         self, session: Session, wanted: Iterable[ChannelRequest]
     ) -> tuple[list[Plan], list[ChannelFailure]]:
-        """Check each channel and find out what the session missed. Every plan must be begun."""
-        plans: dict[str, Plan] = {}
+        """Check each channel and find out what the session missed. The owners, who may be on other
+        nodes, are asked side by side. Every plan must be begun."""
+        asked: dict[str, ChannelRequest] = {}
         failures: list[ChannelFailure] = []
         for channel in wanted:
-            if channel.channel in plans:
+            if channel.channel in asked:
                 continue
             try:
-                self._check(session, channel.channel, len(plans))
-                plans[channel.channel] = await self._plan(session, channel)
+                self._check(session, channel.channel, len(asked))
+                asked[channel.channel] = channel
             except HubbubError as error:
                 failures.append(ChannelFailure(channel.channel, error))
-        return list(plans.values()), failures
+        answers = await asyncio.gather(*(self._try_plan(session, each) for each in asked.values()))
+        plans: list[Plan] = []
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Plan):
+                plans.append(answer)
+            else:
+                failures.append(ChannelFailure(name, answer))
+        return plans, failures
 
     async def begin(self, session: Session, plans: Sequence[Plan]) -> None:
         """Called right after the plans were confirmed. Those without a replay begin before
@@ -210,6 +219,12 @@ class Subscriptions:
                 f"a session may follow {self._limits.session_channels} channels; "
                 f"{channel!r} is one too many"
             )
+
+    async def _try_plan(self, session: Session, wanted: ChannelRequest) -> Plan | HubbubError:
+        try:
+            return await self._plan(session, wanted)
+        except HubbubError as error:
+            return error
 
     async def _plan(self, session: Session, wanted: ChannelRequest) -> Plan:
         hub, channel = session.hub, wanted.channel

@@ -1,0 +1,43 @@
+"""Subscribing to several channels at once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.engine import Alone, receive
+from hubbub.domain.errors import Unavailable
+from hubbub.domain.notices import Subscribed
+from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.ports.bus import Attachment
+
+pytestmark = pytest.mark.spec("LIVE-08")
+
+CHANNELS = [f"c{number}" for number in range(20)]
+
+
+async def test_the_owners_of_many_channels_are_asked_side_by_side(tmp_path: Path) -> None:
+    """One after the other, each would cost the way to another node and back."""
+    async with Alone(tmp_path) as alone:
+        asked: list[str] = []
+        all_asked = asyncio.Event()
+
+        async def attach(hub: str, channel: str) -> Attachment:
+            asked.append(channel)
+            if len(asked) == len(CHANNELS):
+                all_asked.set()
+            await asyncio.wait_for(all_asked.wait(), 5)
+            if channel == "c7":
+                raise Unavailable("its owner is away")
+            return Attachment("one", 3, None)
+
+        alone.node.bus.attach = attach  # type: ignore[method-assign]
+        listener = alone.node.connect()
+        receive(listener, Subscribe(tuple(ChannelRequest(name) for name in [*CHANNELS, "c1"])))
+        answer = await listener.next(Subscribed)
+        assert sorted(asked) == sorted(CHANNELS), "a channel that was named twice is asked for once"
+        assert [each.channel for each in answer.channels] == [c for c in CHANNELS if c != "c7"]
+        assert [failure.channel for failure in answer.failures] == ["c7"]
+        assert "c7" not in alone.node.node.hub("acme").feeds
