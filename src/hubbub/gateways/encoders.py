@@ -76,13 +76,18 @@ class SseEncoder:
     def encode_message(self, message: Message, epoch: str) -> bytes:
         if not message.serial:
             return sse.encode_message(message, None)
-        event_id = sse.encode_positions({message.channel: (epoch, message.serial)})
-        return sse.encode_message(message, event_id)
+        return sse.encode_message(message, self._moved(message.channel, epoch, message.serial))
 
     def encode(self, notice: Notice) -> bytes:
         if isinstance(notice, notices.Ping):
             return sse.heartbeat()
+        if isinstance(notice, notices.ChannelReset):
+            return sse.encode(notice, self._moved(notice.channel, notice.epoch, notice.serial))
         return sse.encode(notice)
+
+    def _moved(self, channel: str, epoch: str, serial: int) -> str:
+        """The id of the new position, from which the client will resume."""
+        return sse.encode_positions({channel: (epoch, serial)})
 
     def pack(self, units: Sequence[bytes]) -> bytes:
         return b"".join(units)
@@ -96,9 +101,13 @@ class SseVectorEncoder(SseEncoder):
         self.positions: dict[str, tuple[str, int]] = {}
 
     def encode_message(self, message: Message, epoch: str) -> bytes:
-        if message.serial:
-            self.positions[message.channel] = (epoch, message.serial)
-        return sse.encode_message(message, sse.encode_positions(self.positions))
+        if not message.serial:
+            return sse.encode_message(message, sse.encode_positions(self.positions))
+        return super().encode_message(message, epoch)
+
+    def _moved(self, channel: str, epoch: str, serial: int) -> str:
+        self.positions[channel] = (epoch, serial)
+        return sse.encode_positions(self.positions)
 
 
 SSE = SseEncoder()
