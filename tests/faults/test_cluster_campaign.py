@@ -13,20 +13,26 @@ import pytest
 
 from benchmarks.soak.final import check_stored
 from benchmarks.soak.ledger import Ledger, Track
-from faults.cluster.campaign import FAULTS, run, schedule_of
+from faults.cluster.campaign import run, schedule_of
 from faults.cluster.checker import Pickup, check_order, check_pickups
+from faults.cluster.faults import NEEDS_NETWORKS, OF_A_NODE, OF_ALL
+from harness.namespaces import namespaces_work
 
 SHORT = (
     ("kill", "west"),
     ("freeze", "north"),
     ("stop", "east"),
     ("two-owners", "west"),
+    ("woken-owner", "north"),
+    ("nats-server", "east"),
     ("postgres-restart", ""),
 )
 
 
-async def suffer(folder: Path, schedule: Sequence[tuple[str, str]], seconds: float) -> None:
-    report = await run(folder, schedule, seconds)
+async def suffer(
+    folder: Path, schedule: Sequence[tuple[str, str]], seconds: float, networks: bool = False
+) -> None:
+    report = await run(folder, schedule, seconds, networks=networks)
     print(report)
     assert report.ledger.counts["stored publishes acknowledged"]
     assert report.good, report
@@ -44,7 +50,9 @@ async def test_nothing_acknowledged_is_lost_doubled_or_out_of_order_whatever_fai
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 async def test_every_fault_of_every_node(tmp_path: Path) -> None:
-    await suffer(tmp_path, schedule_of(list(FAULTS), rounds=1, seed=2026), seconds=10)
+    networks = namespaces_work()
+    faults = [f for f in (*OF_A_NODE, *OF_ALL) if networks or f not in NEEDS_NETWORKS]
+    await suffer(tmp_path, schedule_of(faults, rounds=1, seed=2026), 30, networks)
 
 
 # -- the checker --------------------------------------------------------------------------------

@@ -21,13 +21,14 @@ from hubbub.server.nats_server import USER, NatsServer
 from hubbub.server.wiring import Server
 
 
-class Ground:
-    """What the nodes of a cluster share."""
+class Common:
+    """What the nodes of a cluster share: a broker, a database, secrets."""
 
-    def __init__(self, nats: NatsServer, database: TestDatabase) -> None:
-        self.nats = nats
+    def __init__(self, broker: str, password: str, database: TestDatabase) -> None:
         self.database = database
         self.secret = secrets.token_hex(32)
+        self._broker = broker
+        self._password = password
 
     def keys(self, node: str, **more: object) -> dict[str, object]:
         """The settings of a node, by their keys with `__` for the dots."""
@@ -42,15 +43,23 @@ class Ground:
             "sql__idleConnections": 2,
             "auth__session__secret": f"s{self.secret}",
             "auth__admin__secret": f"a{self.secret}",
-            "broker__host": self.nats.url,
+            "broker__host": self._broker,
             "broker__user": USER,
-            "broker__password": self.nats.password,
+            "broker__password": self._password,
             "cluster__secretKey": self.secret,
             "cluster__node": node,
             "cluster__silenceTimeout": 1.5,  # the machine may be busy with other tests
             "journal__enabled": False,
             **more,
         }
+
+
+class Ground(Common):
+    """The same with one NATS server, which can be killed."""
+
+    def __init__(self, nats: NatsServer, database: TestDatabase) -> None:
+        super().__init__(nats.url, nats.password, database)
+        self.nats = nats
 
 
 @asynccontextmanager
@@ -76,7 +85,7 @@ class NodeProcess(HubProcess):
     """A node in a process of its own."""
 
     def __init__(
-        self, folder: Path, on: Ground, name: str, hubs: dict[str, Any], **more: object
+        self, folder: Path, on: Common, name: str, hubs: dict[str, Any], **more: object
     ) -> None:
         folder = folder / name
         folder.mkdir()

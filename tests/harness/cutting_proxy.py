@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -69,14 +70,17 @@ class CuttingProxy:
             back.close()
 
     async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await there.read(65536):
-            await self._open.wait()
-            if self.swallowing:
-                self.swallowed.set()
-            elif writer.is_closing():
-                return
-            else:
-                writer.write(data)
+        with contextlib.suppress(
+            ConnectionError
+        ):  # the server was killed: the client must learn it
+            while data := await there.read(65536):
+                await self._open.wait()
+                if self.swallowing:
+                    self.swallowed.set()
+                elif writer.is_closing():
+                    return
+                else:
+                    writer.write(data)
         writer.close()
 
     async def _cut(
@@ -91,9 +95,9 @@ class CuttingProxy:
 
 
 @asynccontextmanager
-async def cutting_proxy(port: int) -> AsyncIterator[CuttingProxy]:
+async def cutting_proxy(port: int, host: str = "127.0.0.1") -> AsyncIterator[CuttingProxy]:
     proxy = CuttingProxy(port)
-    server = await asyncio.start_server(proxy._accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(proxy._accept, host, 0)
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy

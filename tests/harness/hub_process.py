@@ -35,7 +35,10 @@ class HubProcess:
             **settings,
         }
         self.config.write_text(json.dumps(keys))  # JSON is YAML
+        self.host = "127.0.0.1"
         self.port = 0
+        self.environment: dict[str, str] = {}
+        """Beside this process's own, from the next start on."""
         self._process: asyncio.subprocess.Process | None = None
         self._sockets: list[ClientConnection] = []
 
@@ -45,7 +48,7 @@ class HubProcess:
                 *self.command("serve"),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
             )
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
@@ -83,7 +86,7 @@ class HubProcess:
 
     async def socket(self, hub: str = "acme", token: str | None = None) -> Socket:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        url = f"ws://127.0.0.1:{self.port}/v1/hubs/{hub}/socket"
+        url = f"ws://{self.host}:{self.port}/v1/hubs/{hub}/socket"
         connection = await connect(url, compression=None, proxy=None, additional_headers=headers)
         self._sockets.append(connection)
         socket = Socket(connection)

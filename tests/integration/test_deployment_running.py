@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import shutil
-import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,7 +18,7 @@ import yaml
 from benchmarks.postgres import PASSWORD
 from harness.example_runner import free_port
 from harness.hub_process import HubProcess
-from harness.nats import running_nats
+from harness.nats_trio import SECRET, nats_trio
 from harness.nginx import accepting
 from harness.postgres import TestDatabase
 from hubbub.client import Client, connect
@@ -31,7 +29,6 @@ from hubbub.server.clock import SystemClock
 from hubbub.server.settings import load
 
 COMPOSE = Path(__file__).parents[2] / "deploy" / "compose"
-SECRET = "0123456789abcdef" * 4
 
 pytestmark = [
     pytest.mark.spec("CLU-01", "OPS-04"),
@@ -62,32 +59,6 @@ class NodeOfCompose(HubProcess):
         settings["cluster"] = {"node": name, "secretKey": SECRET, "silenceTimeout": 1.5}
         settings["auth"] = {"session": {"secret": f"s{SECRET}"}, "admin": {"secret": f"a{SECRET}"}}
         super().__init__(folder, hubs, **settings)
-
-
-@asynccontextmanager
-async def nats_of_compose(folder: Path) -> AsyncIterator[list[tuple[int, int]]]:
-    """Three servers; answers the port of each for clients, and its process."""
-    ports = [(free_port(), free_port()) for _ in range(3)]
-    text = (COMPOSE / "nats.conf").read_text()
-    routes = {
-        f"NATS_ROUTE_{number}": f"nats://route:{SECRET}@127.0.0.1:{route}"
-        for number, (_, route) in enumerate(ports, 1)
-    }
-    passwords = {f"NATS_{name}PASSWORD": SECRET for name in ("", "SYSTEM_", "ROUTE_")}
-    async with AsyncExitStack() as stack:
-        found = []
-        for number, (client, route) in enumerate(ports, 1):
-            file = folder / f"nats{number}.conf"
-            here = text.replace("0.0.0.0:4222", f"127.0.0.1:{client}")
-            here = here.replace("0.0.0.0:6222", f"127.0.0.1:{route}")
-            here = here.replace("/data", str(folder / f"nats{number}"))
-            file.write_text(here)
-            given = {**os.environ, **routes, **passwords, "NATS_NAME": f"nats{number}"}
-            process = await stack.enter_async_context(
-                running_nats(["-c", str(file)], client, given)
-            )
-            found.append((client, process.pid))
-        yield found
 
 
 @asynccontextmanager
@@ -133,11 +104,10 @@ async def test_the_cluster_of_the_compose_file_goes_on_when_parts_of_it_die(
     tmp_path: Path, database: TestDatabase
 ) -> None:
     async with AsyncExitStack() as stack:
-        nats = await stack.enter_async_context(nats_of_compose(tmp_path))
-        broker = ",".join(f"nats://127.0.0.1:{port}" for port, _ in nats)
+        nats = await stack.enter_async_context(nats_trio(tmp_path))
         ports = [free_port() for _ in range(3)]
         nodes = [
-            NodeOfCompose(tmp_path, f"hub{number}", port, broker, database)
+            NodeOfCompose(tmp_path, f"hub{number}", port, nats.url, database)
             for number, port in enumerate(ports, 1)
         ]
         for node in nodes:
@@ -156,7 +126,7 @@ async def test_the_cluster_of_the_compose_file_goes_on_when_parts_of_it_die(
             await goes_through(writer, heard, "all there")
             assert await writer.submit("clicks", {"n": 1})  # three copies in JetStream
 
-            os.kill(nats[0][1], signal.SIGKILL)
+            await nats.kill(0)
             await goes_through(writer, heard, "without one NATS server")
 
             await nodes[0].kill()

@@ -132,12 +132,15 @@ class Ownership:
             self._taking = asyncio.get_running_loop().create_task(self._take_all())
 
     async def _take_all(self) -> None:
+        told = ""
         try:
             while missing := self._missing():
                 try:
                     await self._take_over(missing)
                 except HubbubError as error:
-                    logger.warning("cannot take partitions over yet: %s", error.message)
+                    if error.message != told:  # it is tried many times a second
+                        told = error.message
+                        logger.warning("cannot take partitions over yet: %s", told)
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._taking = None

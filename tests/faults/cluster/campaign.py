@@ -11,79 +11,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import random
+import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.soak.final import check_everything_arrived
 from benchmarks.soak.followers import make_followers
-from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.plan import LIVE, STORED, Plan
 from faults.cluster.checker import Pickup, check_order, check_pickups
 from faults.cluster.clients import Consumer, Publisher
-from faults.cluster.scene import NAMES, Scene, scene
+from faults.cluster.faults import FAULTS, GRACEFUL, NEEDS_NETWORKS, OF_A_NODE, OF_ALL, UPGRADE
+from faults.cluster.report import Report, Row, Service
+from faults.cluster.scene import NAMES, NOW, OWN, Scene, scene
+from harness.namespaces import namespaces_work
 
-Fault = Callable[[Scene, str, float], Awaitable[None]]
-
-OF_A_NODE: dict[str, Fault] = {
-    "kill": Scene.kill_node,
-    "freeze": Scene.freeze_node,
-    "stop": Scene.stop_node,
-    "cut-nats": Scene.cut_node_from_nats,
-    "cut-postgres": Scene.cut_node_from_postgres,
-    "cut-all": Scene.cut_node_from_all,
-    "two-owners": Scene.silence_node,
-    "cable": Scene.pull_cable,
-}
-OF_ALL: dict[str, Fault] = {
-    "roll": Scene.roll,
-    "nats-restart": Scene.nats_restarted,
-    "nats-away": Scene.nats_away,
-    "postgres-restart": Scene.postgres_restarted,
-    "postgres-away": Scene.postgres_away,
-    "no-connections": Scene.no_connections_left,
-    "read-only": Scene.read_only,
-}
-FAULTS = {**OF_A_NODE, **OF_ALL}
-GRACEFUL = ("stop", "roll")
-"""Nobody is refused anything meanwhile."""
 _CALM_SECONDS = 0.5
 _FINISH_SECONDS = 60.0
-
-
-@dataclass
-class Row:
-    """What happened once."""
-
-    fault: str
-    node: str
-    refused: int
-    settled_seconds: float
-
-
-@dataclass
-class Report:
-    ledger: Ledger
-    rows: list[Row] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def good(self) -> bool:
-        return not self.ledger.problems
-
-    def __str__(self) -> str:
-        lines = [f"{'fault':<18}{'node':<8}{'refused':>8}{'serving again':>15}"]
-        lines += [
-            f"{row.fault:<18}{row.node:<8}{row.refused:>8}{row.settled_seconds:>13.2f} s"
-            for row in self.rows
-        ]
-        lines += [f"{count:>9,} {what}" for what, count in sorted(self.ledger.counts.items())]
-        lines.append(f"{len(self.ledger.problems)} problems, {self.seconds:.0f} seconds")
-        return "\n".join([*lines, *self.ledger.problems[:20]])
+_ALL_STORED = (*STORED, *OWN.values())
 
 
 class Campaign:
@@ -95,10 +45,11 @@ class Campaign:
         self._scene = on
         self._schedule = schedule
         self._seconds = seconds
-        self._report = Report(Ledger())
-        ledger = self._report.ledger
+        self._report = Report(on.ledger)
+        self._service = Service()
+        ledger = on.ledger
         self._publishers = [
-            Publisher(f"{name}{number}", on.door(name), ledger, per_second)
+            Publisher(f"{name}{number}", name, on.door(name), ledger, self._service, per_second)
             for name in NAMES
             for number in range(2)
         ]
@@ -116,7 +67,7 @@ class Campaign:
         begun = time.monotonic()
         stopping = asyncio.Event()
         await self._scene.settle()
-        await self._scene.begin(STORED)
+        await self._scene.begin(_ALL_STORED)
         self._report.ledger.uncertain.add("first-1")
         async with asyncio.TaskGroup() as group:
             reading = [group.create_task(each.run()) for each in self._followers]
@@ -135,7 +86,8 @@ class Campaign:
 
     async def _suffer(self, fault: str, node: str) -> None:
         ledger = self._report.ledger
-        before = len(self._refusals())
+        refused, acknowledged, gaps = self._so_far()
+        self._service.begin()
         ledger.phase = f"{fault} {node}".strip()
         try:
             await FAULTS[fault](self._scene, node, self._seconds)
@@ -144,17 +96,40 @@ class Campaign:
             ledger.problem("the cluster did not serve again")
             settled = float("inf")
         await asyncio.sleep(_CALM_SECONDS)
-        refusals = self._refusals()
-        self._report.rows.append(Row(fault, node, len(refusals) - before, settled))
-        if len(refusals) > before and fault in GRACEFUL:
-            ledger.problem(f"publishes were refused, the last of {refusals[-1]}")
+        now = self._so_far()
+        hit = (node,) if node else NAMES
+        others = [name for name in NAMES if name not in hit]
+        row = Row(
+            fault,
+            node,
+            now[1] - acknowledged,
+            now[0] - refused,
+            now[2] - gaps,
+            self._service.longest(hit),
+            self._service.longest(others),
+            settled,
+        )
+        self._report.rows.append(row)
+        print(row, flush=True)
+        if row.refused and fault in GRACEFUL:
+            last = [each.refusals[-1] for each in self._publishers if each.refusals]
+            ledger.problem(f"publishes were refused, such as {last}")
         ledger.phase = ""
+
+    def _so_far(self) -> tuple[int, int, int]:
+        """Publishes refused and accepted, and gaps that were announced."""
+        counts = self._report.ledger.counts
+        return (
+            sum(len(publisher.refusals) for publisher in self._publishers),
+            counts["stored publishes acknowledged"] + counts["live publishes acknowledged"],
+            counts["gaps of live channels, announced"],
+        )
 
     async def _finish(self) -> None:
         ledger = self._report.ledger
         tracks = [follower.track for follower in self._followers]
         pickups = [consumer.pickup for consumer in self._consumers]
-        await check_everything_arrived(self._scene.door(NAMES[0]), ledger, tracks, STORED)
+        await check_everything_arrived(self._scene.door(NAMES[0]), ledger, tracks, _ALL_STORED)
         try:
             async with asyncio.timeout(_FINISH_SECONDS):
                 while not self._picked_up(pickups):
@@ -173,9 +148,6 @@ class Campaign:
             for pickup in pickups
         )
 
-    def _refusals(self) -> list[str]:
-        return [refusal for publisher in self._publishers for refusal in publisher.refusals]
-
 
 def schedule_of(faults: Sequence[str], rounds: int, seed: int) -> list[tuple[str, str]]:
     """Every fault, those of a node for each node, in an order that the seed decides."""
@@ -189,10 +161,26 @@ def schedule_of(faults: Sequence[str], rounds: int, seed: int) -> list[tuple[str
 
 
 async def run(
-    folder: Path, schedule: Sequence[tuple[str, str]], seconds: float, per_second: float = 20
+    folder: Path,
+    schedule: Sequence[tuple[str, str]],
+    seconds: float,
+    per_second: float = 20,
+    first: Path = NOW,
+    networks: bool = False,
 ) -> Report:
-    async with scene(folder) as on:
+    async with scene(folder, first, networks) as on:
         return await Campaign(on, schedule, seconds, per_second).run()
+
+
+def code_of(revision: str, folder: Path) -> Path:
+    """The code as it was, from the history of this checkout."""
+    top = NOW.parent
+    packed = subprocess.run(
+        ["git", "archive", revision, "src"], cwd=top, check=True, capture_output=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
 
 
 def main() -> int:
@@ -201,13 +189,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=list(FAULTS), help="(repeatable)")
+    parser.add_argument("--old", help="begin with the code of this revision, and upgrade first")
     parser.add_argument("--keep", type=Path, help="a new folder for the logs")
     given = parser.parse_args()
-    schedule = schedule_of(given.only or list(FAULTS), given.rounds, given.seed)
+    networks = namespaces_work()
+    faults = given.only or [*OF_A_NODE, *OF_ALL]
+    if not networks:
+        print(f"networks cannot be made here, without: {', '.join(NEEDS_NETWORKS)}")
+        faults = [fault for fault in faults if fault not in NEEDS_NETWORKS]
+    schedule = schedule_of([f for f in faults if f != UPGRADE], given.rounds, given.seed)
+    if given.old:
+        schedule.insert(0, (UPGRADE, ""))
     with tempfile.TemporaryDirectory(prefix="hubbub-faults-") as name:
         folder = given.keep or Path(name)
         folder.mkdir(exist_ok=True)
-        report = asyncio.run(run(folder, schedule, given.seconds))
+        first = code_of(given.old, folder / "old") if given.old else NOW
+        report = asyncio.run(run(folder, schedule, given.seconds, first=first, networks=networks))
     print(report)
     return 0 if report.good else 1
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.plan import LIVE, STORED
 from benchmarks.soak.wire import LOST, Door, Socket
 from faults.cluster.checker import Pickup
+from faults.cluster.report import Service
 
 ANSWER_SECONDS = 12.0
 _TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
@@ -24,13 +26,19 @@ class Publisher:
     """One message at a time: the next goes out when the one before was answered. What was refused,
     or not answered, may have taken effect."""
 
-    def __init__(self, name: str, door: Door, ledger: Ledger, per_second: float) -> None:
+    def __init__(
+        self, name: str, node: str, door: Door, ledger: Ledger, service: Service, per_second: float
+    ) -> None:
         self._name = name
+        self._node = node
+        self._service = service
         self._door = door
         self._ledger = ledger
         self._pause_seconds = 1 / per_second
         self._numbers = itertools.count(1)
         self._in_flight: str | None = None
+        self._channel = ""
+        self._begun = 0.0
         self.refusals: list[str] = []
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -60,7 +68,8 @@ class Publisher:
     async def _publish(self, socket: Socket) -> None:
         self._in_flight = identifier = f"{self._name}-{next(self._numbers)}"
         stored = random.random() < 0.6
-        channel = random.choice(STORED if stored else LIVE)
+        self._channel = channel = random.choice(STORED if stored else LIVE)
+        self._begun = time.monotonic()
         item: dict[str, Any] = {"channel": channel, "payload": {"json": {"id": identifier}}}
         extra = {"store": True} if stored else {}
         await socket.send("Publish", publishes=[{**item, "extra": extra, "reqID": 1}])
@@ -73,6 +82,7 @@ class Publisher:
             await asyncio.sleep(0.02)
             return
         self._in_flight = None
+        self._service.worked(self._node, channel, self._begun)
         if stored:
             self._ledger.acknowledge(channel, identifier, int(result["channelSerial"]))
         else:
@@ -81,6 +91,7 @@ class Publisher:
     def _unsure(self) -> None:
         if self._in_flight is not None:
             self._ledger.uncertain.add(self._in_flight)
+            self._service.failed(self._node, self._channel, self._begun)
             self._in_flight = None
 
 

@@ -1,11 +1,11 @@
-"""The scene of a campaign: three nodes in processes of their own, each with a way to NATS and to
-PostgreSQL that can be cut, and what can happen to them."""
+"""The scene of a campaign: three nodes in processes of their own, three NATS servers, PostgreSQL.
+Each node has ways to them that can be cut, and a network of its own where that is possible."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-import signal
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,14 +15,17 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from benchmarks.postgres import LocalPostgres, local_postgres
+from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.plan import HUB
 from benchmarks.soak.wire import LOST, Socket
-from harness.cluster import Ground, NodeProcess, channel_of, ground
+from harness.cluster import Common, NodeProcess, channel_of
 from harness.cutting_proxy import CuttingProxy, cutting_proxy
-from harness.postgres import new_database, restart
+from harness.namespaces import Namespace, namespace
+from harness.nats_trio import NatsTrio, nats_trio
+from harness.postgres import TestDatabase, new_database
 
 NAMES = ("east", "north", "west")
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 90.0
 _ANSWER_SECONDS = 10.0
 _SILENCE_SECONDS = 1.0
 """Longer than usual, so that a busy machine is not taken for a fault."""
@@ -34,7 +37,24 @@ HUBS: dict[str, Any] = {
         "namespaces": {"log": "stored", "probe": "stored"},
     }
 }
-_END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1"
+OWN = {name: channel_of(name, NAMES, "log:of", HUB) for name in NAMES}
+"""A stored channel of each node."""
+NOW = Path(__file__).parents[3] / "src"
+"""The code that is tested."""
+
+
+class CampaignNode(NodeProcess):
+    """A node that runs the code of any checkout, in a network of its own if it has one."""
+
+    network: Namespace | None = None
+
+    def run_code(self, source: Path) -> None:
+        """From the next start on."""
+        self.environment["PYTHONPATH"] = str(source)
+
+    def command(self, *arguments: str) -> list[str]:
+        command = super().command(*arguments)
+        return command if self.network is None else self.network.command(*command)
 
 
 class NodeDoor:
@@ -50,7 +70,7 @@ class NodeDoor:
     def _address(self) -> str:
         up = self._scene.up
         name = self._preferred if self._preferred in up or not up else random.choice(sorted(up))
-        return f"127.0.0.1:{self._scene.nodes[name].port}/v1/hubs/{HUB}"
+        return self._scene.address(name)
 
     @property
     def url(self) -> str:
@@ -62,121 +82,35 @@ class NodeDoor:
 
 
 class Scene:
-    """What can be done to the cluster. Each fault ends with everything started and connected;
-    `settle` then waits until it serves again."""
+    """What the faults of `faults.cluster.faults` are made with. Each ends with everything started
+    and connected; `settle` then waits until it serves again."""
 
     def __init__(
         self,
         postgres: LocalPostgres,
-        on: Ground,
-        nodes: dict[str, NodeProcess],
-        to_nats: dict[str, CuttingProxy],
+        database: TestDatabase,
+        nats: NatsTrio,
+        nodes: dict[str, CampaignNode],
+        to_nats: dict[str, list[CuttingProxy]],
         to_postgres: dict[str, CuttingProxy],
     ) -> None:
+        self.postgres = postgres
+        self.database = database
+        self.nats = nats
         self.nodes = nodes
         self.up = set(nodes)
-        self._postgres = postgres
-        self._on = on
-        self._to_nats = to_nats
-        self._to_postgres = to_postgres
+        self.to_nats = to_nats
+        self.to_postgres = to_postgres
+        self.ledger = Ledger()
+        self.numbers = itertools.count(1)
+        """For what the faults themselves publish."""
 
     def door(self, preferred: str) -> NodeDoor:
         return NodeDoor(self, preferred)
 
-    # -- nodes ----------------------------------------------------------------------------------
-
-    async def kill_node(self, name: str, seconds: float) -> None:
-        self.up.discard(name)
-        await self.nodes[name].kill()
-        await self._come_back(name, seconds)
-
-    async def stop_node(self, name: str, seconds: float) -> None:
-        """Clients go on using it until it sends them away."""
-        self.nodes[name].signal(signal.SIGTERM)
-        code = await self.nodes[name].ended(30)
-        self.up.discard(name)
-        assert code == 0, f"{name} ended with code {code}"
-        await self._come_back(name, seconds)
-
-    async def _come_back(self, name: str, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        await self.nodes[name].start()
-        self.up.add(name)
-
-    async def freeze_node(self, name: str, seconds: float) -> None:
-        self.nodes[name].signal(signal.SIGSTOP)
-        await asyncio.sleep(seconds)
-        self.nodes[name].signal(signal.SIGCONT)
-
-    async def roll(self, _: str, seconds: float) -> None:
-        """Every node in turn, as in an upgrade."""
-        for name in NAMES:
-            await self.stop_node(name, seconds / 10)
-            await self.settle()
-
-    # -- the network ----------------------------------------------------------------------------
-
-    async def cut_node_from_nats(self, name: str, seconds: float) -> None:
-        """Its connections break, and new ones are refused."""
-        await _cut((self._to_nats[name],), seconds)
-
-    async def cut_node_from_postgres(self, name: str, seconds: float) -> None:
-        await _cut((self._to_postgres[name],), seconds)
-
-    async def cut_node_from_all(self, name: str, seconds: float) -> None:
-        await _cut((self._to_nats[name], self._to_postgres[name]), seconds)
-
-    async def silence_node(self, name: str, seconds: float) -> None:
-        """Nothing comes through to NATS, and nobody is told: the node still believes that it owns
-        its channels, and so do those who take them over."""
-        await _hold((self._to_nats[name],), seconds)
-
-    async def pull_cable(self, name: str, seconds: float) -> None:
-        """The same to NATS and PostgreSQL."""
-        await _hold((self._to_nats[name], self._to_postgres[name]), seconds)
-
-    # -- NATS and PostgreSQL ----------------------------------------------------------------------
-
-    async def nats_away(self, _: str, seconds: float) -> None:
-        await self._on.nats.kill()
-        await asyncio.sleep(seconds)
-        await self._on.nats.start()
-
-    async def nats_restarted(self, _: str, seconds: float) -> None:
-        await self.nats_away(_, 0)
-        await asyncio.sleep(seconds)
-
-    async def postgres_away(self, _: str, seconds: float) -> None:
-        self._postgres.kill()
-        await asyncio.sleep(seconds)
-        await restart(self._postgres)
-
-    async def postgres_restarted(self, _: str, seconds: float) -> None:
-        self._postgres.stop()
-        await restart(self._postgres)
-        await asyncio.sleep(seconds)
-
-    async def no_connections_left(self, _: str, seconds: float) -> None:
-        role = self._on.database.name
-        await self._operate(f"ALTER ROLE {role} CONNECTION LIMIT 0", end=True)
-        await asyncio.sleep(seconds)
-        await self._operate(f"ALTER ROLE {role} CONNECTION LIMIT -1")
-
-    async def read_only(self, _: str, seconds: float) -> None:
-        """As after a failover to a server that is not the first one yet; connections that were
-        made meanwhile stay read-only."""
-        role = self._on.database.name
-        await self._operate(f"ALTER ROLE {role} SET default_transaction_read_only = on", end=True)
-        await asyncio.sleep(seconds)
-        await self._operate(f"ALTER ROLE {role} RESET default_transaction_read_only")
-
-    async def _operate(self, statement: str, end: bool = False) -> None:
-        async with self._on.database.operator() as connection:
-            await connection.execute(statement)
-            if end:
-                await connection.fetch(_END_CONNECTIONS, self._on.database.name)
-
-    # -- afterwards -----------------------------------------------------------------------------
+    def address(self, name: str) -> str:
+        node = self.nodes[name]
+        return f"{node.host}:{node.port}/v1/hubs/{HUB}"
 
     async def settle(self) -> float:
         """Wait until every node serves the channels of every node; answers how long that took."""
@@ -189,7 +123,7 @@ class Scene:
         waiting = [channel_of(owner, NAMES, "probe:p", HUB) for owner in NAMES]
         while waiting:
             try:
-                async with asyncio.timeout(_ANSWER_SECONDS), self._connected(name) as socket:
+                async with asyncio.timeout(_ANSWER_SECONDS), self.connected(name) as socket:
                     while waiting:
                         await first_message(socket, waiting[0])
                         waiting.pop(0)
@@ -197,14 +131,14 @@ class Scene:
                 await asyncio.sleep(0.1)
 
     @asynccontextmanager
-    async def _connected(self, name: str) -> AsyncIterator[Socket]:
-        url = f"ws://127.0.0.1:{self.nodes[name].port}/v1/hubs/{HUB}/socket"
+    async def connected(self, name: str) -> AsyncIterator[Socket]:
+        url = f"ws://{self.address(name)}/socket"
         async with connect(url, compression=None, proxy=None, close_timeout=1) as connection:
             yield Socket(connection)
 
     async def begin(self, channels: Iterable[str]) -> None:
         """A stored channel has an epoch that lasts from its first message on."""
-        async with self._connected(NAMES[0]) as socket:
+        async with self.connected(NAMES[0]) as socket:
             for channel in channels:
                 await first_message(socket, channel)
 
@@ -220,38 +154,41 @@ async def first_message(socket: Socket, channel: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _cut(ways: Iterable[CuttingProxy], seconds: float) -> None:
-    for way in ways:
-        way.refusing = True
-        way.cut_all()
-    await asyncio.sleep(seconds)
-    for way in ways:
-        way.refusing = False
-
-
-async def _hold(ways: Iterable[CuttingProxy], seconds: float) -> None:
-    for way in ways:
-        way.hold()
-    await asyncio.sleep(seconds)
-    for way in ways:
-        way.let_go()
-
-
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[Scene]:
+async def scene(folder: Path, first: Path = NOW, networks: bool = False) -> AsyncIterator[Scene]:
+    """The nodes run the code in `first` until they are told otherwise."""
     with local_postgres() as postgres:
         async with AsyncExitStack() as stack:
-            on = await stack.enter_async_context(ground(folder, await new_database(postgres)))
-            to_nats, to_postgres, nodes = {}, {}, {}
-            for name in NAMES:
-                to_nats[name] = await stack.enter_async_context(cutting_proxy(on.nats.port))
-                to_postgres[name] = await stack.enter_async_context(cutting_proxy(postgres.port))
+            database = await new_database(postgres)
+            nats = await stack.enter_async_context(nats_trio(folder))
+            on = Common(nats.url, nats.password, database)
+            to_nats: dict[str, list[CuttingProxy]] = {}
+            to_postgres: dict[str, CuttingProxy] = {}
+            nodes = {}
+            for number, name in enumerate(NAMES):
+                network = stack.enter_context(namespace(number)) if networks else None
+                here = "127.0.0.1" if network is None else network.address("back", inside=False)
+                to_nats[name] = [
+                    await stack.enter_async_context(cutting_proxy(port, here))
+                    for port in nats.ports
+                ]
+                to_postgres[name] = await stack.enter_async_context(
+                    cutting_proxy(postgres.port, here)
+                )
                 more: dict[str, object] = {
-                    "broker__host": f"nats://127.0.0.1:{to_nats[name].port}",
+                    "broker__host": ",".join(f"nats://{here}:{p.port}" for p in to_nats[name]),
+                    "storage__postgres__host": here,
                     "storage__postgres__port": to_postgres[name].port,
+                    "storage__postgres__sslMode": "disable",
                     "cluster__silenceTimeout": _SILENCE_SECONDS,
+                    "listener__port": 0,
                 }
-                nodes[name] = NodeProcess(folder, on, name, HUBS, **more)
-                await stack.enter_async_context(nodes[name])
+                if network is not None:
+                    more["listener__host"] = network.address("front", inside=True)
+                node = nodes[name] = CampaignNode(folder, on, name, HUBS, **more)
+                node.host = str(more.get("listener__host", "127.0.0.1"))
+                node.network = network
+                node.run_code(first)
+                await stack.enter_async_context(node)
             await asyncio.gather(*(node.start() for node in nodes.values()))
-            yield Scene(postgres, on, nodes, to_nats, to_postgres)
+            yield Scene(postgres, database, nats, nodes, to_nats, to_postgres)
