@@ -1,7 +1,8 @@
 """Deliveries for the journal: one event for each channel, technology and tick.
 
 What a channel's subscribers are sent is tallied as it is written: a few additions for each packed
-buffer, however many messages and subscribers it is for. The journal asks for the tallies at every
+buffer, however many messages and subscribers it is for. A large buffer goes out in many slices:
+those that follow each other closely are counted as one. The journal asks for the tallies at every
 tick.
 """
 
@@ -24,6 +25,10 @@ from hubbub.ports.journal import Journal
 
 _PORTION = 500
 """Tallies that are told in one turn of the loop."""
+_TOGETHER = 8
+"""Slices of a buffer count as one while its least latency grows by less than this part of it. They
+count as written in the middle of that time, so that a latency is off by half of it at most, which
+is less than the width of a bucket."""
 
 
 class Noted:
@@ -42,6 +47,10 @@ class Noted:
         self._offsets: list[int] | None = None
         self._sum = 0
         self._squares = 0
+
+    def age(self, now: int) -> int:
+        """Of the newest message."""
+        return now - max(self.times) if self._offsets is None else now - self.times[-1]
 
     def latencies(self, now: int) -> tuple[int, int, int, int, dict[int, int]]:
         """The least, the greatest, the sum, the sum of squares, and how many are in which bucket,
@@ -81,6 +90,11 @@ class Tally:
 
     __slots__ = (
         "_deliveries",
+        "_first_at",
+        "_last_at",
+        "_slices_of",
+        "_targets",
+        "_together_until",
         "buckets",
         "channel",
         "count",
@@ -106,6 +120,13 @@ class Tally:
         self.epoch = ""
         self.newest = ""
         """The id of the message that was noted last, to know it again in another encoding."""
+        self._slices_of: Noted | None = None
+        """The buffer whose last slices are still to be counted, when they were written, and to how
+        many."""
+        self._targets = 0
+        self._first_at = 0
+        self._last_at = 0
+        self._together_until = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -137,17 +158,35 @@ class Tally:
         """A buffer was written to so many subscribers."""
         if not targets:
             return
+        now = self._deliveries.now()
+        if noted is self._slices_of and now < self._together_until:
+            self._targets += targets
+            self._last_at = now
+            return
+        self._count_slices()
         if self.count and noted.epoch != self.epoch:
             self._deliveries.tell(self)
         if not self.count:
             self._deliveries.active[self] = None
             self.epoch = noted.epoch
+        self._slices_of = noted
+        self._targets = targets
+        self._first_at = self._last_at = now
+        self._together_until = now + noted.age(now) // _TOGETHER
+
+    def _count_slices(self) -> None:
+        """Count what was written of the same buffer at nearly the same time."""
+        noted, targets = self._slices_of, self._targets
+        if noted is None:
+            return
+        self._slices_of = None
         if noted.first:
             self.first = min(self.first, noted.first) if self.first else noted.first
             self.last = max(self.last, noted.last)
         self.messages += noted.fresh
         noted.fresh = 0
-        least, greatest, total, squares, buckets = noted.latencies(self._deliveries.now())
+        middle = (self._first_at + self._last_at) // 2
+        least, greatest, total, squares, buckets = noted.latencies(middle)
         self.least = min(self.least, least) if self.count else least
         self.greatest = max(self.greatest, greatest)
         self.count += len(noted.times) * targets
@@ -160,6 +199,7 @@ class Tally:
 
     def take(self, now: int) -> JournalEvent:
         """What there is to tell; from here on it counts from nothing."""
+        self._count_slices()
         event = JournalEvent(
             DELIVERED,
             now,

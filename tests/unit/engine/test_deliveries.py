@@ -117,6 +117,35 @@ def test_one_event_tells_all_of_a_tick(
     assert len(notebook.events) == 1, "nothing new, nothing to tell"
 
 
+@given(
+    st.lists(st.integers(0, 300_000), min_size=1, max_size=20),
+    st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 200)), min_size=1, max_size=60),
+)
+def test_many_slices_of_a_buffer_are_counted_and_timed_to_a_sixteenth(
+    ages: list[int], slices: list[tuple[int, int]]
+) -> None:
+    notebook, clock = Notebook(), FakeClock()
+    deliveries = Deliveries(notebook, clock)
+    tally = deliveries.tally("acme", "news", "websocket")
+    begun = deliveries.now()
+    buffer = noted(tally, *(message(number + 1, begun - age) for number, age in enumerate(ages)))
+    latencies: Counter[int] = Counter()
+    for wait, targets in slices:
+        clock.advance(wait / 1e6)
+        tally.written(buffer, targets)
+        for age in ages:
+            latencies[deliveries.now() - begun + age] += targets
+    notebook.flush(True)
+    (event,) = notebook.events
+    assert (event.messages, event.count) == (len(ages), latencies.total())
+    assert event.size == 10 * latencies.total()
+    assert sum((event.latency_buckets or {}).values()) == latencies.total()
+    exact = sum(latency * count for latency, count in latencies.items())
+    assert event.latency_sum == pytest.approx(exact, rel=1 / 16, abs=latencies.total())
+    assert event.latency_min == pytest.approx(min(latencies), rel=1 / 16, abs=1)
+    assert event.latency_max == pytest.approx(max(latencies), rel=1 / 16, abs=1)
+
+
 def test_a_message_in_two_encodings_is_one_message(
     deliveries: Deliveries, notebook: Notebook
 ) -> None:
