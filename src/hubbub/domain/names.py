@@ -49,6 +49,8 @@ def namespace_of(channel: str) -> str | None:
 
 
 def kind_of(channel: str) -> ChannelKind:
+    if ":" not in channel:
+        return ChannelKind.DEFAULT
     if channel.startswith("doc:"):
         return ChannelKind.DOCUMENT
     if channel.startswith("notification:"):

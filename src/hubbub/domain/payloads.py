@@ -38,6 +38,8 @@ def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
 
     A body without a type, or with the type that curl sends unasked, is text if it can be.
     """
+    if content_type == JSON:
+        return json_text(body), JSON
     if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
         return (body, TEXT) if is_utf8(body) else (body, BINARY)
     return typed_payload(body, content_type)
@@ -91,12 +93,12 @@ def json_text(body: bytes) -> bytes:
     if not body.isascii() and not is_utf8(body):
         raise InvalidPayload("the payload is not UTF-8, but its content type is application/json")
     try:
-        text = bytes(_JSON_DECODER.decode(body))
+        raw = _JSON_DECODER.decode(body)
     except msgspec.DecodeError as error:
         raise InvalidPayload(f"the payload is not JSON: {error}") from None
     except RecursionError:
         raise _too_deep() from None
-    return one_line(text)
+    return one_line(body if len(raw) == len(body) else bytes(raw))
 
 
 def one_line(text: bytes) -> bytes:

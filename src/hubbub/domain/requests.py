@@ -74,7 +74,7 @@ class Producer(msgspec.Struct, frozen=True):
     fence: int = 0
 
 
-class PublishItem(msgspec.Struct, frozen=True):
+class PublishItem(msgspec.Struct, frozen=True, gc=False):
     """One message to publish. Without a request id (None) nobody waits for an answer."""
 
     channel: str

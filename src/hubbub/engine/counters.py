@@ -20,7 +20,8 @@ class Durations:
     def took(self, seconds: float) -> None:
         self.count += 1
         self.seconds += seconds
-        self.buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1
+        bucket = int(seconds * 1e6).bit_length()
+        self.buckets[bucket if bucket < BUCKETS else -1] += 1
 
 
 class HubCounters:

@@ -33,6 +33,7 @@ class Hub:
         "name",
         "outbox",
         "sessions",
+        "user_channels",
     )
 
     def __init__(self, configuration: HubConfiguration, counters: HubCounters, now: float) -> None:
@@ -47,6 +48,7 @@ class Hub:
     def configure(self, configuration: HubConfiguration, now: float) -> None:
         quotas = configuration.settings.quotas
         self.configuration = configuration
+        self.user_channels = configuration.settings.user_channel
         self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
         self.deliveries = TokenBucket(
@@ -69,7 +71,3 @@ class Hub:
         feed = self.feeds.get(channel)
         if feed is not None:
             feed.hold_back(publisher)
-
-    @property
-    def user_channels(self) -> bool:
-        return self.configuration.settings.user_channel

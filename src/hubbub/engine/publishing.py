@@ -78,22 +78,25 @@ class Publisher:
         session: str | None,
     ) -> Message:
         now = self._clock.now()
-        return Message(
-            id=f"{self._prefix}{next(self._numbers):x}",
-            hub=hub.name,
-            channel=item.channel,
-            event=item.event,
-            payload=item.payload,
-            content_type=item.content_type,
-            published_at=int(now * 1000),
-            publisher=identity.user_id,
-            store=item.store,
-            retain=item.retain,
-            push=item.push,
-            transient=item.transient,
-            taken_at=int(now * 1e6),
-            session=session,
-            technology=technology,
+        return Message(  # by position, which takes two thirds of the time
+            f"{self._prefix}{next(self._numbers):x}",
+            hub.name,
+            item.channel,
+            item.event,
+            item.payload,
+            item.content_type,
+            int(now * 1000),
+            0,
+            identity.user_id,
+            item.store,
+            item.retain,
+            item.push,
+            item.transient,
+            None,
+            None,
+            int(now * 1e6),
+            session,
+            technology,
         )
 
     # -- puts -----------------------------------------------------------------------------------

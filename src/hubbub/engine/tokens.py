@@ -232,7 +232,7 @@ class Tokens:
         """That an identity still holds in this hub. Raises `InvalidToken`."""
         if identity.expires_at is not None and identity.expires_at < self._clock.now():
             raise InvalidToken("the token has expired; get a new one")
-        if self.revoked(identity, hub):
+        if self._revocations is not None and self._revocations.covers(hub, identity):
             raise InvalidToken("the token was revoked; get a new one")
 
     def revoked(self, identity: Identity, hub: str) -> bool:

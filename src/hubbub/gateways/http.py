@@ -100,7 +100,7 @@ class Head:
     joined. A client that stays sends the same head again and again: it is parsed once, and
     whoever handles it may keep in `memo` what follows from it."""
 
-    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "url")
+    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "raw", "url")
 
     def __init__(
         self, method: bytes, url: bytes, headers: dict[bytes, bytes], keep_alive: bool
@@ -111,19 +111,30 @@ class Head:
         self.keep_alive = keep_alive
         self.length = int(headers.get(b"content-length", b"0"))
         self.memo: object = None
+        self.raw = b""
+        """All of its bytes, if it is to be known again."""
 
 
 class Request:
     """A whole request."""
 
-    __slots__ = ("body", "head", "headers", "method", "url")
+    __slots__ = ("body", "head")
 
     def __init__(self, head: Head, body: bytes = b"") -> None:
         self.head = head
-        self.method = head.method
-        self.url = head.url
-        self.headers = head.headers
         self.body = body
+
+    @property
+    def method(self) -> bytes:
+        return self.head.method
+
+    @property
+    def url(self) -> bytes:
+        return self.head.url
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return self.head.headers
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -152,30 +163,24 @@ class Exchange:
 
     __slots__ = (
         "_answered",
-        "_connection",
-        "_keep_alive",
-        "_without_body",
+        "_head",
+        "connection",
         "extra_headers",
         "text_errors",
     )
 
     def __init__(self, connection: HttpConnection, head: Head) -> None:
-        self._connection = connection
-        self._keep_alive = head.keep_alive
-        self._without_body = head.method == b"HEAD"
+        self.connection = connection
+        self._head = head
         self._answered = False
         self.extra_headers = b""
         """Complete header lines that every answer gets (CORS)."""
         self.text_errors = False
         """Errors are said in plain text, for clients that may know nothing of JSON."""
 
-    @property
-    def connection(self) -> HttpConnection:
-        return self._connection
-
     def answer_json(self, body: bytes) -> None:
         """The common case, kept cheap."""
-        if self.extra_headers or not self._keep_alive:
+        if self.extra_headers or not self._head.keep_alive:
             self.answer(200, body)
         else:
             self._finish(b"%b%d\r\n\r\n%b" % (_OK_JSON, len(body), body))
@@ -183,8 +188,8 @@ class Exchange:
     def answer(
         self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
     ) -> None:
-        head = response_head(status, content_type, len(body), headers, self._keep_alive)
-        if self._without_body:
+        head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
+        if self._head.method == b"HEAD":
             body = b""
         self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
 
@@ -198,7 +203,7 @@ class Exchange:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Answer later; whatever happens, the client gets an answer."""
-        self._connection.spawn(self._guard(work))
+        self.connection.spawn(self._guard(work))
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -214,7 +219,7 @@ class Exchange:
     def _finish(self, data: bytes) -> None:
         if not self._answered:
             self._answered = True
-            self._connection.finish(data, self._keep_alive)
+            self.connection.finish(data, self._head.keep_alive)
 
 
 def response_head(

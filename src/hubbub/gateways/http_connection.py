@@ -73,6 +73,7 @@ class HttpConnection(asyncio.Protocol):
         "_head_done",
         "_headers",
         "_held_bytes",
+        "_last",
         "_leaving",
         "_limits",
         "_parser",
@@ -99,6 +100,8 @@ class HttpConnection(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] | None = None
         self.transport: asyncio.Transport
         self.deadline = 0.0
+        self._last: Head | None = None
+        """The last head that was known before: most likely the next one is the same."""
         self._first: Head | None = None
         """The head of the first request of what came in together."""
         self._answers: list[bytes] | None = None
@@ -145,14 +148,19 @@ class HttpConnection(asyncio.Protocol):
 
     def _take_known(self, data: bytes) -> bytes:
         """Take requests whose heads were parsed before; answers what is left for the parser."""
-        start = 0
-        while self._between and not self._failed and start < len(data):
-            head_end = data.find(b"\r\n\r\n", start) + 4
-            head = self._watcher.known_heads.get(data[start:head_end])
-            if head is None or len(data) < head_end + head.length:
+        start, end = 0, len(data)
+        while self._between and not self._failed and start < end:
+            head = self._last
+            if head is None or not data.startswith(head.raw, start):
+                head_end = data.find(b"\r\n\r\n", start) + 4
+                head = self._last = self._watcher.known_heads.get(data[start:head_end])
+                if head is None:
+                    break
+            body_start = start + len(head.raw)
+            body_end = body_start + head.length
+            if end < body_end:
                 break
-            body_end = head_end + head.length
-            self._take(Request(head, data[head_end:body_end]))
+            self._take(Request(head, data[body_start:body_end]))
             start = body_end
         return data[start:] if start else data
 
@@ -189,7 +197,8 @@ class HttpConnection(asyncio.Protocol):
         known_heads = self._watcher.known_heads
         if len(known_heads) >= _KNOWN_HEADS:
             known_heads.clear()
-        known_heads[data[:head_end]] = head
+        head.raw = data[:head_end]
+        known_heads[head.raw] = head
 
     def _expect(self, seconds: float) -> None:
         self.deadline = self._watcher.now + seconds

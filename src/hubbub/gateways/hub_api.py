@@ -81,9 +81,11 @@ class HubApi:
         self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
     ) -> None:
         """The body is the payload; the query says the rest."""
+        identity = require_identity(request, target, hub, self._node.tokens)
         order = _Order(
             hub=hub.name,
-            identity=require_identity(request, target, hub, self._node.tokens),
+            identity=identity,
+            authenticated=identity.authenticated,
             channel=channel,
             event=check_event_name(target.first("event") or ""),
             content_type=request.header(b"content-type"),
@@ -93,7 +95,7 @@ class HubApi:
             transient=flag(target.first("transient"), "transient"),
             key_changes=self._node.tokens.changes,
         )
-        if b"origin" not in request.headers and not order.identity.foreign:
+        if b"origin" not in request.headers and not identity.foreign:
             request.head.memo = order
         self._carry_out(order, hub, request.body, exchange)
 
@@ -107,7 +109,8 @@ class HubApi:
         if order.key_changes != self._node.tokens.changes:
             return False
         self._node.tokens.check(order.identity, hub.name)
-        require_authenticated(order.identity, hub)
+        if not order.authenticated:
+            require_authenticated(order.identity, hub)
         self._carry_out(order, hub, request.body, exchange)
         return True
 
@@ -190,6 +193,7 @@ class _Order(msgspec.Struct, frozen=True):
 
     hub: str
     identity: Identity
+    authenticated: bool
     channel: str
     event: str
     content_type: str | None
@@ -213,24 +217,22 @@ class _PublishAnswer:
 
     def accepted(self, message_id: str) -> None:
         self._message_id = message_id
-        self._send_if_done()
+        if self._outcome is not None:
+            self._send(message_id, self._outcome)
 
     def conclude(self, outcome: PublishOutcome) -> None:
         self._outcome = outcome
-        self._send_if_done()
+        if self._message_id is not None:
+            self._send(self._message_id, outcome)
 
-    def _send_if_done(self) -> None:
-        outcome = self._outcome
-        if outcome is None or self._message_id is None:
-            return
+    def _send(self, message_id: str, outcome: PublishOutcome) -> None:
         if outcome.error is not None:
             self._exchange.fail(outcome.error)
         elif outcome.serial:
-            self._exchange.answer_json(
-                b'{"msgID":"%b","channelSerial":"%d"}' % (self._message_id.encode(), outcome.serial)
-            )
+            said = f'{{"msgID":"{message_id}","channelSerial":"{outcome.serial}"}}'
+            self._exchange.answer_json(said.encode())
         else:
-            self._exchange.answer_json(b'{"msgID":"%b"}' % self._message_id.encode())
+            self._exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
 
 
 class _BatchAnswer:

@@ -144,7 +144,8 @@ class Listener:
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         try:
-            self._dispatch(request, exchange)
+            if not self._api.publish_again(request, exchange):
+                self._dispatch(request, exchange)
         except KeysNeeded as needed:
             exchange.run(self._dispatch_later(request, exchange, needed))
 
@@ -156,8 +157,6 @@ class Listener:
         self.handle(request, exchange)
 
     def _dispatch(self, request: Request, exchange: Exchange) -> None:
-        if self._api.publish_again(request, exchange):
-            return
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
