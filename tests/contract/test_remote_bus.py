@@ -14,7 +14,7 @@ from contract.bus_contract import HUB, SMALL, BusContract, Place, message, publi
 from harness.engine import Cluster, RecordingSink, StaticOwners
 from harness.unreliable import STORMY, Faults
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Attach, Feed, Reply, Request, Stranger, Tell
+from hubbub.cluster.datagrams import Attach, Feed, Head, Heads, Reply, Request, Stranger, Tell
 from hubbub.cluster.lanes import WINDOW, ReceivingLane
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.domain.errors import HubbubError, Malformed, Unavailable, catalogue
@@ -205,6 +205,7 @@ def test_every_error_survives_the_way_between_nodes() -> None:
     [
         Request("east", "e", "", 1, 2, 1, Attach("acme", "news")),
         Stranger("west", "w", "e"),
+        Heads("west", "w", (Head("acme", "news", "epoch", 7), Head("acme", "é:1", "", 0))),
         Feed("west", "w", 9, "acme", "news", Published(message(1, "news"), "epoch")),
         Request(
             "west",

@@ -39,7 +39,7 @@ from hubbub.storage.sqlite import SqliteStore
 N = TypeVar("N", bound=Notice)
 
 ANSWER_SECONDS = 30.0
-PATIENT = Patience(first_retry_seconds=0.01, longest_retry_seconds=0.05)
+PATIENT = Patience(deadline_seconds=30, first_retry_seconds=0.01, longest_retry_seconds=0.05)
 
 
 class NoticeEncoder:
@@ -339,7 +339,7 @@ class Cluster:
         if self._announce_seconds is None:
             return
         for each in self.nodes.values():
-            each.owner.announce_heads()
+            each.owner.announce_news()
         loop = asyncio.get_running_loop()
         self._announcing = loop.call_later(self._announce_seconds, self._announce)
 

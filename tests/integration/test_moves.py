@@ -196,7 +196,7 @@ async def test_a_node_that_was_cut_off_for_a_while_comes_back_and_everyone_agree
     tmp_path: Path,
 ) -> None:
     hub = open_hub(rules=STORED)
-    async with MovingCluster(tmp_path, hubs=[hub], silence_seconds=0.3) as cluster:
+    async with MovingCluster(tmp_path, hubs=[hub]) as cluster:
         channel = cluster.channel_of("west")
         near = await cluster.nodes["west"].subscribe(channel)
         far = await cluster.nodes["east"].subscribe(channel)

@@ -192,6 +192,23 @@ class Feed(msgspec.Struct, frozen=True, tag="feed"):
     event: FeedEvent
 
 
+class Head(msgspec.Struct, frozen=True, array_like=True):
+    """How far a channel is."""
+
+    hub: str
+    channel: str
+    epoch: str
+    head: int
+
+
+class Heads(msgspec.Struct, frozen=True, tag="heads"):
+    """Of channels that the receiver follows. May be lost: it is said again and again."""
+
+    sender: str
+    incarnation: str
+    heads: tuple[Head, ...]
+
+
 def place_of(call: Call) -> tuple[str, str] | None:
     """The channel, by hub and name, whose owner must answer the call; None where any node may."""
     if isinstance(call, Publish):
@@ -213,7 +230,7 @@ def may_repeat(call: Call) -> bool:
     return not isinstance(call, Publish) or call.message.stamp is not None
 
 
-Datagram = Request | Reply | Stranger | Feed
+Datagram = Request | Reply | Stranger | Feed | Heads
 
 _ERRORS = catalogue()
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Call, Feed, Reply, Request, Stranger
+from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request, Stranger
 from hubbub.cluster.lanes import ReceivingLane
 from hubbub.cluster.owners import Owners
 from hubbub.cluster.service import QUESTIONS, Service
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner
 from hubbub.domain.names import partition_of
-from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.bus import HeadAnnounced, PublishOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +89,12 @@ class Receiver:
         caller = self._caller(feed.sender, feed.incarnation)
         if caller is not None and caller.is_new(feed.number):
             self.service.sink.receive(feed.hub, feed.channel, feed.event)
+
+    def receive_heads(self, heads: Heads) -> None:
+        if self._caller(heads.sender, heads.incarnation) is not None:
+            for each in heads.heads:
+                event = HeadAnnounced(each.epoch, each.head)
+                self.service.sink.receive(each.hub, each.channel, event)
 
     def receive_request(self, request: Request) -> None:
         if request.receiver != self.incarnation:

@@ -3,9 +3,7 @@
 Requests go to the owner of their channel, are sent again until they are answered
 (`cluster.sending`), and are taken up once and in order (`cluster.receiving`, `cluster.lanes`). Who
 has no answer in time gets `Unavailable`: then it is not known whether the request took effect,
-only that it did not do so twice. Messages and heads on their way to subscribers are sent once,
-since receivers find out what they miss; joins, leaves and counts are sent like requests, since
-nobody would.
+only that it did not do so twice. The other way, to the followers, is `cluster.emitting`.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Call, Feed, Reply, Request
+from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request
+from hubbub.cluster.emitting import HUB_LANE, Emitter, ignore
 from hubbub.cluster.owners import Owners
 from hubbub.cluster.receiving import Receiver
 from hubbub.cluster.routes import Routes
@@ -27,17 +26,14 @@ from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, Malformed
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.names import PARTITIONS, partition_of
+from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
 from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.bus import (
     Attachment,
-    FeedEvent,
     FeedSink,
     Following,
-    HeadAnnounced,
-    Published,
     PublishReply,
     Replies,
 )
@@ -46,13 +42,8 @@ __all__ = ["Patience", "RemoteBus"]
 
 logger = logging.getLogger(__name__)
 
-HUB_LANE = -1
-"""The lane of what concerns a whole hub; those of calls to owners are numbered like the
-partitions."""
 QUESTION_LANE = -2
 QUESTION_SECONDS = 2.0
-TELL_LANES = PARTITIONS
-"""The first of the lanes from owners to nodes."""
 
 
 class RemoteBus:
@@ -79,7 +70,9 @@ class RemoteBus:
         self._requests = Requests(node, self.incarnation, transport, patience)
         self._receiver = Receiver(node, self.incarnation, transport, owners)
         self._routes = Routes(node, owners, self._requests, patience.deadline_seconds)
-        self._events = 0
+        self._emitter = Emitter(node, self.incarnation, transport, self._requests, nodes)
+        self.emit = self._emitter.emit
+        """The owner's way to the nodes."""
         self._closed = False
         self.muted = False
         """Set until it is known that nobody else has this node's name: what is said to that name
@@ -88,12 +81,12 @@ class RemoteBus:
 
     def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
         self._service = Service(owner, sink, self._reread_hub)
-        self._receiver.service = self._routes.service = self._service
+        self._receiver.service = self._routes.service = self._emitter.service = self._service
         self._transport.listen(self._receive)
 
     async def close(self) -> None:
         """Answer whoever still waits, and end what is under way."""
-        self._closed = True
+        self._closed = self._emitter.closed = True
         self._requests.close()
         await self._routes.close()
         await self._receiver.close()
@@ -118,7 +111,7 @@ class RemoteBus:
             if node == self.node:
                 self._service.do(node, call)
             else:
-                self._requests.send(node, HUB_LANE, call, None, _ignore)
+                self._requests.send(node, HUB_LANE, call, None, ignore)
 
     # -- what sessions call ---------------------------------------------------------------------
 
@@ -190,7 +183,7 @@ class RemoteBus:
         call = datagrams.SessionTaken(hub, session_id, tuple(kept))
         for node in self._nodes():
             if node != self.node:
-                self._requests.send(node, HUB_LANE, call, None, _ignore)
+                self._requests.send(node, HUB_LANE, call, None, ignore)
 
     async def ask_others(self, question: bytes) -> Replies:
         others = [node for node in self._nodes() if node != self.node]
@@ -226,38 +219,6 @@ class RemoteBus:
             elif isinstance(answer, BaseException):
                 raise answer
 
-    # -- what the owner calls -------------------------------------------------------------------
-
-    def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:
-        """The owner's way to the nodes."""
-        for node in nodes:
-            if node == self.node:
-                self._service.sink.receive(hub, channel, event)
-        others = [node for node in nodes if node != self.node]
-        if not others:
-            return
-        if isinstance(event, Published | HeadAnnounced):
-            self._events += 1
-            data = datagrams.encode(
-                Feed(self.node, self.incarnation, self._events, hub, channel, event)
-            )
-            for node in others:
-                self._transport.send(node, data)
-        else:
-            partition = partition_of(hub, channel)
-            for node in others:
-                self._tell(node, partition, datagrams.Tell(hub, channel, event))
-
-    def _tell(self, node: str, partition: int, call: datagrams.Tell) -> None:
-        """If it is given up, the node asks again how everything stands."""
-
-        def conclude(value: Any, error: HubbubError | None) -> None:
-            if error is not None and not self._closed and node in self._nodes():
-                renew = datagrams.Renew((partition,))
-                self._requests.send(node, HUB_LANE, renew, None, _ignore)
-
-        self._requests.send(node, TELL_LANES + partition, call, None, conclude)
-
     # -- between the two ------------------------------------------------------------------------
 
     def _say(self, hub: str, channel: str, call: Call) -> None:
@@ -286,6 +247,8 @@ class RemoteBus:
             return
         if isinstance(datagram, Feed):
             self._receiver.receive_event(datagram)
+        elif isinstance(datagram, Heads):
+            self._receiver.receive_heads(datagram)
         elif isinstance(datagram, Request):
             self._receiver.receive_request(datagram)
         elif datagram.receiver == self.incarnation:
@@ -293,7 +256,3 @@ class RemoteBus:
                 self._requests.receive_reply(datagram)
             else:
                 self._requests.meet(datagram)
-
-
-def _ignore(value: Any, error: HubbubError | None) -> None:
-    pass

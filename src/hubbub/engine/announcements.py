@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hubbub.engine.channel import Channel
 from hubbub.ports.bus import (
@@ -19,6 +19,8 @@ Emit = Callable[[Sequence[str], str, str, FeedEvent], None]
 """Send a feed event to nodes: (nodes, hub, channel, event)."""
 
 OCCUPANCY_INTERVAL_SECONDS = 0.2
+ROUND = 5
+"""How many times news is told until the heads of all channels were."""
 
 
 class Announcements:
@@ -31,6 +33,9 @@ class Announcements:
         self.spoken: dict[Channel, None] = {}
         """Channels with messages since the last time that news was told."""
         self._spoken_before: dict[Channel, None] = {}
+        self._round: list[Channel] = []
+        """Channels whose turn is still to come."""
+        self._part = 0
 
     def presence_changed(self, channel: Channel) -> None:
         """Told at the end of this turn of the loop."""
@@ -48,14 +53,20 @@ class Announcements:
     def heads(self, channels: Iterable[Channel]) -> None:
         """Tell every follower where its channels stand, so that a lost event is noticed."""
         for channel in channels:
-            if channel.nodes and channel.loaded:
+            if channel.nodes and channel.loaded and not channel.released:
                 self._tell(channel, HeadAnnounced(channel.epoch, channel.head))
 
-    def news(self) -> None:
-        """Tell the heads of channels that had messages lately, twice: one word may be lost."""
+    def news(self, channels: Collection[Channel]) -> None:
+        """Tell the heads of channels that had messages lately, twice: one word may be lost. Of all
+        others in turns, since two words may be."""
         told, self.spoken = self.spoken, {}
         self.heads(told | self._spoken_before)
         self._spoken_before = told
+        if not self._round:
+            self._round = list(channels)
+            self._part = -(-len(self._round) // ROUND)
+        self.heads(self._round[-self._part :])
+        del self._round[-self._part :]
 
     def everything(self, channel: Channel, nodes: Sequence[str] | None = None) -> None:
         """Tell all followers, or some, who is there and how many, as a whole."""

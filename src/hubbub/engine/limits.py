@@ -25,7 +25,6 @@ class EngineLimits(msgspec.Struct, frozen=True):
     stream_heartbeat_seconds: float = 25.0
     restore_seconds: float = 120.0
     token_seconds: float = 3600.0
-    announce_interval_seconds: float = 5.0
     settings_reread_seconds: float = 60.0
     retention_seconds: float = 30.0
     lag_seconds: float = 15.0

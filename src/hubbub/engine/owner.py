@@ -329,10 +329,7 @@ class ChannelOwner:
     def announce_news(self) -> None:
         """Called every second where followers may miss what they are sent."""
         self._announces = True
-        self._announcements.news()
-
-    def announce_heads(self) -> None:
-        self._announcements.heads(list(self._open.values()))
+        self._announcements.news(self._open.values())
 
 
 def _ignore(_: PublishOutcome) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.engine import Alone
+from harness.engine import Alone, publish
+from harness.moving import MovingCluster
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import HubNotFound, QuotaExceeded, StaleOwner, StoreUnavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
-from hubbub.domain.names import PARTITIONS
+from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.domain.rules import Quotas, Rules
+from hubbub.engine.announcements import ROUND
 from hubbub.ports.bus import PublishOutcome
 
 pytestmark = pytest.mark.spec("LIVE-10", "OPS-03")
@@ -305,3 +307,41 @@ async def test_all_partitions_are_owned(alone: Alone) -> None:
     (append,) = alone.store.batches[0]
     assert 0 <= append.partition < PARTITIONS
     assert append.term > 0
+
+
+async def test_every_head_is_told_again_within_a_round(alone: Alone) -> None:
+    """A follower that missed a message, and the two words about it, must not wait for the next."""
+    names = [f"c{number}" for number in range(12)]
+    for name in names:
+        await alone.node.owner.attach("other", "acme", name)
+    told: list[str] = []
+    alone.node.owner._announcements._emit = lambda nodes, hub, name, event: told.append(name)
+    for _ in range(ROUND):
+        alone.node.owner.announce_news()
+    assert set(told) == set(names)
+    told.clear()
+    partition = partition_of("acme", "c3")
+    alone.node.owner.channels.release([partition])
+    for _ in range(ROUND):
+        alone.node.owner.announce_news()
+    assert set(told) == {name for name in names if name != "c3"}
+
+
+async def test_what_was_missed_on_a_silent_channel_comes_without_another_message(
+    tmp_path: Path,
+) -> None:
+    async with MovingCluster(tmp_path) as cluster:
+        channel = cluster.channel_of("east")
+        follower = await cluster.nodes["west"].subscribe(channel)
+        cluster.network.cut.add(("east", "west"))
+        speaker = cluster.nodes["east"].connect()
+        publish(speaker, channel, b"1")
+        owner = cluster.nodes["east"].owner
+        for _ in range(2):
+            owner.announce_news()  # both words about it are lost, too
+        await asyncio.sleep(0)
+        cluster.network.cut.clear()
+        assert follower.deliveries(channel) == []
+        for _ in range(ROUND):
+            owner.announce_news()
+        await follower.delivered(channel, 1)
