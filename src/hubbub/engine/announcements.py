@@ -19,7 +19,7 @@ Emit = Callable[[Sequence[str], str, str, FeedEvent], None]
 """Send a feed event to nodes: (nodes, hub, channel, event)."""
 
 OCCUPANCY_INTERVAL_SECONDS = 0.2
-ROUND = 5
+ROUND = 10
 """How many times news is told until the heads of all channels were."""
 
 
