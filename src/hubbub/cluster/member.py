@@ -224,6 +224,10 @@ class ClusterMember:
             self._note("the ring is another one", ring=ring.version, nodes=sorted(nodes))
             self.ownership.follow(ring, self.membership.lives(), afresh)
             self._say()
+        else:
+            # Somebody may be about to serve. To match the partitions takes milliseconds, and is
+            # remembered: so the ring is there at once when they do.
+            self.membership.ring(("starting", "serving"))
         self._progress.set()
 
     def _lost(self, node: str, expected: bool) -> None:
