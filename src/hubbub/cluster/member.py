@@ -227,7 +227,7 @@ class ClusterMember:
         else:
             # Somebody may be about to serve. To match the partitions takes milliseconds, and is
             # remembered: so the ring is there at once when they do.
-            self.membership.ring(("starting", "serving"))
+            self.membership.ring("starting")
         self._progress.set()
 
     def _lost(self, node: str, expected: bool) -> None:

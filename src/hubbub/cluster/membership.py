@@ -8,7 +8,7 @@ begins a new one, so that nobody takes it for what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -113,12 +113,12 @@ class Membership:
             asks,
         )
 
-    def ring(self, states: Collection[State] = ("serving",)) -> Ring:
-        """Of the core nodes that serve, or are in another of these states."""
+    def ring(self, *more: State) -> Ring:
+        """Of the core nodes that serve, or are in one of these states, too."""
         return make_ring(
             (beat.node, beat.life)
             for beat in self.beats
-            if beat.role == "core" and beat.state in states
+            if beat.role == "core" and beat.state in ("serving", *more)
         )
 
     def lives(self) -> dict[str, str]:
