@@ -5,8 +5,8 @@ Runs in Spark's tasks: nothing here needs Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -142,3 +142,10 @@ def hour_indexes(events: pa.Table) -> pa.ChunkedArray:
 def hour_name(index: int) -> str:
     """The partition of an hour that is counted from 1970."""
     return datetime.fromtimestamp(index * 3600, UTC).strftime("%Y-%m-%dT%H")
+
+
+def recent(hours: Collection[str], count: int) -> set[str]:
+    """Those of the last `count` hours up to the newest one; there must be one."""
+    newest = datetime.strptime(max(hours), "%Y-%m-%dT%H")
+    oldest = f"{newest - timedelta(hours=count):%Y-%m-%dT%H}"
+    return {hour for hour in hours if hour > oldest}

@@ -13,18 +13,26 @@ import pyarrow.compute as pc
 Integers = npt.NDArray[np.int64]
 
 _HALF = 2**31
+_TOO_MANY = 2**62
+"""Combinations of values that a number could not tell apart."""
 
 
 class Groups:
     """Rows by what they have in common; nothing is a key like any other."""
 
     def __init__(self, rows: pa.Table, keys: Sequence[str]) -> None:
-        combined = np.zeros(len(rows), np.int64)
+        combined, different = np.zeros(len(rows), np.int64), 1
         for key in keys:
             codes = whole(rows[key]).dictionary_encode(null_encoding="encode")
-            combined = combined * max(len(codes.dictionary), 1) + codes.indices.to_numpy()
-        _, first, ids = np.unique(combined, return_index=True, return_inverse=True)
-        self.ids: Integers = ids.astype(np.int64)
+            values = max(len(codes.dictionary), 1)
+            if different * values >= _TOO_MANY:
+                combined, different = _numbered(combined)
+            combined = combined * values + codes.indices.to_numpy()
+            different *= values
+        self.ids: Integers
+        self.ids, groups = _numbered(combined)
+        first = np.empty(groups, np.int64)
+        first[self.ids[::-1]] = np.arange(len(rows))[::-1]
         self.keys: pa.Table = rows.select(list(keys)).take(pa.array(first))
 
     def __len__(self) -> int:
@@ -58,6 +66,12 @@ class Groups:
             pa.array((key & (2**32 - 1)) - _HALF, pa.int32()),
             whole(found["n_sum"]),
         )
+
+
+def _numbered(values: Integers) -> tuple[Integers, int]:
+    """Numbers from 0 on in place of values, in the order in which they come; and how many."""
+    codes = pa.array(values).dictionary_encode()
+    return codes.indices.to_numpy().astype(np.int64), len(codes.dictionary)
 
 
 def whole(column: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hubbub.pipeline.bronze import recent
 from hubbub.pipeline.ingesting import Said
 from hubbub.pipeline.making import Making, make
 from hubbub.pipeline.parallel import parallel_jobs
@@ -90,10 +91,15 @@ class Refinement:
         files = {name: self._warehouse.files(name, [hour]) for name in sources - tables.keys()}
         return Making(hour, tables, files)
 
-    def _make_whole(self, table: GoldTable, draft: Path, affected: set[Partition]) -> None:
-        files = {name: self._files(table, name, affected) for name in table.sources}
-        task = Making("", {table.name: draft / f"part-{secrets.token_hex(8)}.parquet"}, files)
-        scattered(self._spark, partial(make, known=self._made), [task])
+    def _make(self, table: GoldTable, draft: Path, affected: set[Partition]) -> None:
+        """A table that Arrow makes by the day, or as a whole."""
+        file = f"part-{secrets.token_hex(8)}.parquet"
+        tasks = []
+        for partition in sorted(affected):
+            folder = draft / f"{table.grain}={partition}" if partition else draft
+            files = {name: self._files(table, name, {partition}) for name in table.sources}
+            tasks.append(Making(partition, {table.name: folder / file}, files))
+        scattered(self._spark, partial(make, known=self._made), tasks)
 
     def _refine(self, table: GoldTable) -> Change:
         changed = {source: self._changed(table, source) for source in table.sources}
@@ -103,7 +109,7 @@ class Refinement:
         draft = self._warehouse.draft(f"gold-{table.name}")
         column = _COLUMNS[table.grain]
         if affected and table.arrow:
-            self._make_whole(table, draft, affected)
+            self._make(table, draft, affected)
         elif affected:
             sources = {name: self._source(table, name, affected) for name in table.sources}
             rows = table.transform(sources)
@@ -179,10 +185,7 @@ class Refinement:
         fresh = wanted & _drafted(change)
         if not fresh:
             return rows
-        paths = [
-            str(change.draft / f"{change.column}={one}") if one else str(change.draft)
-            for one in sorted(fresh)
-        ]
+        paths = [str(_draft_folder(change, one)) for one in sorted(fresh)]
         reader = self._spark.read.schema(schema).option("basePath", str(change.draft))
         return rows.unionByName(reader.parquet(*paths).select(*schema.names))
 
@@ -192,13 +195,17 @@ class Refinement:
             return self._warehouse.files(name, wanted)
         change = self._started[name].result()
         kept = self._warehouse.files(name, wanted - change.replaced)
-        drafted = (
-            change.draft.rglob("*.parquet") if change.column else change.draft.glob("*.parquet")
-        )
-        return [*kept, *sorted(drafted)]
+        drafted = [
+            path
+            for one in sorted(wanted & _drafted(change))
+            for path in sorted(_draft_folder(change, one).glob("*.parquet"))
+        ]
+        return [*kept, *drafted]
 
     def _wanted(self, table: GoldTable, source: str, affected: set[Partition]) -> set[Partition]:
         known = self._existing(source)
+        if table.arrow and table.arrow.recent_hours and known:
+            known = recent(known, table.arrow.recent_hours)
         if table.grain == "all" or self._grain(source) == "all":
             return known
         days = {partition[:10] for partition in affected}
@@ -223,6 +230,10 @@ def in_order(tables: Sequence[GoldTable]) -> list[GoldTable]:
         for table in ready:
             done[table.name] = waiting.pop(table.name)
     return list(done.values())
+
+
+def _draft_folder(change: Change, partition: Partition) -> Path:
+    return change.draft / f"{change.column}={partition}" if partition else change.draft
 
 
 def _drafted(change: Change) -> set[Partition]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.domain.analytics import question_of
+from hubbub.pipeline.bronze import recent
 from hubbub.pipeline.state import Partition
 
 Grain = Literal["hour", "day", "all"]
@@ -56,23 +56,31 @@ class ByArrow:
     """What is read, by source. Of a table by the hour nobody needs the hour: it is the same in all
     rows."""
     compute: Compute
-    """Pure; sources and the partition give the rows, without the hour."""
+    """Pure; sources and the partition give the rows, without the hour or day that it is."""
+    recent_hours: int | None = None
+    """How many hours up to the newest of a source matter; files of older ones are not opened."""
 
-    def transform(self, schema: StructType, sources: Mapping[str, DataFrame]) -> DataFrame:
-        """The same for all hours of some small tables, here."""
-        tables = {name: frame.toArrow() for name, frame in sources.items()}
+    def transform(
+        self, schema: StructType, grain: Grain, sources: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """The same for all hours or days of some small tables, here."""
+        tables = {name: self._recent(frame.toArrow()) for name, frame in sources.items()}
         wanted = to_arrow_schema(schema, timezone="UTC")
         parts = [wanted.empty_table()]
-        if "hour" not in wanted.names:
-            parts.append(self.rows(tables, "").select(wanted.names).cast(wanted))
-            tables = {}
-        hours = {hour for table in tables.values() for hour in table["hour"].to_pylist()}
-        for hour in sorted(hours):
-            rows = self.rows({name: _of_hour(table, hour) for name, table in tables.items()}, hour)
-            shaped = rows.append_column("hour", pa.repeat(hour, len(rows)))
-            parts.append(shaped.select(wanted.names).cast(wanted))
+        for partition in _partitions(grain, tables.values()):
+            some = {name: _of(table, partition) for name, table in tables.items()}
+            rows = self.rows(some, partition)
+            if partition:
+                rows = rows.append_column(grain, pa.repeat(partition, len(rows)))
+            parts.append(rows.select(wanted.names).cast(wanted))
         spark = next(iter(sources.values())).sparkSession
         return spark.createDataFrame(pa.concat_tables(parts).combine_chunks(), schema)
+
+    def _recent(self, table: pa.Table) -> pa.Table:
+        if not self.recent_hours or not len(table):
+            return table
+        hours = recent(set(table["hour"].to_pylist()), self.recent_hours)
+        return table.filter(pc.is_in(table["hour"], pa.array(sorted(hours))))
 
     def rows(self, sources: Mapping[str, pa.Table], partition: Partition) -> pa.Table:
         chosen = {name: sources[name].select(list(some)) for name, some in self.columns.items()}
@@ -85,25 +93,30 @@ def arrow_table(
     columns: Mapping[str, tuple[str, ...]],
     compute: Compute,
     key: tuple[str, ...],
+    recent_hours: int | None = None,
 ) -> GoldTable:
-    """A table that Arrow makes: by the hour if it has one, else as a whole."""
-    arrow = ByArrow(columns, compute)
+    """A table that Arrow makes. Its last column says by what: the hour, the day, or as a whole."""
+    arrow = ByArrow(columns, compute, recent_hours)
+    grains: dict[str, Grain] = {"hour": "hour", "day": "day"}
+    grain = grains.get(schema.names[-1], "all")
     return GoldTable(
         name=name,
         question=question_of(name),
         schema=schema,
         sources=tuple(columns),
-        grain="hour" if "hour" in schema.names else "all",
-        transform=partial(arrow.transform, schema),
+        grain=grain,
+        transform=partial(arrow.transform, schema, grain),
         key=key,
         arrow=arrow,
     )
 
 
-def _of_hour(table: pa.Table, hour: str) -> pa.Table:
-    return table.filter(pc.equal(table["hour"], hour))
+def _partitions(grain: Grain, tables: Iterable[pa.Table]) -> list[Partition]:
+    if grain == "all":
+        return [""]
+    length = len("2026-11-15") if grain == "day" else None
+    return sorted({hour[:length] for table in tables for hour in table["hour"].to_pylist()})
 
 
-def day_of_hour(hour: Column) -> Column:
-    """The day of a partition's hour; cheaper than from a timestamp."""
-    return F.substring(hour, 1, 10)
+def _of(table: pa.Table, partition: Partition) -> pa.Table:
+    return table.filter(pc.starts_with(table["hour"], partition)) if partition else table

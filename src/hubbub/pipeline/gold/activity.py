@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import (
-    ALL_HUBS,
-    SLOT_SECONDS,
-    TEXT,
-    TIME,
-    WHOLE,
-    schema,
-    shaped,
-    total,
-)
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import micros, times
+from hubbub.pipeline.gold.columns import ALL_HUBS, SLOT_SECONDS, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.tables import arrow_table
 
 SHOWN_DAYS = 31
 _SUMMED = (
@@ -38,67 +30,71 @@ SCHEMA = schema(
     sessions_opened=WHOLE,
     sessions_closed=WHOLE,
 )
+_SHOWN = tuple(SCHEMA.names[2:])
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """A session is active in each slot of five minutes that it was open in, even for a moment:
-    what began up to the slot's end, less what ended before the slot. `*` is all hubs together."""
-    each = _active(_without_holes(_recent(sources["changes"])))
-    whole = each.groupBy("slot").agg(
-        F.lit(ALL_HUBS).alias("hub"),
-        *(F.sum(name).alias(name) for name in each.columns if name not in ("hub", "slot")),
+    what began up to the slot's end, less what ended before the slot. `*` is all hubs together.
+
+    What is older than the days that are shown counts into the slot before them, so that the table
+    does not grow for ever and its first figures are still right."""
+    changes = sources["changes"]
+    if not len(changes):
+        return _rows("", 0, {name: np.zeros(0, np.int64) for name in _SHOWN})
+    seconds = micros(changes["time"]) // 1_000_000
+    slot = np.maximum(seconds - seconds.max() + SHOWN_DAYS * 86_400, 0) // SLOT_SECONDS
+    begin = int(seconds.max()) - SHOWN_DAYS * 86_400
+    hubs = Groups(changes, ("hub",))
+    parts, whole = [], np.zeros((len(_SHOWN), int(slot.max()) + 1), np.int64)
+    for place, hub in enumerate(hubs.keys["hub"].to_pylist()):
+        of_hub = hubs.ids == place
+        first = int(slot[of_hub].min())
+        counts = {
+            name: _in_slots(slot[of_hub], changes[name].to_numpy()[of_hub], whole.shape[1])[first:]
+            for name in _SUMMED
+        }
+        active = _active(counts)
+        whole[:, first:] += np.array([active[name] for name in _SHOWN])
+        parts.append(_rows(hub, begin + first * SLOT_SECONDS, active))
+    first = int(slot.min())
+    together = dict(zip(_SHOWN, whole[:, first:], strict=True))
+    parts.append(_rows(ALL_HUBS, begin + first * SLOT_SECONDS, together))
+    return pa.concat_tables(parts)
+
+
+def _in_slots(slot: Integers, values: Integers, slots: int) -> Integers:
+    """For every slot up to the last of all: quiet times are times, too."""
+    found = np.zeros(slots, np.int64)
+    np.add.at(found, slot, values)
+    return found
+
+
+def _active(counts: Mapping[str, Integers]) -> dict[str, Integers]:
+    def open_in(began: str, ended: str) -> Integers:
+        return np.cumsum(counts[began]) - np.cumsum(counts[ended]) + counts[ended]
+
+    active = {
+        "active_sessions": open_in("sessions_opened", "sessions_closed"),
+        "active_subscriptions": open_in("subscriptions_started", "subscriptions_ended"),
+        **counts,
+    }
+    alive = (active["active_sessions"] > 0) | (active["active_channels"] > 0)
+    return {**active, "active_hubs": alive.astype(np.int64)}
+
+
+def _rows(hub: str, first: int, active: Mapping[str, Integers]) -> pa.Table:
+    slots = len(active["active_hubs"])
+    time = times(pa.array(first + np.arange(slots) * SLOT_SECONDS))
+    return pa.table(
+        {"hub": pa.repeat(hub, slots), "time": time, **{name: active[name] for name in _SHOWN}}
     )
-    both = each.unionByName(whole).withColumn("time", F.timestamp_seconds("slot"))
-    return shaped(both, SCHEMA)
 
 
-def _recent(changes: DataFrame) -> DataFrame:
-    """By hub and slot. What is older than the days that are shown counts into the slot before
-    them, so that the table does not grow for ever and its first figures are still right."""
-    shown_seconds = SHOWN_DAYS * 86_400
-    oldest = changes.agg((F.max(F.unix_seconds("time")) - shown_seconds).alias("oldest"))
-    slot = F.greatest(F.unix_seconds("time"), F.col("oldest")).alias("slot")
-    return (
-        changes.crossJoin(F.broadcast(oldest))
-        .groupBy("hub", slot)
-        .agg(*(total(name).alias(name) for name in _SUMMED))
-    )
-
-
-def _without_holes(changes: DataFrame) -> DataFrame:
-    """A row for every slot from a hub's first to the last of all: quiet times are times, too."""
-    last = changes.agg(F.max("slot").alias("last"))
-    slots = (
-        changes.groupBy("hub")
-        .agg(F.min("slot").alias("first"))
-        .crossJoin(F.broadcast(last))
-        .select("hub", F.explode(F.sequence("first", "last", F.lit(SLOT_SECONDS))).alias("slot"))
-    )
-    return slots.join(changes, ["hub", "slot"], "left").fillna(0)
-
-
-def _active(slots: DataFrame) -> DataFrame:
-    up_to_now = Window.partitionBy("hub").orderBy("slot").rowsBetween(Window.unboundedPreceding, 0)
-    before = Window.partitionBy("hub").orderBy("slot").rowsBetween(Window.unboundedPreceding, -1)
-
-    def open_in(began: str, ended: str) -> Column:
-        return F.sum(began).over(up_to_now) - F.coalesce(F.sum(ended).over(before), F.lit(0))
-
-    sessions = open_in("sessions_opened", "sessions_closed")
-    subscriptions = open_in("subscriptions_started", "subscriptions_ended")
-    counted = slots.withColumns(
-        {"active_sessions": sessions, "active_subscriptions": subscriptions}
-    )
-    alive = (F.col("active_sessions") > 0) | (F.col("active_channels") > 0)
-    return counted.withColumn("active_hubs", alive.cast("long"))
-
-
-TABLE = GoldTable(
-    name="activity",
-    question=question_of("activity"),
-    schema=SCHEMA,
-    sources=("changes",),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "activity",
+    SCHEMA,
+    {"changes": ("hub", "time", *_SUMMED)},
+    compute,
     key=("hub", "time"),
 )

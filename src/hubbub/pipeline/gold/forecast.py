@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import (
-    ALL_HUBS,
-    FLAG,
-    REAL,
-    TEXT,
-    TIME,
-    WHOLE,
-    recent_hours,
-    schema,
-    shaped,
+from hubbub.pipeline.gold.adding import micros, times
+from hubbub.pipeline.gold.columns import ALL_HUBS, FLAG, REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold.seasonal_model import (
+    HELD_BACK_DAYS,
+    TRAINING_DAYS,
+    Reals,
+    predicted,
 )
-from hubbub.pipeline.gold.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, predicted
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.tables import GoldTable, arrow_table
 
 MEASURES = ("messages_in", "messages_out")
 BUSIEST_HUBS = 20
@@ -60,124 +58,138 @@ SCHEMA = schema(
     messages_out_yesterday=WHOLE,
     nodes=WHOLE,
 )
+_SHAPE = to_arrow_schema(SCHEMA, timezone="UTC")
 
 
-def transform(sources: Mapping[str, DataFrame], capacity: Capacity = MEASURED) -> DataFrame:
+_SLOTS_OF_AN_HOUR = 12
+_HOUR_MICROSECONDS = 3_600_000_000
+
+
+def compute(sources: Mapping[str, pa.Table], _: str, capacity: Capacity = MEASURED) -> pa.Table:
     """The rows that are `held_back` are of the past: what was forecast on the day before, beside
     what came and what the same hour of the day before would have said."""
-    days = TRAINING_DAYS + HELD_BACK_DAYS
-    traffic = recent_hours(sources["traffic"], days * 24).select(
-        "hub", *MEASURES, F.floor(F.unix_seconds("time") / 3600).alias("hour_number"), "time"
+    traffic = sources["traffic"]
+    hour = micros(traffic["time"]) // _HOUR_MICROSECONDS
+    newest = int(hour.max(initial=0))
+    slots = _slots(traffic.filter(pa.array(hour < newest)))
+    busiest, peaks = _busiest(slots), _peaks(slots)
+    parts = [_SHAPE.empty_table()]
+    for hub in (*busiest, ALL_HUBS):
+        of_hub = slots.filter(pc.equal(slots["hub"], hub))
+        if len(of_hub):
+            parts += _forecast(hub, of_hub, newest, capacity, peaks[hub])
+    return pa.concat_tables(parts)
+
+
+def _slots(traffic: pa.Table) -> pa.Table:
+    """By hub, and for all hubs together; with the number of the hour."""
+    hub = traffic.schema.get_field_index("hub")
+    whole = traffic.set_column(hub, "hub", pa.repeat(ALL_HUBS, len(traffic)))
+    both = pa.concat_tables([traffic, whole])
+    slots = Groups(both, ("hub", "time")).added({name: (both[name], "sum") for name in MEASURES})
+    every = pc.add(slots["messages_in"], slots["messages_out"])
+    hour = pa.array(micros(slots["time"]) // _HOUR_MICROSECONDS)
+    return slots.append_column("all", every).append_column("hour_number", hour)
+
+
+def _busiest(slots: pa.Table) -> list[str]:
+    hubs = Groups(slots, ("hub",)).added({"all": (slots["all"], "sum")})
+    hubs = hubs.filter(pc.not_equal(hubs["hub"], ALL_HUBS))
+    ordered = hubs.sort_by([("all", "descending"), ("hub", "ascending")])
+    found: list[str] = ordered["hub"].slice(0, BUSIEST_HUBS).to_pylist()
+    return found
+
+
+def _peaks(slots: pa.Table) -> dict[str, float]:
+    """By how much the busiest slot of an hour is above its mean, over all hours of a hub."""
+    hours = Groups(slots, ("hub", "hour_number")).added(
+        {"busiest": (slots["all"], "max"), "sum": (slots["all"], "sum")}
     )
-    newest = _newest(traffic)
-    whole_hours = traffic.where(F.col("hour_number") < newest)
-    load = _load(whole_hours, newest).localCheckpoint()
-    rows = _beside_yesterday(predicted(load, newest), load)
-    return shaped(_with_nodes(_side_by_side(rows), whole_hours, capacity), SCHEMA)
-
-
-def _newest(traffic: DataFrame) -> int:
-    row = traffic.agg(F.max("hour_number")).first()
-    return int(row[0]) if row is not None and row[0] is not None else 0
-
-
-def _load(traffic: DataFrame, newest: int) -> DataFrame:
-    """Every hour of the busiest hubs and of their sum, also those in which nothing happened."""
-    by_hub = traffic.groupBy("hub", "hour_number").agg(
-        *(F.sum(name).alias(name) for name in MEASURES)
+    hubs = Groups(hours, ("hub",)).added(
+        {"busiest": (hours["busiest"], "sum"), "sum": (hours["sum"], "sum")}
     )
-    busy = Window.orderBy(F.desc("all"), "hub")
-    busiest = (
-        by_hub.groupBy("hub")
-        .agg(F.sum(F.col(MEASURES[0]) + F.col(MEASURES[1])).alias("all"))
-        .withColumn("rank", F.row_number().over(busy))
-        .where(F.col("rank") <= BUSIEST_HUBS)
-        .select("hub")
-    )
-    whole = by_hub.groupBy(F.lit(ALL_HUBS).alias("hub"), "hour_number").agg(
-        *(F.sum(name).alias(name) for name in MEASURES)
-    )
-    known = by_hub.join(F.broadcast(busiest), "hub").unionByName(whole)
-    hours = (
-        known.groupBy("hub")
-        .agg(F.min("hour_number").alias("first"))
-        .select("hub", F.explode(F.sequence("first", F.lit(newest - 1))).alias("hour_number"))
-    )
-    filled = hours.join(known, ["hub", "hour_number"], "left").fillna(0, list(MEASURES))
-    return filled.unpivot(["hub", "hour_number"], list(MEASURES), "measure", "value")
+    return {
+        row["hub"]: row["busiest"] * _SLOTS_OF_AN_HOUR / row["sum"] if row["sum"] else 1.0
+        for row in hubs.to_pylist()
+    }
 
 
-def _beside_yesterday(rows: DataFrame, load: DataFrame) -> DataFrame:
-    yesterday = load.withColumns({"hour_number": F.col("hour_number") + 24}).withColumnRenamed(
-        "value", "yesterday"
-    )
-    joined = rows.join(yesterday, ["hub", "measure", "hour_number"], "left")
-    off = F.when(F.col("days_before") > 0, F.pow(F.col("predicted") - F.col("actual"), F.lit(2)))
-    spread = Window.partitionBy("hub", "measure")
-    return joined.withColumn("off", NINE_OF_TEN * F.sqrt(F.avg(off).over(spread)))
+def _forecast(
+    hub: str, slots: pa.Table, newest: int, capacity: Capacity, peak: float
+) -> Iterator[pa.Table]:
+    hour: Integers = slots["hour_number"].to_numpy()
+    first = int(hour.min())
+    series = {}
+    for name in MEASURES:
+        # Every hour, also those in which nothing happened.
+        load = np.zeros(newest - first, np.int64)
+        np.add.at(load, hour - first, slots[name].to_numpy())
+        series[name] = _Series(load, newest)
+    for place, (days_before, asked, _) in enumerate(series[MEASURES[0]].found):
+        columns = {
+            "hub": pa.repeat(hub, len(asked)),
+            "time": times(pa.array(asked * 3600)),
+            "held_back": pa.repeat(days_before > 0, len(asked)),
+        }
+        for name, each in series.items():
+            columns |= {f"{name}{ending}": column for ending, column in each.columns(place)}
+        dearest = [each.dearest(place) for each in series.values()]
+        columns["nodes"] = _nodes(dearest[0], dearest[1], capacity, peak)
+        yield pa.table(columns).select(_SHAPE.names).cast(_SHAPE)
 
 
-def _side_by_side(rows: DataFrame) -> DataFrame:
-    """One row for each hour, with the columns of both measures."""
+class _Series:
+    """One measure of one hub: what came, and what was and is expected."""
 
-    def of(measure: str, column: Column, name: str) -> Column:
-        return F.max(F.when(F.col("measure") == measure, column)).alias(name)
-
-    expected, off = F.col("predicted"), F.col("off")
-    columns = []
-    for measure in MEASURES:
-        columns += [
-            of(measure, expected, measure),
-            of(measure, F.when(expected < off, 0.0).otherwise(expected - off), f"{measure}_low"),
-            of(measure, expected + off, f"{measure}_high"),
-            of(measure, F.col("actual"), f"{measure}_actual"),
-            of(measure, F.col("yesterday"), f"{measure}_yesterday"),
+    def __init__(self, load: Integers, newest: int) -> None:
+        self._load = load
+        self._first = newest - len(load)
+        self.found = list(predicted(load, newest))
+        missed = [
+            expected - load[asked - self._first]
+            for days_before, asked, expected in self.found
+            if days_before
         ]
-    held_back = (F.col("days_before") > 0).alias("held_back")
-    time = F.timestamp_seconds(F.col("hour_number") * 3600).alias("time")
-    return rows.groupBy("hub", time, held_back).agg(*columns)
+        off = np.concatenate(missed) if missed else np.full(1, np.nan)
+        self._off = NINE_OF_TEN * float(np.sqrt((off * off).mean()))
+
+    def columns(self, place: int) -> Iterator[tuple[str, pa.Array]]:
+        _, asked, expected = self.found[place]
+        yield "", pa.array(expected)
+        low = np.where(expected < self._off, 0.0, expected - self._off)
+        yield "_low", pa.array(low, from_pandas=True)
+        yield "_high", pa.array(expected + self._off, from_pandas=True)
+        yield "_actual", self._came(asked)
+        yield "_yesterday", self._came(asked - 24)
+
+    def dearest(self, place: int) -> Reals:
+        expected = self.found[place][2]
+        return expected if np.isnan(self._off) else expected + self._off
+
+    def _came(self, hours: Integers) -> pa.Array:
+        places = hours - self._first
+        unknown = (places < 0) | (places >= len(self._load))
+        return pa.array(self._load[np.where(unknown, 0, places)], mask=unknown)
 
 
-def _with_nodes(rows: DataFrame, traffic: DataFrame, capacity: Capacity) -> DataFrame:
+def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) -> pa.Array:
     """Nodes for the busiest five minutes that such an hour usually has."""
     seconds = 3600.0 * capacity.used
     nodes = (
-        F.coalesce("messages_in_high", "messages_in") / (capacity.publishes_per_second * seconds)
-        + F.coalesce("messages_out_high", "messages_out")
-        / (capacity.deliveries_per_second * seconds)
-    ) * F.col("peak")
-    peak = F.broadcast(_peak(traffic))
-    return (
-        rows.join(peak, "hub", "left")
-        .withColumn("peak", F.coalesce("peak", F.lit(1.0)))
-        .withColumn("nodes", F.greatest(F.ceil(F.round(nodes, 6)), F.lit(1)))
-    )
-
-
-def _peak(traffic: DataFrame) -> DataFrame:
-    """By how much the busiest slot of an hour is above its mean, over all hours of a hub."""
-    slots = traffic.withColumn("all", F.col(MEASURES[0]) + F.col(MEASURES[1]))
-    whole = slots.groupBy("time", "hour_number").agg(F.sum("all").alias("all"))
-    every = slots.select("hub", "time", "hour_number", "all").unionByName(
-        whole.withColumn("hub", F.lit(ALL_HUBS))
-    )
-    hours = every.groupBy("hub", "hour_number").agg(
-        (F.max("all") * 12).alias("busiest"), F.sum("all").alias("sum")
-    )
-    return hours.groupBy("hub").agg(
-        (F.sum("busiest") / F.nullif(F.sum("sum"), F.lit(0))).alias("peak")
-    )
+        incoming / (capacity.publishes_per_second * seconds)
+        + outgoing / (capacity.deliveries_per_second * seconds)
+    ) * peak
+    return pa.array(np.maximum(np.ceil(np.round(nodes, 6)), 1).astype(np.int64))
 
 
 def make_table(capacity: Capacity = MEASURED) -> GoldTable:
-    return GoldTable(
-        name="forecast",
-        question=question_of("forecast"),
-        schema=SCHEMA,
-        sources=("traffic",),
-        grain="all",
-        transform=partial(transform, capacity=capacity),
+    return arrow_table(
+        "forecast",
+        SCHEMA,
+        {"traffic": ("hub", "time", *MEASURES)},
+        partial(compute, capacity=capacity),
         key=("hub", "time", "held_back"),
+        recent_hours=(TRAINING_DAYS + HELD_BACK_DAYS) * 24,
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, WHOLE, schema, shaped
+from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, WHOLE, schema
 from hubbub.pipeline.gold.forecast import MEASURES
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,
@@ -26,50 +26,55 @@ SCHEMA = schema(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`error` is the mean distance from what came, in messages per hour, `error_share` the same
     as a share of the mean hour. `yesterday` is the guess that an hour will be as the same hour
     of the day before was."""
-    held_back = sources["forecast"].where("held_back")
-    by_measure = None
-    for name in MEASURES:
-        each = held_back.select(
-            "hub",
-            F.lit(name).alias("measure"),
-            F.col(name).alias("expected"),
-            F.col(f"{name}_actual").alias("actual"),
-            F.col(f"{name}_yesterday").alias("yesterday"),
-        )
-        by_measure = each if by_measure is None else by_measure.unionByName(each)
-    assert by_measure is not None
-    known = by_measure.where(F.col("actual").isNotNull() & F.col("yesterday").isNotNull())
-    errors = known.groupBy("hub", "measure").agg(
-        F.count(F.lit(1)).alias("hours"),
-        F.avg("actual").alias("mean"),
-        F.avg(F.abs(F.col("expected") - F.col("actual"))).alias("error"),
-        F.avg(F.abs(F.col("yesterday") - F.col("actual"))).alias("yesterday_error"),
-    )
-    mean = F.nullif("mean", F.lit(0.0))
-    better = F.col("error") < F.col("yesterday_error")
-    told = errors.withColumns(
+    forecast = sources["forecast"]
+    held_back = forecast.filter(forecast["held_back"])
+    return pa.concat_tables([_errors(held_back, name) for name in MEASURES])
+
+
+def _errors(held_back: pa.Table, measure: str) -> pa.Table:
+    came, before = held_back[f"{measure}_actual"], held_back[f"{measure}_yesterday"]
+    known = pc.and_(pc.is_valid(came), pc.is_valid(before))
+    rows = held_back.filter(known)
+    expected = rows[measure]
+    actual, yesterday = (each.filter(known).cast(pa.float64()) for each in (came, before))
+    found = Groups(rows, ("hub",)).added(
         {
-            "error_share": F.col("error") / mean,
-            "yesterday_error_share": F.col("yesterday_error") / mean,
-            "better": better,
-            "verdict": F.when(better, "better than the same hour yesterday").otherwise(
-                "no better than the same hour yesterday"
-            ),
+            "hours": (pa.repeat(1, len(rows)), "sum"),
+            "mean": (actual, "mean"),
+            "error": (pc.abs(pc.subtract(expected, actual)), "mean"),
+            "yesterday_error": (pc.abs(pc.subtract(yesterday, actual)), "mean"),
         }
     )
-    return shaped(told, SCHEMA)
+    nothing = pa.scalar(None, pa.float64())
+    mean = pc.if_else(pc.equal(found["mean"], 0.0), nothing, found["mean"])
+    better = pc.less(found["error"], found["yesterday_error"])
+    than = " than the same hour yesterday"
+    more = {
+        "measure": pa.repeat(measure, len(found)),
+        "error_share": pc.divide(found["error"], mean),
+        "yesterday_error_share": pc.divide(found["yesterday_error"], mean),
+        "better": better,
+        "verdict": pc.if_else(better, f"better{than}", f"no better{than}"),
+    }
+    for name, column in more.items():
+        found = found.append_column(name, column)
+    return found
 
 
-TABLE = GoldTable(
-    name="forecast_errors",
-    question=question_of("forecast_errors"),
-    schema=SCHEMA,
-    sources=("forecast",),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "forecast_errors",
+    SCHEMA,
+    {
+        "forecast": (
+            "hub",
+            "held_back",
+            *(f"{name}{ending}" for name in MEASURES for ending in ("", "_actual", "_yesterday")),
+        )
+    },
+    compute,
     key=("hub", "measure"),
 )

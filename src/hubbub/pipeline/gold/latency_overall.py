@@ -18,7 +18,6 @@ SCHEMA = with_fields(
 
 
 _KEYS = ("hub", "channel", "technology")
-_LATENCY = ("min", "max", "count", "sum", "squares", "buckets")
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
@@ -34,7 +33,7 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
 TABLE = arrow_table(
     "latency_overall",
     SCHEMA,
-    {"latency": (*_KEYS, "deliveries", "bytes", *(f"latency_{name}" for name in _LATENCY))},
+    {"latency": (*_KEYS, "deliveries", "bytes", *spreads.summed("latency"))},
     compute,
     key=("hub", "channel", "technology"),
 )

@@ -37,7 +37,7 @@ SCHEMA = with_fields(
 )
 _KEYS = ("hub", "peer")
 _HOURS_OF_A_DAY = 24
-_RESPONSE = ("min", "max", "count", "sum", "squares", "buckets")
+_RESPONSE = spreads.summed("response")
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
@@ -63,7 +63,7 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     with np.errstate(invalid="ignore", divide="ignore"):
         reached = np.where(attempts == 0, np.nan, totals["attempts_ok"].to_numpy() / attempts)
     more = {
-        **{name: spread[name].take(places) for name in (f"response_{each}" for each in _RESPONSE)},
+        **{name: spread[name].take(places) for name in _RESPONSE},
         "busiest_hour": _busiest(groups, hours),
         "questions_answered": known(asked["questions"].take(asked_places)),
         "answers": known(spread["response_count"].take(places)),
@@ -97,7 +97,7 @@ TABLE = arrow_table(
     {
         "peer_hours": (*_KEYS, *_SUMMED, "first_at", "last_at", "hour"),
         "replies": ("hub", "asker", "answerer", "question_id"),
-        "responses": (*_KEYS, *(f"response_{name}" for name in _RESPONSE)),
+        "responses": (*_KEYS, *_RESPONSE),
     },
     compute,
     key=("hub", "peer"),

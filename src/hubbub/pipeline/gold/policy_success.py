@@ -4,56 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
 from hubbub.pipeline.gold.adapter_success import named
-from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema, shaped
-from hubbub.pipeline.tables import GoldTable, day_of_hour
+from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, policy=TEXT, deliveries=WHOLE, met=WHOLE, failed=WHOLE, success=REAL, day=TEXT
 )
 NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
 NEEDS_FIRST = ("PREFERRED",)
+_MESSAGE = ("hub", "policy", "message_id", "target")
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _day: str) -> pa.Table:
     """A policy that names all needs every adapter to succeed, PREFERRED the one that was tried
     first, any other one adapter at least. Attempts without a policy are not counted here."""
-    attempts = named(sources["attempts"]).where(F.col("policy").isNotNull())
-    by_adapter = attempts.groupBy(
-        "hub", "policy", F.upper("policy").alias("rule"), day_of_hour(F.col("hour")).alias("day"),
-        "message_id", "target", "adapter",
-    ).agg(
-        F.bool_or(F.col("outcome") == "ok").alias("ok"),
-        F.min(F.struct("at", "segment", "offset")).alias("began"),
-    )  # fmt: skip
-    by_message = by_adapter.groupBy("hub", "policy", "rule", "day", "message_id", "target").agg(
-        F.bool_and("ok").alias("all"),
-        F.bool_or("ok").alias("any"),
-        F.min_by("ok", "began").alias("first"),
+    attempts = sources["attempts"]
+    attempts = named(attempts.filter(pc.is_valid(attempts["policy"])))
+    attempts = attempts.sort_by([(name, "ascending") for name in ("at", "segment", "offset")])
+    messages = Groups(attempts, _MESSAGE)
+    attempts = attempts.append_column("_message", pa.array(messages.ids))
+    tried = Groups(attempts, ("_message", "adapter"))
+    ok = tried.added({"ok": (pc.equal(attempts["outcome"], "ok"), "any")})["ok"]
+    ids = tried.keys["_message"].to_numpy()
+    # The adapter of a message's first attempt.
+    first = np.zeros(len(messages), np.int64)
+    first[messages.ids[::-1]] = tried.ids[::-1]
+    by_message = pa.table({"_": ids, "all": ok, "any": ok}).group_by("_", use_threads=False)
+    each = by_message.aggregate([("all", "all"), ("any", "any")]).sort_by("_")
+    rule = pc.utf8_upper(messages.keys["policy"])
+    needs_first = pc.is_in(rule, pa.array(NEEDS_FIRST))
+    met = pc.if_else(
+        pc.is_in(rule, pa.array(NEEDS_ALL)),
+        each["all_all"],
+        pc.if_else(needs_first, ok.take(pa.array(first)), each["any_any"]),
     )
-    met = (
-        F.when(F.col("rule").isin(*NEEDS_ALL), F.col("all"))
-        .when(F.col("rule").isin(*NEEDS_FIRST), F.col("first"))
-        .otherwise(F.col("any"))
+    found = Groups(messages.keys, ("hub", "policy")).added(
+        {
+            "deliveries": (pa.repeat(1, len(messages)), "sum"),
+            "met": (pc.fill_null(met, False).cast(pa.int64()), "sum"),
+            "failed": (pc.fill_null(pc.invert(met), False).cast(pa.int64()), "sum"),
+        }
     )
-    counted = by_message.groupBy("hub", "policy", "day").agg(
-        F.count(F.lit(1)).alias("deliveries"),
-        F.count_if(met).alias("met"),
-        F.count_if(~met).alias("failed"),
-    )
-    return shaped(counted.withColumn("success", F.col("met") / F.col("deliveries")), SCHEMA)
+    success = pc.divide(found["met"].cast(pa.float64()), found["deliveries"].cast(pa.float64()))
+    return found.append_column("success", success)
 
 
-TABLE = GoldTable(
-    name="policy_success",
-    question=question_of("policy_success"),
-    schema=SCHEMA,
-    sources=("attempts",),
-    grain="day",
-    transform=transform,
+TABLE = arrow_table(
+    "policy_success",
+    SCHEMA,
+    {
+        "attempts": (
+            "kind",
+            "hub",
+            "adapter",
+            "policy",
+            "technology",
+            "message_id",
+            "peer",
+            "subscription",
+            "outcome",
+            "at",
+            "segment",
+            "offset",
+        )
+    },
+    compute,
     key=("hub", "policy", "day"),
 )

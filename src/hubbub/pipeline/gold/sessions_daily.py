@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold import histograms
-from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, shaped, with_fields
-from hubbub.pipeline.tables import GoldTable, day_of_hour
+from hubbub.pipeline.gold import histograms, spreads
+from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, sessions=WHOLE, still_open=WHOLE),
@@ -19,19 +18,17 @@ SCHEMA = with_fields(
 )
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
-    hours = sources["sessions_hourly"].withColumn("day", day_of_hour(F.col("hour")))
-    totals = {"sessions": F.col("sessions"), "still_open": F.col("still_open")}
-    days = histograms.added(hours, ("hub", "day"), "duration", totals)
-    return shaped(histograms.described(days, "duration"), SCHEMA)
+def compute(sources: Mapping[str, pa.Table], _day: str) -> pa.Table:
+    hours = sources["sessions_hourly"]
+    totals = {name: hours[name] for name in ("sessions", "still_open")}
+    added = spreads.added(hours, Groups(hours, ("hub",)), "duration", totals)
+    return spreads.described(added, "duration")
 
 
-TABLE = GoldTable(
-    name="sessions_daily",
-    question=question_of("sessions_daily"),
-    schema=SCHEMA,
-    sources=("sessions_hourly",),
-    grain="day",
-    transform=transform,
+TABLE = arrow_table(
+    "sessions_daily",
+    SCHEMA,
+    {"sessions_hourly": ("hub", "sessions", "still_open", *spreads.summed("duration"))},
+    compute,
     key=("hub", "day"),
 )

@@ -1,4 +1,4 @@
-"""Histograms of durations added up and described with Arrow, as `histograms.py` does with Spark."""
+"""Histograms of durations made, added up and described with Arrow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from hubbub.pipeline.gold.histograms import FRACTIONS, PER_OCTAVE
 from hubbub.pipeline.grouping import Groups
 
 Reals = npt.NDArray[np.float64]
+
+
+def summed(prefix: str) -> tuple[str, ...]:
+    """The columns that can be added up."""
+    return tuple(
+        f"{prefix}_{name}" for name in ("min", "max", "count", "sum", "squares", "buckets")
+    )
 
 
 def of_each(rows: pa.Table, duration: str, prefix: str) -> pa.Table:

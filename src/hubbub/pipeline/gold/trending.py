@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from hubbub.domain.analytics import question_of
-from hubbub.pipeline.gold.columns import (
-    REAL,
-    TEXT,
-    TIME,
-    WHOLE,
-    hour_time,
-    recent_hours,
-    schema,
-    shaped,
-)
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold.adding import hour_seconds, times
+from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, kind=TEXT, name=TEXT, time=TIME, messages=WHOLE, usual=REAL, score=REAL, rank=WHOLE
@@ -29,74 +22,105 @@ TOP = 20
 """The best of each hub, kind and hour."""
 
 
-def transform(sources: Mapping[str, DataFrame]) -> DataFrame:
+def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`usual` is the mean of the hours of a week before, or since the hub's first hour if that is
     later; hours without a message count as 0. `score` says how many usual deviations an hour is
     above that: 3 is rare, 10 is news. So a busy channel that is as busy as ever does not trend,
     and a small one that wakes up does."""
-    subjects = _subjects(sources).withColumn(
-        "hour_number", F.floor(F.unix_seconds(hour_time(F.col("hour"))) / 3600)
+    channels, terms = sources["channels"], sources["terms"]
+    subjects = pa.concat_tables(
+        [
+            _counted(channels, "channel", "channel"),
+            _counted(channels, "type", "event"),
+            _counted(terms, "term", "term"),
+        ]
     )
-    past = (
-        Window.partitionBy("hub", "kind", "name")
-        .orderBy("hour_number")
-        .rangeBetween(-PAST_HOURS, -1)
+    hour = _numbers(subjects["hour"])
+    messages: Integers = subjects["messages"].to_numpy()
+    same = Groups(subjects, ("hub", "kind", "name"))
+    seen, squares = _past(same.ids, hour, messages)
+    known = np.minimum(hour - _begun(subjects, hour), PAST_HOURS)
+    chosen = known > 0
+    chosen[hour <= hour.max(initial=0) - SHOWN_HOURS] = False
+    hour, messages, known = hour[chosen], messages[chosen], known[chosen]
+    usual = seen[chosen] / known
+    variance = squares[chosen] / known - usual * usual
+    score = (messages - usual) / np.sqrt(np.maximum(variance, usual) + 1)
+    scored = subjects.filter(pa.array(chosen)).select(["hub", "kind", "name"])
+    scored = scored.append_column("messages", pa.array(messages))
+    scored = scored.append_column("usual", pa.array(usual))
+    scored = scored.append_column("score", pa.array(score))
+    scored = scored.append_column("time", times(pa.array(hour * 3600)))
+    return _best(scored.filter(pa.array(score > 0)))
+
+
+def _best(scored: pa.Table) -> pa.Table:
+    groups = Groups(scored, ("hub", "kind", "time"))
+    scored = scored.append_column("_group", pa.array(groups.ids))
+    by = [("_group", "ascending"), ("score", "descending"), ("name", "ascending")]
+    ordered = scored.take(pc.sort_indices(scored, by))
+    group = ordered["_group"].to_numpy()
+    rank = np.arange(len(group)) - np.searchsorted(group, group) + 1
+    ordered = ordered.append_column("rank", pa.array(rank))
+    return ordered.filter(pa.array(rank <= TOP))
+
+
+def _past(subject: Integers, hour: Integers, messages: Integers) -> tuple[Integers, Integers]:
+    """The messages of each subject in the hours before, and the sum of their squares by hour."""
+    # Subjects so far apart that one's past is never within another's.
+    apart = int(np.ptp(hour)) + 1 + PAST_HOURS if len(hour) else 1
+    key = subject * apart + (hour - hour.min(initial=2**40))
+    order = np.argsort(key)
+    ordered = key[order]
+    first = np.searchsorted(ordered, ordered - PAST_HOURS)
+    found = []
+    for values in (messages, messages * messages):
+        sums = np.concatenate(([0], np.cumsum(values[order])))
+        each = np.empty(len(key), np.int64)
+        each[order] = sums[:-1] - sums[first]
+        found.append(each)
+    return found[0], found[1]
+
+
+def _begun(subjects: pa.Table, hour: Integers) -> Integers:
+    """The first hour of each one's hub."""
+    hubs = Groups(subjects, ("hub",))
+    first = np.full(len(hubs), np.iinfo(np.int64).max)
+    np.minimum.at(first, hubs.ids, hour)
+    return first[hubs.ids]
+
+
+def _numbers(hours: pa.ChunkedArray) -> Integers:
+    """Hours counted from 1970."""
+    codes = hours.combine_chunks().dictionary_encode()
+    known = [hour_seconds(hour) // 3600 for hour in codes.dictionary.to_pylist()]
+    found: Integers = np.array(known, np.int64)[codes.indices.to_numpy()]
+    return found
+
+
+def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
+    """One row for each subject and hour."""
+    some = rows.filter(pc.is_valid(rows[name]))
+    found = Groups(some, ("hub", name, "hour")).added({"messages": (some["messages"], "sum")})
+    return pa.table(
+        {
+            "hub": found["hub"],
+            "kind": pa.repeat(kind, len(found)),
+            "name": found[name],
+            "hour": found["hour"],
+            "messages": found["messages"],
+        }
     )
-    begun = subjects.groupBy("hub").agg(F.min("hour_number").alias("begun"))
-    now = subjects.agg(F.max("hour_number").alias("now"))
-    known = F.least(F.col("hour_number") - F.col("begun"), F.lit(PAST_HOURS))
-    usual = F.coalesce("seen", F.lit(0)) / F.col("known")
-    variance = F.coalesce("squares", F.lit(0)) / F.col("known") - F.col("usual") * F.col("usual")
-    deviation = F.sqrt(F.greatest(variance, F.col("usual")) + 1)
-    scored = (
-        subjects.withColumns(
-            {
-                "seen": F.sum("messages").over(past),
-                "squares": F.sum(F.col("messages") * F.col("messages")).over(past),
-            }
-        )
-        .join(F.broadcast(begun), "hub")
-        .crossJoin(F.broadcast(now))
-        .where(F.col("hour_number") > F.col("now") - SHOWN_HOURS)
-        .withColumn("known", known)
-        .where(F.col("known") > 0)
-        .withColumn("usual", usual)
-        .withColumn("score", (F.col("messages") - F.col("usual")) / deviation)
-        .where(F.col("score") > 0)
-    )
-    best = Window.partitionBy("hub", "kind", "hour_number").orderBy(F.desc("score"), "name")
-    ranked = scored.withColumns(
-        {"rank": F.row_number().over(best), "time": hour_time(F.col("hour"))}
-    )
-    return shaped(ranked.where(F.col("rank") <= TOP), SCHEMA)
 
 
-def _subjects(sources: Mapping[str, DataFrame]) -> DataFrame:
-    """One row for each subject and hour; the partitions that are too old are not even opened."""
-    hours = SHOWN_HOURS + PAST_HOURS
-    channels = recent_hours(sources["channels"], hours)
-    terms = recent_hours(sources["terms"], hours)
-
-    def counted(frame: DataFrame, kind: str, name: str) -> DataFrame:
-        return (
-            frame.where(F.col(name).isNotNull())
-            .groupBy("hub", F.lit(kind).alias("kind"), F.col(name).alias("name"), "hour")
-            .agg(F.sum("messages").alias("messages"))
-        )
-
-    return (
-        counted(channels, "channel", "channel")
-        .unionByName(counted(channels, "type", "event"))
-        .unionByName(counted(terms, "term", "term"))
-    )
-
-
-TABLE = GoldTable(
-    name="trending",
-    question=question_of("trending"),
-    schema=SCHEMA,
-    sources=("channels", "terms"),
-    grain="all",
-    transform=transform,
+TABLE = arrow_table(
+    "trending",
+    SCHEMA,
+    {
+        "channels": ("hub", "channel", "event", "messages", "hour"),
+        "terms": ("hub", "term", "messages", "hour"),
+    },
+    compute,
     key=("hub", "kind", "name", "time"),
+    recent_hours=SHOWN_HOURS + PAST_HOURS,
 )
