@@ -10,21 +10,20 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
 from hubbub.pipeline.gold.stop_words import STOP_WORDS
-from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.gold.words import words_of
+from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(hub=TEXT, term=TEXT, messages=WHOLE, hour=TEXT)
 
 READ_CHARACTERS = 1000
 """Of each message; what it is about is said by then."""
-MIN_CHARACTERS, MAX_CHARACTERS = 3, 40
 MIN_MESSAGES = 2
 """A word of a single message in an hour is no trend, and most words are such."""
 
 _AT_ONCE = 16_384
 """Messages whose words are counted at once."""
 
-_NO_LETTER = r"[^\p{L}\p{N}]+"
 _JSON_NAMES_AND_ESCAPES = r'"[^"\\]*"\s*:|\\(?:u[0-9a-fA-F]{4}|.)'
 
 
@@ -48,17 +47,10 @@ def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
 def _counted(messages: pa.Table) -> pa.Table:
     """How many of these messages have each word, by hub."""
     hubs = messages["hub"].combine_chunks().dictionary_encode()
-    words = pc.split_pattern_regex(_texts(messages), _NO_LETTER)
-    said = words.flatten()
-    message = pc.list_parent_indices(words).to_numpy()
-    length = pc.utf8_length(said)
-    long_enough = pc.and_(
-        pc.greater_equal(length, MIN_CHARACTERS), pc.less_equal(length, MAX_CHARACTERS)
-    )
-    codes = said.filter(long_enough).dictionary_encode()
-    message = message[long_enough.to_numpy(zero_copy_only=False)]
+    words = words_of(_texts(messages))
+    codes = words.said.dictionary_encode()
     terms = max(len(codes.dictionary), 1)
-    once = np.unique(message * terms + codes.indices.to_numpy())
+    once = _different(words.text * terms + codes.indices.to_numpy())
     hub = hubs.indices.to_numpy()[once // terms].astype(np.int64)
     counts = np.bincount(hub * terms + once % terms, minlength=0)
     some = np.flatnonzero(counts)
@@ -71,16 +63,36 @@ def _counted(messages: pa.Table) -> pa.Table:
     )
 
 
+def _different(values: Integers) -> Integers:
+    """Each once, in order."""
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
+
+
 def _texts(messages: pa.Table) -> pa.Array:
-    """The texts of payloads that are text, in small letters; null for any other. Of JSON, what it
-    says and not the names of its fields."""
-    kind = pc.utf8_lower(pc.fill_null(messages["content_type"].combine_chunks(), "text/plain"))
-    text = pc.utf8_slice_codeunits(_valid(messages["payload"].combine_chunks()), 0, READ_CHARACTERS)
-    json = pc.match_substring(kind, "json")
-    plain = pc.and_not(pc.starts_with(kind, "text/"), json)
+    """The texts of payloads that are text; null for any other. Of JSON, what it says and not the
+    names of its fields."""
+    kinds = pc.fill_null(messages["content_type"].combine_chunks(), "text/plain")
+    codes = kinds.dictionary_encode()
+    known = pc.utf8_lower(codes.dictionary)
+    is_json = pc.match_substring(known, "json")
+    json = is_json.take(codes.indices)
+    plain = pc.and_not(pc.starts_with(known, "text/"), is_json).take(codes.indices)
+    text = _beginnings(_valid(messages["payload"].combine_chunks()))
     nothing = pa.scalar(None, pa.string())
+    if not pc.any(is_json).as_py():
+        return pc.if_else(plain, text, nothing)
     said = pc.replace_substring_regex(pc.if_else(json, text, nothing), _JSON_NAMES_AND_ESCAPES, " ")
-    return pc.utf8_lower(pc.if_else(plain, text, said))
+    return pc.if_else(plain, text, said)
+
+
+def _beginnings(texts: pa.Array) -> pa.Array:
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    return (
+        texts if longest <= READ_CHARACTERS else pc.utf8_slice_codeunits(texts, 0, READ_CHARACTERS)
+    )
 
 
 def _valid(payloads: pa.Array) -> pa.Array:
