@@ -9,7 +9,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _UNLIKE: Final = frozenset(
-    ("message_id", "refers_to", "payload", "at", "published_at", "offset", "serial", "sequence")
+    (
+        "message_id",
+        "refers_to",
+        "answer_id",
+        "question_id",
+        "thread",
+        "payload",
+        "at",
+        "published_at",
+        "asked_at",
+        "answered_at",
+        "first_at",
+        "last_at",
+        "began",
+        "since",
+        "response_time",
+        "offset",
+        "serial",
+        "sequence",
+        "place",
+    )
 )
 """Columns whose values hardly repeat: to look for repetitions would be lost time."""
 _ROW_GROUP: Final = 131_072

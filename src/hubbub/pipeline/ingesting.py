@@ -211,7 +211,7 @@ class Ingestion:
         ]
         keys: set[str] = set()
         if self._gone:
-            keys = set().union(*scattered(self._spark, retracted_keys, partings))
+            keys = set().union(*scattered(self._spark, retracted_keys, partings, small=True))
         new = tuple(sorted(events.rglob("*.parquet")))
         if not new and not keys:
             return []
@@ -227,7 +227,7 @@ class Ingestion:
             )
             for hour, parting in zip(hours, partings, strict=True)
         ]
-        found = scattered(self._spark, set_apart, tasks)
+        found = scattered(self._spark, set_apart, tasks, small=True)
         again = {hour for hour, is_again in zip(hours, found, strict=True) if is_again}
         pairings = [
             Pairing(

@@ -61,11 +61,13 @@ def set_apart(task: Parting) -> bool:
     """Is there any that has to be made again?"""
     wanted = {*task.keys}
     for path in task.events:
-        wanted.update(pc.unique(_keys(task.table, _read([path]))).to_pylist())
-    rows = _read(task.files)
-    found = pc.is_in(_keys(task.table, rows), pa.array(sorted(wanted), pa.string()))
+        new = _read([path], pairing.KEYS[task.table])
+        wanted.update(pc.unique(_keys(task.table, new)).to_pylist())
+    keys = _keys(task.table, _read(task.files, pairing.KEYS[task.table]))
+    found = pc.is_in(keys, pa.array(sorted(wanted), pa.string()))
     if not pc.any(found).as_py():
         return False
+    rows = _read(task.files)
     parts = pairing.parts_of_rows(task.table, rows.filter(found))
     gone = pc.is_in(parts["segment"], pa.array(sorted(task.retracted), pa.string()))
     for bucket, some in pairing.in_buckets(parts.filter(pc.invert(gone)), task.buckets):
@@ -87,9 +89,11 @@ def _keys(table: str, rows: pa.Table) -> pa.ChunkedArray:
     return named(*(rows[name] for name in pairing.KEYS[table]))
 
 
-def _read(files: Sequence[Path]) -> pa.Table:
+def _read(files: Sequence[Path], columns: Sequence[str] | None = None) -> pa.Table:
+    """All columns, or only these."""
+    chosen = None if columns is None else list(columns)
     parts = []
     for path in files:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            parts.append(file.read(use_threads=False))
+            parts.append(file.read(columns=chosen, use_threads=False))
     return pa.concat_tables(parts)

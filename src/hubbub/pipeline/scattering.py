@@ -18,13 +18,15 @@ Sized = TypeVar("Sized")
 
 
 def scattered(
-    spark: SparkSession, work: Callable[[Task], Found], tasks: Sequence[Task]
+    spark: SparkSession, work: Callable[[Task], Found], tasks: Sequence[Task], small: bool = False
 ) -> list[Found]:
     """What `work` answers to each task, in their order. It must be importable where tasks run, and
-    doing it twice must be as good as once."""
+    doing it twice must be as good as once. Of `small` tasks several are handed out together."""
     if not tasks:
         return []
-    return spark.sparkContext.parallelize(tasks, len(tasks)).map(work).collect()
+    context = spark.sparkContext
+    parts = min(len(tasks), 2 * context.defaultParallelism) if small else len(tasks)
+    return context.parallelize(tasks, parts).map(work).collect()
 
 
 def in_groups(

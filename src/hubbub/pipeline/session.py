@@ -30,8 +30,9 @@ HEAP_MEGABYTES: Final = 3072
 what Java keeps outside of its heap."""
 _SMALLEST_HEAP: Final = 1024
 _END_SECONDS: Final = 10
-_JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""Throughput over short pauses; and Spark's generated methods are huge."""
+_JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+"""Throughput over short pauses. The JVM hands out work and does little itself: to compile its code
+as well as can be would take longer than it saves."""
 _SPILL: Final = "spill-"
 _LARGEST_LOG: Final = 10_000_000
 _WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
@@ -147,6 +148,7 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.local.dir", str(scratch / f"{_SPILL}{os.getpid()}")),
             ("spark.sql.warehouse.dir", str(scratch / "unused")),
             ("spark.pyspark.python", sys.executable),
+            ("spark.python.daemon.module", "hubbub.pipeline.daemon"),
             ("spark.ui.enabled", "false"),
             ("spark.ui.showConsoleProgress", "false"),
             ("spark.sql.session.timeZone", "UTC"),
