@@ -121,7 +121,7 @@ async def test_subscribe_says_what_is_missing(start_hub: StartHub) -> None:
             await client.publish("a", number)
     found = await hubbub("subscribe", "a", "--from-start", "--count", "2", env=at(hub))
     assert [line.split()[-1] for line in found.out.splitlines()] == ["3", "4"]
-    assert "messages of a are missing" in found.err
+    assert "messages of a may be missing" in found.err
     strict = await hubbub("subscribe", "a", "--from-start", "--strict", env=at(hub))
     assert (strict.code, strict.out) == (1, "")
     assert "--strict" in strict.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -219,3 +220,13 @@ async def test_the_admin_api_of_any_node_answers_for_all(nodes: Nodes) -> None:
     await guests["west"].closed()
     assert (await admin("GET", path)).status == 404
     assert (await admin("DELETE", path)).status == 404
+
+
+@pytest.mark.spec("CLU-01", "OPS-01")
+async def test_a_node_that_cannot_reach_nats_says_so_and_ends(on: Ground, tmp_path: Path) -> None:
+    """It used to fail again while it cleaned up, and showed that instead."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"nats://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await start_node(tmp_path, on, "south", [HUB_SETTINGS], broker__host=address)

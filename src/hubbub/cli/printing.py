@@ -84,7 +84,7 @@ def describe_event(event: Gap | Presence | Joined | Left | Occupancy, as_json: b
     if isinstance(event, Occupancy):
         return f"{event.channel}: {event.count} here"
     if isinstance(event, Gap):
-        return f"{event.channel}: messages are missing here: {event.reason}"
+        return f"{event.channel}: messages may be missing here: {event.reason}"
     names = ", ".join(member.user_id or member.session_id for member in event.members)
     verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
     return escape_control(f"{event.channel}: {verb} {names or 'nobody'}")

@@ -77,7 +77,7 @@ def subscribe(
                     if left == 0:
                         return
                 elif isinstance(event, Gap):
-                    print_note(f"messages of {event.channel} are missing here: {event.reason}")
+                    print_note(f"messages of {event.channel} may be missing here: {event.reason}")
                 elif presence:
                     print_line(describe_event(event, as_json))
 

@@ -3,6 +3,8 @@
 Needs nothing of the server. `hubbub.client.sync` has the same for programs without asyncio.
 """
 
+import logging
+
 from hubbub.client.client import Client, connect
 from hubbub.client.errors import (
     AlreadyProcessed,
@@ -86,3 +88,6 @@ __all__ = [
     "connect",
     "put_in",
 ]
+
+# What it logs is shown where the application wants it, and nowhere else.
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -234,5 +234,5 @@ class Supervisor:
                 await unsubscribe(conversation, channels)
 
     def emit(self, gap: Gap) -> None:
-        logger.warning("messages of %r were lost: %s", gap.channel, gap.reason)
+        logger.warning("messages of %r may be missing: %s", gap.channel, gap.reason)
         self._state.emit(gap)

@@ -105,7 +105,11 @@ class Tracker:
         """The hub says that positions before this one mean nothing any more."""
         if notice.epoch == self.epoch and notice.serial == self.serial:
             return None
-        gap = self._gap("the hub could not close the gap")
+        gap = self._gap(
+            "the hub could not close the gap"
+            if notice.epoch == self.epoch
+            else "the channel began anew"
+        )
         self.epoch, self.serial = notice.epoch, notice.serial
         self._any_serial = False
         self._since_time = None

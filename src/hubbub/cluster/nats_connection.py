@@ -54,6 +54,7 @@ class NatsConnection:
         self._client = Client()
         self._tasks: set[asyncio.Task[None]] = set()
         self._problem = ""
+        self._begun = False
         self._closing = False
         self.changed: Callable[[], None] = lambda: None
 
@@ -72,6 +73,7 @@ class NatsConnection:
 
     async def open(self) -> None:
         """Raises `Unavailable` where no server answers or the credentials do not hold."""
+        self._begun = True
         options = self._options
         signature, jwt = _credentials(options.credentials)
         connecting = self._client.connect(
@@ -109,7 +111,7 @@ class NatsConnection:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if not self._client.is_closed:
+        if self._begun and not self._client.is_closed:
             await self._client.close()
 
     async def hear(self, subject: str, heard: Heard) -> None:
