@@ -49,7 +49,7 @@ class Campaign:
         self._service = Service()
         ledger = on.ledger
         self._publishers = [
-            Publisher(f"{name}{number}", name, on.door(name), ledger, self._service, per_second)
+            Publisher(f"{name}{number}", on.door(name), ledger, self._service, per_second)
             for name in NAMES
             for number in range(2)
         ]
@@ -87,6 +87,7 @@ class Campaign:
     async def _suffer(self, fault: str, node: str) -> None:
         ledger = self._report.ledger
         refused, acknowledged, gaps = self._so_far()
+        problems = len(ledger.problems)
         self._service.begin()
         ledger.phase = f"{fault} {node}".strip()
         try:
@@ -95,6 +96,8 @@ class Campaign:
         except TimeoutError:
             ledger.problem("the cluster did not serve again")
             settled = float("inf")
+        for publisher in self._publishers:
+            publisher.return_home()
         await asyncio.sleep(_CALM_SECONDS)
         now = self._so_far()
         hit = (node,) if node else NAMES
@@ -110,7 +113,7 @@ class Campaign:
             settled,
         )
         self._report.rows.append(row)
-        print(row, flush=True)
+        print(row, *ledger.problems[problems:], sep="\n", flush=True)
         if row.refused and fault in GRACEFUL:
             last = [each.refusals[-1] for each in self._publishers if each.refusals]
             ledger.problem(f"publishes were refused, such as {last}")

@@ -17,6 +17,7 @@ from benchmarks.soak.plan import LIVE, STORED
 from benchmarks.soak.wire import LOST, Door, Socket
 from faults.cluster.checker import Pickup
 from faults.cluster.report import Service
+from faults.cluster.scene import NodeDoor
 
 ANSWER_SECONDS = 12.0
 _TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
@@ -27,11 +28,12 @@ class Publisher:
     or not answered, may have taken effect."""
 
     def __init__(
-        self, name: str, node: str, door: Door, ledger: Ledger, service: Service, per_second: float
+        self, name: str, door: NodeDoor, ledger: Ledger, service: Service, per_second: float
     ) -> None:
         self._name = name
-        self._node = node
         self._service = service
+        self._node = ""
+        self._leaving = False
         self._door = door
         self._ledger = ledger
         self._pause_seconds = 1 / per_second
@@ -50,9 +52,15 @@ class Publisher:
                 self._unsure()
             await asyncio.sleep(random.uniform(0, 0.1))
 
+    def return_home(self) -> None:
+        """Connect again: its own node, which was away, may be back."""
+        self._leaving = True
+
     async def _connected(self, stopping: asyncio.Event) -> None:
+        self._leaving = False
+        url, self._node = self._door.socket_url, self._door.node
         async with connect(
-            self._door.socket_url,
+            url,
             compression=None,
             proxy=None,
             ping_interval=None,
@@ -60,7 +68,7 @@ class Publisher:
             open_timeout=ANSWER_SECONDS,
         ) as connection:
             socket = Socket(connection)
-            while not stopping.is_set():
+            while not (stopping.is_set() or self._leaving):
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await self._publish(socket)
                 await asyncio.sleep(random.uniform(0, 2) * self._pause_seconds)

@@ -19,6 +19,8 @@ _END_OTHERS = """
     WHERE usename = $1 AND NOT pid = ANY($2)
 """
 _SAID_TO_THE_FROZEN = 20
+_LONGEST_PAUSE_SECONDS = 5.0
+"""Of what was stopped for good: nothing changes by waiting longer."""
 
 # -- nodes ----------------------------------------------------------------------------------------
 
@@ -39,7 +41,7 @@ async def stop(on: Scene, name: str, seconds: float) -> None:
 
 
 async def _come_back(on: Scene, name: str, seconds: float) -> None:
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
     await on.nodes[name].start()
     on.up.add(name)
 
@@ -191,7 +193,7 @@ async def nats_away(on: Scene, _: str, seconds: float) -> None:
 
 async def nats_restarted(on: Scene, _: str, seconds: float) -> None:
     await nats_away(on, _, 0)
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
 
 
 async def postgres_away(on: Scene, _: str, seconds: float) -> None:
@@ -203,7 +205,7 @@ async def postgres_away(on: Scene, _: str, seconds: float) -> None:
 async def postgres_restarted(on: Scene, _: str, seconds: float) -> None:
     await asyncio.to_thread(on.postgres.stop)
     await restart(on.postgres)
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
 
 
 async def no_connections(on: Scene, _: str, seconds: float) -> None:

@@ -63,14 +63,17 @@ class NodeDoor:
     def __init__(self, scene: Scene, preferred: str) -> None:
         self._scene = scene
         self._preferred = preferred
+        self.node = preferred
+        """The one whose address was given out last."""
         self.available = asyncio.Event()
         self.available.set()
 
     @property
     def _address(self) -> str:
         up = self._scene.up
-        name = self._preferred if self._preferred in up or not up else random.choice(sorted(up))
-        return self._scene.address(name)
+        away = up and self._preferred not in up
+        self.node = random.choice(sorted(up)) if away else self._preferred
+        return self._scene.address(self.node)
 
     @property
     def url(self) -> str:
