@@ -219,6 +219,35 @@ async def test_a_node_that_was_cut_off_for_a_while_comes_back_and_everyone_agree
 
 
 @pytest.mark.spec("CLU-04")
+async def test_a_node_that_is_given_up_by_mistake_still_hears_of_the_channels_of_others(
+    tmp_path: Path,
+) -> None:
+    """NATS reports its connection as closed when it already has a new one. It never stopped to
+    hear the others; they have forgotten what it follows."""
+    hub = open_hub(rules=msgspec.structs.replace(SOCIAL, live_history=False, store=True))
+    async with MovingCluster(tmp_path, hubs=[hub]) as cluster:
+        channel = cluster.channel_of("north")
+        watcher = await cluster.nodes["north"].subscribe(channel)
+        guest = await cluster.nodes["west"].subscribe(channel)
+        everyone = {c.session.id for c in (watcher, guest) if c.session is not None}
+        await seen(watcher, everyone)
+        assert await put(watcher, channel, 1)
+        west = cluster.nodes["west"].member.membership
+        life = west.life
+        for name in ("east", "north"):
+            cluster.nodes[name].member.membership.disconnected("west", west.incarnation)
+        async with asyncio.timeout(20):
+            while west.life == life:
+                await asyncio.sleep(0.005)
+        await cluster.settled()
+        assert await put(watcher, channel, 2)
+        await guest.delivered(channel, 2)
+        assert serials(guest, channel) == [1, 2]
+        await seen(watcher, everyone)
+        await watcher.until(lambda: watcher.all(Occupancy)[-1].count == 2)
+
+
+@pytest.mark.spec("CLU-04")
 async def test_a_publish_that_was_under_way_to_a_dead_node_fails_clearly_and_soon(
     tmp_path: Path,
 ) -> None:

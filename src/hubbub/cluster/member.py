@@ -14,7 +14,12 @@ from typing import Protocol
 
 import msgspec
 
-from hubbub.cluster.membership import HEARTBEAT_SECONDS, Heartbeat, Membership
+from hubbub.cluster.membership import (
+    HEARTBEAT_SECONDS,
+    REMEMBERED_NODES,
+    Heartbeat,
+    Membership,
+)
 from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import RemoteBus
 from hubbub.domain.errors import Unavailable
@@ -67,6 +72,8 @@ class ClusterMember:
         self._last_news = 0.0
         self._afresh = False
         self._looking = False
+        self._forgotten: dict[str, None] = {}
+        """Nodes that were lost, with all that they followed here."""
         self._namesakes: set[str] = set()
         self._unheard_since: float | None = None
         self._closed = False
@@ -228,13 +235,27 @@ class ClusterMember:
             # Somebody may be about to serve. To match the partitions takes milliseconds, and is
             # remembered: so the ring is there at once when they do.
             self.membership.ring("starting")
+        self._remind()
         self._progress.set()
+
+    def _remind(self) -> None:
+        """A node that was lost and is heard again may never have noticed: it has to say again what
+        it follows, since that was forgotten here."""
+        back = [node for node in self.membership.nodes if node in self._forgotten]
+        if back:
+            for node in back:
+                del self._forgotten[node]
+            own = self.ownership.ring.partitions_of(self.membership.node)
+            self._bus.ask_to_renew(own, back)
 
     def _lost(self, node: str, expected: bool) -> None:
         level = logging.INFO if expected else logging.WARNING
         self._note("a node is gone", level, node=node)
         self._bus.lose(node)
         self._owner.attendance.lose_node(node)
+        self._forgotten[node] = None
+        if len(self._forgotten) > REMEMBERED_NODES:
+            del self._forgotten[next(iter(self._forgotten))]
 
     def _given_up(self) -> None:
         logger.warning("the others have given this node up; it begins anew")

@@ -104,10 +104,12 @@ class RemoteBus:
         """Whether the other nodes can be heard at all."""
         self._requests.set_reach(in_reach)
 
-    def ask_to_renew(self, partitions: Collection[int]) -> None:
-        """Have all nodes say again what they follow of these partitions."""
+    def ask_to_renew(
+        self, partitions: Collection[int], nodes: Collection[str] | None = None
+    ) -> None:
+        """Have nodes, or all of them, say again what they follow of these partitions."""
         call = datagrams.Renew(tuple(partitions))
-        for node in self._nodes():
+        for node in self._nodes() if nodes is None else nodes:
             if node == self.node:
                 self._service.do(node, call)
             else:
