@@ -33,6 +33,8 @@ from harness.namespaces import namespaces_work
 
 _CALM_SECONDS = 0.5
 _FINISH_SECONDS = 60.0
+_OF_A_NODE_SECONDS = 10.0
+"""At most: by then the others have long taken over."""
 _ALL_STORED = (*STORED, *OWN.values())
 
 
@@ -91,7 +93,8 @@ class Campaign:
         self._service.begin()
         ledger.phase = f"{fault} {node}".strip()
         try:
-            await FAULTS[fault](self._scene, node, self._seconds)
+            lasting = min(self._seconds, _OF_A_NODE_SECONDS) if node else self._seconds
+            await FAULTS[fault](self._scene, node, lasting)
             settled = await self._scene.settle()
         except TimeoutError:
             ledger.problem("the cluster did not serve again")
@@ -171,7 +174,9 @@ async def run(
     first: Path = NOW,
     networks: bool = False,
 ) -> Report:
-    async with scene(folder, first, networks) as on:
+    # As long as may be: a busy machine is not to be taken for a fault.
+    silence_seconds = min(3.0, max(1.0, seconds / 2))
+    async with scene(folder, first, networks, silence_seconds) as on:
         return await Campaign(on, schedule, seconds, per_second).run()
 
 

@@ -27,8 +27,6 @@ from harness.postgres import TestDatabase, new_database
 NAMES = ("east", "north", "west")
 SETTLE_SECONDS = 90.0
 _ANSWER_SECONDS = 10.0
-_SILENCE_SECONDS = 1.0
-"""Longer than usual, so that a busy machine is not taken for a fault."""
 _OPEN = {"public": True, "clientPublish": True, "allowAnonymous": True}
 HUBS: dict[str, Any] = {
     HUB: {
@@ -158,7 +156,9 @@ async def first_message(socket: Socket, channel: str) -> None:
 
 
 @asynccontextmanager
-async def scene(folder: Path, first: Path = NOW, networks: bool = False) -> AsyncIterator[Scene]:
+async def scene(
+    folder: Path, first: Path, networks: bool, silence_seconds: float
+) -> AsyncIterator[Scene]:
     """The nodes run the code in `first` until they are told otherwise."""
     with local_postgres() as postgres:
         async with AsyncExitStack() as stack:
@@ -183,7 +183,7 @@ async def scene(folder: Path, first: Path = NOW, networks: bool = False) -> Asyn
                     "storage__postgres__host": here,
                     "storage__postgres__port": to_postgres[name].port,
                     "storage__postgres__sslMode": "disable",
-                    "cluster__silenceTimeout": _SILENCE_SECONDS,
+                    "cluster__silenceTimeout": silence_seconds,
                     "listener__port": 0,
                 }
                 if network is not None:
