@@ -38,7 +38,7 @@ class MovingCluster:
         hubs: Iterable[HubConfiguration] = (),
         seed: int = 0,
         faults: Faults = CALM,
-        silence_seconds: float = 1.0,
+        silence_seconds: float = 3.0,
         **limits: Any,
     ) -> None:
         self.store = FaultyStore(path / "hubbub.db")
@@ -87,7 +87,7 @@ class MovingCluster:
 
     async def settled(self) -> None:
         """Wait until all agree on the ring and serve it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while True:
                 versions = {node.member.membership.ring_version for node in self.nodes.values()}
                 rings = {node.member.membership.ring().version for node in self.nodes.values()}

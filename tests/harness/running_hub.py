@@ -20,6 +20,9 @@ from hubbub.server.wiring import Server
 
 OPEN = Rules(public=True, client_publish=True, allow_anonymous=True, live_history=True)
 
+ANSWER_SECONDS = 20.0
+"""As long as a busy machine may take."""
+
 
 class Socket:
     """A WebSocket client in JSON that shows exactly what was said."""
@@ -34,7 +37,7 @@ class Socket:
     async def next(self) -> dict[str, Any]:
         """The next envelope, whatever it is."""
         while not self.backlog:
-            text = await asyncio.wait_for(self.connection.recv(), 5)
+            text = await asyncio.wait_for(self.connection.recv(), ANSWER_SECONDS)
             assert isinstance(text, str)
             self.backlog += [json.loads(line) for line in text.split("\n")]
         return self.backlog.pop(0)
@@ -72,7 +75,7 @@ class Socket:
     async def closed(self) -> tuple[int, str]:
         """Wait for the server to close; answers its code and reason."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 while True:
                     text = await self.connection.recv()
                     if isinstance(text, str):
