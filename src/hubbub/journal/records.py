@@ -1,10 +1,11 @@
 """The form of an open segment: a magic word, then records with a length and a checksum.
 
-    8 bytes   HBJRNL1\\n
+    8 bytes   HBJRNL2\\n
     records   u32 length, u32 CRC-32 of the body (both little-endian), body
 
-A body is a msgpack array of events, each a map of the fields that it has. A crash can leave half a
-record at the end: a segment is good up to its first bad record.
+A body is a msgpack array of events, each a map of the fields that it has, and of runs of published
+messages (`journal.runs`), each an array. A crash can leave half a record at the end: a segment is
+good up to its first bad record. Segments of the first version (HBJRNL1) have no runs.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from typing import BinaryIO, Final
 import msgspec
 
 from hubbub.domain.journal import TELEMETRY_LOST, JournalEvent
+from hubbub.journal.runs import Run, unpack
 
-MAGIC: Final = b"HBJRNL1\n"
+MAGIC: Final = b"HBJRNL2\n"
+_READABLE: Final = (MAGIC, b"HBJRNL1\n")
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """More than any writer puts into one record: a greater length is damage."""
 
 _HEAD = struct.Struct("<II")
-_decode_events = msgspec.msgpack.Decoder(list[JournalEvent]).decode
+_decode_packed = msgspec.msgpack.Decoder(list[JournalEvent | Run]).decode
 _decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_decode_event = msgspec.msgpack.Decoder(JournalEvent).decode
+_decode_part = msgspec.msgpack.Decoder(JournalEvent | Run).decode
 
 
 class NotASegment(Exception):
@@ -40,7 +43,7 @@ def head_of(body: bytes) -> bytes:
 
 def read_bodies(file: BinaryIO) -> Iterator[bytes]:
     """The bodies of all good records. Afterwards the file stands behind the last one."""
-    if file.read(len(MAGIC)) != MAGIC:
+    if file.read(len(MAGIC)) not in _READABLE:
         raise NotASegment
     end = file.tell()
     while True:
@@ -59,7 +62,7 @@ def read_bodies(file: BinaryIO) -> Iterator[bytes]:
 def events_of(body: bytes) -> list[JournalEvent]:
     """The events of one record. What is no event becomes `journal.lost`, so that it is counted."""
     try:
-        return _decode_events(body)
+        return unpack(_decode_packed(body))
     except msgspec.MsgspecError:
         return _readable(body)
 
@@ -69,13 +72,14 @@ def _readable(body: bytes) -> list[JournalEvent]:
         parts = _decode_raw(body)
     except msgspec.MsgspecError:
         return [_unreadable(1, 0)]
-    events: list[JournalEvent] = []
+    packed: list[JournalEvent | Run] = []
     bad = 0
     for part in parts:
         try:
-            events.append(_decode_event(part))
+            packed.append(_decode_part(part))
         except msgspec.MsgspecError:
             bad += 1
+    events = unpack(packed)
     if bad:
         events.append(_unreadable(bad, events[-1].at if events else 0))
     return events

@@ -1,7 +1,7 @@
 """The journal of a node: takes events on the event loop, gathers them, has a thread write them.
 
-An event costs the hot path an append to a list. Many of them are encoded at once. Memory is
-bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
+An event costs the hot path an append to a list. Many of them are packed and encoded at once.
+Memory is bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.journal import PUBLISHED, TELEMETRY_LOST, JournalEvent, PayloadRule
 from hubbub.domain.messages import Message
-from hubbub.journal.events import Event, published_event
 from hubbub.journal.exporting import Exporter, RuleOf
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import events_of, head_of
+from hubbub.journal.runs import Entry, Run, entry_of, pack
 from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
 from hubbub.journal.streams import JournalStreams
@@ -29,7 +29,8 @@ from hubbub.ports.store import Store
 logger = logging.getLogger(__name__)
 
 BATCH_EVENTS: Final = 2048
-BATCH_BYTES: Final = 256 * 1024
+BATCH_BYTES: Final = 512 * 1024
+"""Of the messages' payloads, which are held until the batch is written."""
 FLUSH_SECONDS: Final = 0.2
 TICK_SECONDS: Final = 1.0
 
@@ -55,7 +56,7 @@ class JournalWriter:
         self._node = node
         self._clock = clock
         self._max_buffered_bytes = max_buffered_bytes
-        self._events: list[Event] = []
+        self._entries: list[Entry] = []
         self._payload_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._sources: list[Callable[[bool], None]] = []
@@ -91,12 +92,10 @@ class JournalWriter:
             return
         if rule == "off":
             return
-        if rule == "payload":
-            self._payload_bytes += len(message.payload)
-        event = published_event(message, epoch, rule, self._node)
-        events = self._events
-        events.append(event)  # `_put`, without the call
-        if self._timer is None or len(events) >= BATCH_EVENTS:
+        self._payload_bytes += len(message.payload)
+        entries = self._entries
+        entries.append(entry_of(message, epoch, rule, self._node))
+        if self._timer is None or len(entries) >= BATCH_EVENTS:  # `_put`, without the call
             self._look()
         elif self._payload_bytes >= BATCH_BYTES:
             self.flush()
@@ -104,13 +103,13 @@ class JournalWriter:
     def add_source(self, flush: Callable[[bool], None]) -> None:
         self._sources.append(flush)
 
-    def _put(self, event: Event) -> None:
-        self._events.append(event)
-        if self._timer is None or len(self._events) >= BATCH_EVENTS:
+    def _put(self, event: JournalEvent) -> None:
+        self._entries.append(event)
+        if self._timer is None or len(self._entries) >= BATCH_EVENTS:
             self._look()
 
     def _look(self) -> None:
-        if len(self._events) >= BATCH_EVENTS:
+        if len(self._entries) >= BATCH_EVENTS:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
@@ -170,20 +169,18 @@ class JournalWriter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        events, self._events, self._payload_bytes = self._events, [], 0
+        entries, self._entries, self._payload_bytes = self._entries, [], 0
         marks = self.exporter.take_marks()
-        if not events and not marks:
+        if not entries and not marks:
             return
         full = self.buffered_bytes > self._max_buffered_bytes
         if full:
             self.exporter.failed(marks)
-            self._lose(events, "overload")
+            self._lose(entries, "overload")
             return
-        told = self._tell_losses()
-        self._send(_encode(events + told), len(events) + len(told), marks)
-
-    def _send(self, body: bytes, count: int, marks: dict[tuple[str, str], tuple[str, int]]) -> None:
-        self._hand_over(Batch(head_of(body), body, count, marks))
+        entries += self._tell_losses()
+        body = _encode(pack(entries, self._node))
+        self._hand_over(Batch(head_of(body), body, len(entries), marks))
 
     def _hand_over(self, batch: Batch) -> None:
         self._sent_bytes += len(batch.body)
@@ -195,19 +192,18 @@ class JournalWriter:
         """For the exporter. It waits for one before it brings the next, so they need no bound."""
         if rule == "off":
             return True
-        return await self._write_through(
-            [published_event(message, epoch, rule, self._node) for message in messages]
-        )
+        entries = [entry_of(message, epoch, rule, self._node) for message in messages]
+        return await self._write_through(pack(entries, self._node), len(entries))
 
     async def _write_streams(self, events: Sequence[JournalEvent]) -> bool:
         for event in events:
             event.node = self._node
-        return await self._write_through(events)
+        return await self._write_through(events, len(events))
 
-    async def _write_through(self, events: Sequence[Event]) -> bool:
+    async def _write_through(self, packed: Sequence[JournalEvent | Run], count: int) -> bool:
         """Answers when it is on disk, or (False) will not be."""
-        body = _encode(events)
-        batch = Batch(head_of(body), body, len(events), {}, urgent=True)
+        body = _encode(packed)
+        batch = Batch(head_of(body), body, count, {}, urgent=True)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[batch] = done
         self._hand_over(batch)
@@ -215,20 +211,24 @@ class JournalWriter:
 
     # -- losses ---------------------------------------------------------------------------------
 
-    def _lose(self, events: Sequence[Event], reason: str) -> None:
+    def _lose(self, entries: Sequence[Entry], reason: str) -> None:
         """Count what is not in the journal. Stored messages will be; what was lost before is lost
         still."""
-        for event in events:
-            if event.kind == PUBLISHED and event.stored:
+        for entry in entries:
+            if isinstance(entry, JournalEvent):
+                hub, kind, stored = entry.hub, entry.kind, entry.stored
+            else:
+                hub, kind, stored = entry[0].hub, PUBLISHED, entry[0].store
+            if kind == PUBLISHED and stored:
                 continue
-            key, count = (event.hub, reason), 1
-            if event.kind == TELEMETRY_LOST and isinstance(event, JournalEvent):
-                key, count = (event.hub, event.reason or reason), event.count or 1
+            key, count = (hub, reason), 1
+            if kind == TELEMETRY_LOST and isinstance(entry, JournalEvent):
+                key, count = (hub, entry.reason or reason), entry.count or 1
             else:
                 self.lost += 1
             self._lost[key] = self._lost.get(key, 0) + count
 
-    def _tell_losses(self) -> list[Event]:
+    def _tell_losses(self) -> list[JournalEvent]:
         if not self._lost:
             return []
         lost, self._lost = self._lost, {}

@@ -37,6 +37,13 @@ def test_what_was_written_is_read_back_in_order(tmp_path: Path) -> None:
     assert good_bytes(path) == path.stat().st_size
 
 
+def test_a_segment_of_the_first_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.hbj"
+    path.write_bytes(b"HBJRNL1\n" + record(*EVENTS))
+    assert list(read_events(path)) == EVENTS
+    assert good_bytes(path) == path.stat().st_size
+
+
 def test_a_torn_record_at_the_end_is_left_out_wherever_it_was_cut(tmp_path: Path) -> None:
     whole, torn = record(*EVENTS[:2]), record(EVENTS[2])
     for length in range(len(torn)):

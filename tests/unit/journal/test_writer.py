@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from harness.clock import FakeClock
@@ -20,8 +19,7 @@ from hubbub.domain.journal import (
     JournalEvent,
     PayloadRule,
 )
-from hubbub.domain.messages import JSON, Attributes, Message
-from hubbub.journal.events import PublishedEvent, published_event
+from hubbub.domain.messages import JSON, Message
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.segments import SegmentOptions
 from hubbub.journal.writer import BATCH_EVENTS, JournalWriter
@@ -88,33 +86,13 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_the_short_form_of_a_published_message_is_an_event_like_any_other() -> None:
-    plain = published_event(message(3, taken_at=5, session="s"), EPOCH, "metadata", "local")
-    assert isinstance(plain, PublishedEvent)
-    decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(plain), type=JournalEvent)
-    for name in PublishedEvent.__struct_fields__:
-        assert getattr(decoded, name) == getattr(plain, name)
-    assert (decoded.stored, decoded.at, decoded.payload) == (False, 5, None)
-
-
-def test_the_rarer_parts_of_a_message_are_kept_too() -> None:
-    attributes = Attributes(
-        producer_id="p", producer_seq=4, conversation_id="c", refers_to="m1", headers={"k": "v"}
-    )
-    found = published_event(message(1, attributes=attributes), EPOCH, "payload", "local")
-    assert isinstance(found, JournalEvent)
-    assert (found.producer, found.sequence, found.conversation_id) == ("p", 4, "c")
-    assert (found.refers_to, found.headers, found.payload) == ("m1", {"k": "v"}, b"{}")
-    assert (found.at, found.published_at) == (1_000_000, 1_000_000)
-
-
 async def test_memory_is_bounded_while_the_disk_takes_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path, max_buffered_bytes=100_000)
     writer = desk.writer()  # whose thread never starts: a disk that hangs
     most = 0
     for number in range(20_000):
         writer.record(event(session=f"session-{number}"))
-        most = max(most, writer.buffered_bytes + 100 * len(writer._events))
+        most = max(most, writer.buffered_bytes + 100 * len(writer._entries))
     writer.flush()
     assert most < 100_000 + 200 * BATCH_EVENTS
     assert 0 < writer.lost < 20_000

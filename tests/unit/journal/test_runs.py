@@ -1,0 +1,97 @@
+"""Runs of published messages: short on disk, and the same events when they are read."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.domain.journal import PUBLISHED, SESSION_OPENED, JournalEvent
+from hubbub.domain.messages import JSON, Attributes, Message
+from hubbub.journal.records import events_of
+from hubbub.journal.runs import Entry, Row, Shared, entry_of, pack, unpack
+
+pytestmark = pytest.mark.spec("PIPE-01")
+
+
+def message(serial: int, **more: object) -> Message:
+    made = Message(f"m{serial}", "acme", "news", "e", b"{}", JSON, serial * 1000, serial)
+    return msgspec.structs.replace(made, **more)
+
+
+def test_a_message_in_a_run_is_an_event_with_all_of_its_fields() -> None:
+    full = message(3, taken_at=5, session="s", publisher="ann", technology="http", store=True)
+    entries = [
+        entry_of(full, "e1", "payload", "n1"),
+        entry_of(message(0, id="live"), "e1", "metadata", "n1"),
+    ]
+    first, second = events_of(msgspec.msgpack.encode(pack(entries, "n1")))
+    assert first == JournalEvent(
+        PUBLISHED,
+        5,
+        "acme",
+        "n1",
+        channel="news",
+        session="s",
+        user="ann",
+        technology="http",
+        message_id="m3",
+        epoch="e1",
+        serial=3,
+        stored=True,
+        event="e",
+        content_type=JSON,
+        size=2,
+        payload=b"{}",
+        published_at=5,
+    )
+    assert (second.message_id, second.serial, second.stored) == ("live", None, False)
+    assert (second.session, second.user, second.payload) == (None, None, None)
+
+
+def test_the_rarer_parts_of_a_message_are_kept_too() -> None:
+    attributes = Attributes(
+        producer_id="p", producer_seq=4, conversation_id="c", refers_to="m1", headers={"k": "v"}
+    )
+    found = entry_of(message(1, attributes=attributes), "e1", "payload", "local")
+    assert isinstance(found, JournalEvent)
+    assert (found.producer, found.sequence, found.conversation_id) == ("p", 4, "c")
+    assert (found.refers_to, found.headers, found.payload) == ("m1", {"k": "v"}, b"{}")
+    assert (found.at, found.published_at) == (1_000_000, 1_000_000)
+
+
+@given(st.lists(st.sampled_from(["event", "ann", "bob", "attributes", "other channel"])))
+def test_events_are_read_in_the_order_in_which_they_happened(kinds: list[str]) -> None:
+    numbers = count(1)
+    entries: list[Entry] = []
+    for kind in kinds:
+        number = next(numbers)
+        if kind == "event":
+            entries.append(JournalEvent(SESSION_OPENED, number, "acme", session=str(number)))
+            continue
+        channel = "other" if kind == "other channel" else "news"
+        attributes = Attributes(sender="me") if kind == "attributes" else None
+        said = message(number, channel=channel, publisher=kind, attributes=attributes)
+        entries.append(entry_of(said, "e1", "metadata", "n1"))
+    read = events_of(msgspec.msgpack.encode(pack(entries, "n1")))
+    assert [int((each.message_id or each.session or "")[-1:]) for each in read] == [
+        number % 10 for number in range(1, len(kinds) + 1)
+    ]
+
+
+def test_messages_that_are_alike_take_a_few_bytes_each() -> None:
+    many = [entry_of(message(serial), "e1", "metadata", "n1") for serial in range(1, 1001)]
+    assert len(msgspec.msgpack.encode(pack(many, "n1"))) < 1000 * 32
+
+
+@given(st.lists(st.integers(-5, 50), max_size=20))
+def test_no_event_is_lost_whatever_places_a_writer_gave(places: list[int]) -> None:
+    others = [JournalEvent(SESSION_OPENED, 1, "acme", session=str(number)) for number in range(3)]
+    shared = Shared(PUBLISHED, "n1", "acme", "news", "e1", False, "e", JSON)
+    rows: list[Row] = [(place, 1, f"m{place}", None, 2, None) for place in places]
+    read = unpack([*others, (shared, rows)])
+    assert len(read) == len(places) + 3
+    assert [each for each in read if each.kind == SESSION_OPENED] == others
