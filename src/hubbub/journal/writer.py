@@ -1,7 +1,7 @@
 """The journal of a node: takes events on the event loop, gathers them, has a thread write them.
 
-An event costs the hot path an append to a list. Many of them are packed and encoded at once.
-Memory is bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
+A message costs the hot path a few bytes in a buffer, another event an append to a list. Memory is
+bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.journal import PUBLISHED, TELEMETRY_LOST, JournalEvent, PayloadRule
 from hubbub.domain.messages import Message
 from hubbub.journal.exporting import Exporter, RuleOf
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import events_of, head_of
-from hubbub.journal.runs import Entry, Run, entry_of, pack
+from hubbub.journal.runs import Gathered
 from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
 from hubbub.journal.streams import JournalStreams
@@ -29,12 +27,9 @@ from hubbub.ports.store import Store
 logger = logging.getLogger(__name__)
 
 BATCH_EVENTS: Final = 2048
-BATCH_BYTES: Final = 512 * 1024
-"""Of the messages' payloads, which are held until the batch is written."""
+BATCH_BYTES: Final = 256 * 1024
 FLUSH_SECONDS: Final = 0.2
 TICK_SECONDS: Final = 1.0
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class JournalWriter:
@@ -56,7 +51,7 @@ class JournalWriter:
         self._node = node
         self._clock = clock
         self._max_buffered_bytes = max_buffered_bytes
-        self._entries: list[Entry] = []
+        self._gathered = Gathered(node)
         self._payload_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._sources: list[Callable[[bool], None]] = []
@@ -84,18 +79,20 @@ class JournalWriter:
     # -- what the engine calls ------------------------------------------------------------------
 
     def record(self, event: JournalEvent) -> None:
-        event.node = self._node
-        self._put(event)
+        self._gathered.record(event)
+        if self._timer is None or self._gathered.count >= BATCH_EVENTS:
+            self._look()
 
     def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
         if message.store and not self.exporter.expects(message, epoch):
             return
         if rule == "off":
             return
-        self._payload_bytes += len(message.payload)
-        entries = self._entries
-        entries.append(entry_of(message, epoch, rule, self._node))
-        if self._timer is None or len(entries) >= BATCH_EVENTS:  # `_put`, without the call
+        if rule == "payload":
+            self._payload_bytes += len(message.payload)
+        gathered = self._gathered
+        gathered.published(message, epoch, rule)
+        if self._timer is None or gathered.count >= BATCH_EVENTS:
             self._look()
         elif self._payload_bytes >= BATCH_BYTES:
             self.flush()
@@ -103,13 +100,8 @@ class JournalWriter:
     def add_source(self, flush: Callable[[bool], None]) -> None:
         self._sources.append(flush)
 
-    def _put(self, event: JournalEvent) -> None:
-        self._entries.append(event)
-        if self._timer is None or len(self._entries) >= BATCH_EVENTS:
-            self._look()
-
     def _look(self) -> None:
-        if len(self._entries) >= BATCH_EVENTS:
+        if self._gathered.count >= BATCH_EVENTS:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
@@ -169,18 +161,19 @@ class JournalWriter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        entries, self._entries, self._payload_bytes = self._entries, [], 0
+        gathered, self._gathered = self._gathered, Gathered(self._node)
+        self._payload_bytes = 0
         marks = self.exporter.take_marks()
-        if not entries and not marks:
+        if not gathered.count and not marks:
             return
-        full = self.buffered_bytes > self._max_buffered_bytes
-        if full:
+        if self.buffered_bytes > self._max_buffered_bytes:
             self.exporter.failed(marks)
-            self._lose(entries, "overload")
+            self._lose(gathered.body(), "overload")
             return
-        entries += self._tell_losses()
-        body = _encode(pack(entries, self._node))
-        self._hand_over(Batch(head_of(body), body, len(entries), marks))
+        for loss in self._losses():
+            gathered.record(loss)
+        body = gathered.body()
+        self._hand_over(Batch(head_of(body), body, gathered.count, marks))
 
     def _hand_over(self, batch: Batch) -> None:
         self._sent_bytes += len(batch.body)
@@ -192,18 +185,21 @@ class JournalWriter:
         """For the exporter. It waits for one before it brings the next, so they need no bound."""
         if rule == "off":
             return True
-        entries = [entry_of(message, epoch, rule, self._node) for message in messages]
-        return await self._write_through(pack(entries, self._node), len(entries))
+        gathered = Gathered(self._node)
+        for message in messages:
+            gathered.published(message, epoch, rule)
+        return await self._write_through(gathered)
 
     async def _write_streams(self, events: Sequence[JournalEvent]) -> bool:
+        gathered = Gathered(self._node)
         for event in events:
-            event.node = self._node
-        return await self._write_through(events, len(events))
+            gathered.record(event)
+        return await self._write_through(gathered)
 
-    async def _write_through(self, packed: Sequence[JournalEvent | Run], count: int) -> bool:
+    async def _write_through(self, gathered: Gathered) -> bool:
         """Answers when it is on disk, or (False) will not be."""
-        body = _encode(packed)
-        batch = Batch(head_of(body), body, count, {}, urgent=True)
+        body = gathered.body()
+        batch = Batch(head_of(body), body, gathered.count, {}, urgent=True)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[batch] = done
         self._hand_over(batch)
@@ -211,30 +207,27 @@ class JournalWriter:
 
     # -- losses ---------------------------------------------------------------------------------
 
-    def _lose(self, entries: Sequence[Entry], reason: str) -> None:
+    def _lose(self, body: bytes, reason: str) -> None:
         """Count what is not in the journal. Stored messages will be; what was lost before is lost
         still."""
-        for entry in entries:
-            if isinstance(entry, JournalEvent):
-                hub, kind, stored = entry.hub, entry.kind, entry.stored
-            else:
-                hub, kind, stored = entry[0].hub, PUBLISHED, entry[0].store
-            if kind == PUBLISHED and stored:
+        for event in events_of(body):
+            if event.kind == PUBLISHED and event.stored:
                 continue
-            key, count = (hub, reason), 1
-            if kind == TELEMETRY_LOST and isinstance(entry, JournalEvent):
-                key, count = (hub, entry.reason or reason), entry.count or 1
+            key, count = (event.hub, reason), 1
+            if event.kind == TELEMETRY_LOST:
+                key, count = (event.hub, event.reason or reason), event.count or 1
             else:
                 self.lost += 1
             self._lost[key] = self._lost.get(key, 0) + count
 
-    def _tell_losses(self) -> list[JournalEvent]:
+    def _losses(self) -> list[JournalEvent]:
+        """What is still to be told of."""
         if not self._lost:
             return []
         lost, self._lost = self._lost, {}
         at = int(self._clock.now() * 1e6)
         return [
-            JournalEvent(TELEMETRY_LOST, at, hub, self._node, count=count, reason=reason)
+            JournalEvent(TELEMETRY_LOST, at, hub, count=count, reason=reason)
             for (hub, reason), count in lost.items()
         ]
 
@@ -252,7 +245,7 @@ class JournalWriter:
     def _on_failed(self, batch: Batch, reason: str) -> None:
         self.exporter.failed(batch.marks)
         if not self._conclude(batch, False):
-            self._lose(events_of(batch.body), reason)
+            self._lose(batch.body, reason)
 
     def _conclude(self, batch: Batch, worked: bool) -> bool:
         """Whether somebody waited for it."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hubbub.domain.journal import PUBLISHED, SESSION_OPENED, JournalEvent
 from hubbub.domain.messages import JSON, Attributes, Message
 from hubbub.journal.records import events_of
-from hubbub.journal.runs import Entry, Row, Shared, entry_of, pack, unpack
+from hubbub.journal.runs import Gathered, Row, Shared, unpack
 
 pytestmark = pytest.mark.spec("PIPE-01")
 
@@ -24,11 +24,11 @@ def message(serial: int, **more: object) -> Message:
 
 def test_a_message_in_a_run_is_an_event_with_all_of_its_fields() -> None:
     full = message(3, taken_at=5, session="s", publisher="ann", technology="http", store=True)
-    entries = [
-        entry_of(full, "e1", "payload", "n1"),
-        entry_of(message(0, id="live"), "e1", "metadata", "n1"),
-    ]
-    first, second = events_of(msgspec.msgpack.encode(pack(entries, "n1")))
+    gathered = Gathered("n1")
+    gathered.published(full, "e1", "payload")
+    gathered.published(message(0, id="live"), "e1", "metadata")
+    assert gathered.count == 2
+    first, second = events_of(gathered.body())
     assert first == JournalEvent(
         PUBLISHED,
         5,
@@ -56,35 +56,37 @@ def test_the_rarer_parts_of_a_message_are_kept_too() -> None:
     attributes = Attributes(
         producer_id="p", producer_seq=4, conversation_id="c", refers_to="m1", headers={"k": "v"}
     )
-    found = entry_of(message(1, attributes=attributes), "e1", "payload", "local")
-    assert isinstance(found, JournalEvent)
+    gathered = Gathered("n1")
+    gathered.published(message(1, attributes=attributes), "e1", "payload")
+    (found,) = events_of(gathered.body())
     assert (found.producer, found.sequence, found.conversation_id) == ("p", 4, "c")
     assert (found.refers_to, found.headers, found.payload) == ("m1", {"k": "v"}, b"{}")
-    assert (found.at, found.published_at) == (1_000_000, 1_000_000)
+    assert (found.at, found.published_at, found.node) == (1_000_000, 1_000_000, "n1")
 
 
 @given(st.lists(st.sampled_from(["event", "ann", "bob", "attributes", "other channel"])))
 def test_events_are_read_in_the_order_in_which_they_happened(kinds: list[str]) -> None:
     numbers = count(1)
-    entries: list[Entry] = []
+    gathered = Gathered("n1")
     for kind in kinds:
         number = next(numbers)
         if kind == "event":
-            entries.append(JournalEvent(SESSION_OPENED, number, "acme", session=str(number)))
+            gathered.record(JournalEvent(SESSION_OPENED, number, "acme", session=f"s{number}"))
             continue
         channel = "other" if kind == "other channel" else "news"
         attributes = Attributes(sender="me") if kind == "attributes" else None
         said = message(number, channel=channel, publisher=kind, attributes=attributes)
-        entries.append(entry_of(said, "e1", "metadata", "n1"))
-    read = events_of(msgspec.msgpack.encode(pack(entries, "n1")))
-    assert [int((each.message_id or each.session or "")[-1:]) for each in read] == [
-        number % 10 for number in range(1, len(kinds) + 1)
-    ]
+        gathered.published(said, "e1", "metadata")
+    read = events_of(gathered.body())
+    named = [int((each.message_id or each.session or "")[1:]) for each in read]
+    assert named == [*range(1, len(kinds) + 1)]
 
 
 def test_messages_that_are_alike_take_a_few_bytes_each() -> None:
-    many = [entry_of(message(serial), "e1", "metadata", "n1") for serial in range(1, 1001)]
-    assert len(msgspec.msgpack.encode(pack(many, "n1"))) < 1000 * 32
+    gathered = Gathered("n1")
+    for serial in range(1, 1001):
+        gathered.published(message(serial), "e1", "metadata")
+    assert len(gathered.body()) < 1000 * 32
 
 
 @given(st.lists(st.integers(-5, 50), max_size=20))

@@ -92,7 +92,7 @@ async def test_memory_is_bounded_while_the_disk_takes_nothing(tmp_path: Path) ->
     most = 0
     for number in range(20_000):
         writer.record(event(session=f"session-{number}"))
-        most = max(most, writer.buffered_bytes + 100 * len(writer._entries))
+        most = max(most, writer.buffered_bytes + 100 * writer._gathered.count)
     writer.flush()
     assert most < 100_000 + 200 * BATCH_EVENTS
     assert 0 < writer.lost < 20_000
