@@ -32,7 +32,7 @@ class Publisher:
     ) -> None:
         self._name = name
         self._service = service
-        self._node = ""
+        self._node = door.preferred
         self._leaving = False
         self._door = door
         self._ledger = ledger
@@ -58,9 +58,8 @@ class Publisher:
 
     async def _connected(self, stopping: asyncio.Event) -> None:
         self._leaving = False
-        url, self._node = self._door.socket_url, self._door.node
         async with connect(
-            url,
+            self._door.socket_url,
             compression=None,
             proxy=None,
             ping_interval=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
@@ -213,13 +214,12 @@ async def no_connections(on: Scene, _: str, seconds: float) -> None:
     one that becomes free."""
     taken: list[asyncpg.Connection[asyncpg.Record]] = []
     try:
-        async with on.database.operator() as operator, asyncio.timeout(seconds + 30):
-            while True:
+        async with on.database.operator() as operator:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
                 await _take_what_is_free(on, taken)
                 own = [connection.get_server_pid() for connection in taken]
-                if not await operator.fetch(_END_OTHERS, on.database.name, own):
-                    break
-            await asyncio.sleep(seconds)
+                await operator.fetch(_END_OTHERS, on.database.name, own)
     finally:
         for connection in taken:
             connection.terminate()

@@ -10,8 +10,8 @@ from benchmarks.soak.ledger import Ledger
 
 
 class Service:
-    """How long a channel could not be published to through a node: from the first publish that
-    failed, or had to wait, to the next one that was accepted."""
+    """How long the clients of a node could not publish to a channel: from the first publish that
+    failed, or had to wait, to the next one that was accepted, also through another node."""
 
     def __init__(self) -> None:
         self._longest: dict[str, float] = {}

@@ -60,18 +60,15 @@ class NodeDoor:
 
     def __init__(self, scene: Scene, preferred: str) -> None:
         self._scene = scene
-        self._preferred = preferred
-        self.node = preferred
-        """The one whose address was given out last."""
+        self.preferred = preferred
         self.available = asyncio.Event()
         self.available.set()
 
     @property
     def _address(self) -> str:
         up = self._scene.up
-        away = up and self._preferred not in up
-        self.node = random.choice(sorted(up)) if away else self._preferred
-        return self._scene.address(self.node)
+        away = up and self.preferred not in up
+        return self._scene.address(random.choice(sorted(up)) if away else self.preferred)
 
     @property
     def url(self) -> str:
