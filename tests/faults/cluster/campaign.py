@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.soak.final import check_everything_arrived
 from benchmarks.soak.followers import make_followers
 from benchmarks.soak.plan import LIVE, STORED, Plan
-from faults.cluster.checker import Pickup, check_order, check_pickups
+from faults.cluster.checker import Hearing, Pickup, check_order, check_pickups, timed
 from faults.cluster.clients import Consumer, Publisher
 from faults.cluster.faults import FAULTS, GRACEFUL, NEEDS_NETWORKS, OF_A_NODE, OF_ALL, UPGRADE
 from faults.cluster.report import Report, Row, Service
@@ -49,9 +49,12 @@ class Campaign:
         self._seconds = seconds
         self._report = Report(on.ledger)
         self._service = Service()
+        self._hearing = Hearing()
         ledger = on.ledger
         self._publishers = [
-            Publisher(f"{name}{number}", on.door(name), ledger, self._service, per_second)
+            Publisher(
+                f"{name}{number}", on.door(name), ledger, self._service, self._hearing, per_second
+            )
             for name in NAMES
             for number in range(2)
         ]
@@ -60,6 +63,8 @@ class Campaign:
             for name in NAMES
             for follower in make_followers(on.door(name), ledger, Plan(seconds))
         ]
+        for follower in self._followers:
+            follower.track = timed(follower.track, self._hearing)
         self._consumers = [
             Consumer(Pickup(f"of-{name}", channel, ledger), on.door(name))
             for name, channel in zip(NAMES, STORED, strict=False)
@@ -91,6 +96,7 @@ class Campaign:
         refused, acknowledged, gaps = self._so_far()
         problems = len(ledger.problems)
         self._service.begin()
+        self._hearing.longest = 0.0
         ledger.phase = f"{fault} {node}".strip()
         try:
             lasting = min(self._seconds, _OF_A_NODE_SECONDS) if node else self._seconds
@@ -113,6 +119,7 @@ class Campaign:
             now[2] - gaps,
             self._service.longest(hit),
             self._service.longest(others),
+            self._hearing.longest,
             settled,
         )
         self._report.rows.append(row)

@@ -3,9 +3,10 @@ publisher was told, and that a durable subscription hands out everything in orde
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
-from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.ledger import Ledger, Track
 
 
 @dataclass(slots=True)
@@ -32,6 +33,45 @@ class Pickup:
         self.serial = max(serial, self.serial)
         self.ledger.saw(self.channel, "stored", serial, identifier)
         self.ledger.counts["messages picked up"] += 1
+
+
+class Hearing:
+    """How long after its acknowledgement a stored message reached a follower that was there."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._told: dict[tuple[str, int], float] = {}
+
+    def told(self, channel: str, serial: int) -> None:
+        self._told[channel, serial] = time.monotonic()
+
+    def heard(self, channel: str, serial: int, since: float) -> None:
+        told = self._told.get((channel, serial))
+        if told is not None:
+            self.longest = max(self.longest, time.monotonic() - max(told, since))
+
+
+class TimedTrack(Track):
+    """A follower's way along a stored channel, with the time at which it was subscribed last."""
+
+    hearing: Hearing
+    since = 0.0
+
+    def begin(self, epoch: str, serial: int, recovered: bool, asked: bool) -> None:
+        super().begin(epoch, serial, recovered, asked)
+        self.since = time.monotonic()
+
+    def take(self, serial: int, identifier: str) -> None:
+        super().take(serial, identifier)
+        self.hearing.heard(self.channel, serial, self.since)
+
+
+def timed(track: Track, hearing: Hearing) -> Track:
+    if not track.stored:
+        return track
+    made = TimedTrack(track.who, track.channel, track.stored, track.ledger)
+    made.hearing = hearing
+    return made
 
 
 def check_order(ledger: Ledger) -> None:

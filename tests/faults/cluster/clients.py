@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.plan import LIVE, STORED
 from benchmarks.soak.wire import LOST, Door, Socket
-from faults.cluster.checker import Pickup
+from faults.cluster.checker import Hearing, Pickup
 from faults.cluster.report import Service
 from faults.cluster.scene import NodeDoor
 
@@ -28,10 +28,17 @@ class Publisher:
     or not answered, may have taken effect."""
 
     def __init__(
-        self, name: str, door: NodeDoor, ledger: Ledger, service: Service, per_second: float
+        self,
+        name: str,
+        door: NodeDoor,
+        ledger: Ledger,
+        service: Service,
+        hearing: Hearing,
+        per_second: float,
     ) -> None:
         self._name = name
         self._service = service
+        self._hearing = hearing
         self._node = door.preferred
         self._leaving = False
         self._door = door
@@ -91,7 +98,9 @@ class Publisher:
         self._in_flight = None
         self._service.worked(self._node, channel, self._begun)
         if stored:
-            self._ledger.acknowledge(channel, identifier, int(result["channelSerial"]))
+            serial = int(result["channelSerial"])
+            self._ledger.acknowledge(channel, identifier, serial)
+            self._hearing.told(channel, serial)
         else:
             self._ledger.counts["live publishes acknowledged"] += 1
 

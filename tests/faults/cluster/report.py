@@ -36,7 +36,8 @@ class Service:
 @dataclass
 class Row:
     """What happened once. `away` is how long clients of the node that was hit could not publish,
-    `away_elsewhere` clients of the others; in seconds."""
+    `away_elsewhere` clients of the others, and `heard` how late a stored message reached one of its
+    followers; in seconds."""
 
     fault: str
     node: str
@@ -45,6 +46,7 @@ class Row:
     gaps: int
     away: float
     away_elsewhere: float
+    heard: float
     settled: float
 
 
@@ -61,8 +63,8 @@ class Report:
     def __str__(self) -> str:
         lines = [
             "| fault | times | acknowledged | refused | gaps announced |"
-            " longest without service, there | elsewhere | serving again after |",
-            "|---|---|---|---|---|---|---|---|",
+            " longest without service, there | elsewhere | heard after | serving again after |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         lines += [self._line(fault) for fault in dict.fromkeys(row.fault for row in self.rows)]
         lines += ["", *(f"{n:>9,} {what}" for what, n in sorted(self.ledger.counts.items()))]
@@ -82,6 +84,7 @@ class Report:
             f"{sum(row.gaps for row in rows):,}",
             f"{max(row.away for row in rows):.1f} s",
             f"{max(row.away_elsewhere for row in rows):.1f} s" if rows[0].node else "",
+            f"{max(row.heard for row in rows):.1f} s",
             f"{again} s",
         )
         return f"| {' | '.join(cells)} |"
