@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from benchmarks.soak.final import check_stored
 from benchmarks.soak.ledger import Ledger, Track
 from faults.cluster.campaign import run, schedule_of
-from faults.cluster.checker import Pickup, check_order, check_pickups
+from faults.cluster.checker import Hearing, Pickup, check_order, check_pickups
 from faults.cluster.faults import NEEDS_NETWORKS, OF_A_NODE, OF_ALL
+from faults.cluster.report import Service
 from harness.namespaces import namespaces_work
 
 SHORT = (
@@ -138,3 +140,27 @@ def test_the_checker_sees_a_gap_that_nobody_announced() -> None:
     track.take(9, "c")
     track.take(9, "c")
     assert len(track.ledger.problems) == 2
+
+
+def test_service_is_away_until_a_publish_is_accepted_again() -> None:
+    service, now = Service(), time.monotonic()
+    service.failed("west", "log:0", now - 7)
+    service.failed("west", "log:0", now - 3)
+    service.worked("west", "log:1", now - 1)
+    assert 1 <= service.longest(["west"]) < 7, "another channel"
+    service.worked("west", "log:0", now)
+    assert service.longest(["west"]) >= 7
+    assert service.longest(["east"]) == 0
+    service.begin()
+    assert service.longest(["west"]) == 0
+
+
+def test_a_message_is_late_for_those_who_were_there() -> None:
+    hearing, now = Hearing(), time.monotonic()
+    hearing.told("log:0", 1)
+    hearing.heard("log:0", 2, now - 9)
+    assert hearing.longest == 0, "nobody was told of it"
+    hearing.heard("log:0", 1, now + 9)
+    assert hearing.longest == 0, "they came later"
+    hearing.heard("log:0", 1, now - 9)
+    assert hearing.longest > 0
