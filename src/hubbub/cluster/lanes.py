@@ -50,6 +50,7 @@ class Pending:
         "lane",
         "number",
         "sent",
+        "sent_at",
         "since",
         "timer",
     )
@@ -68,6 +69,8 @@ class Pending:
         self.delay = 0.0
         self.sent = False
         """Whether it went to an incarnation that would take it up."""
+        self.sent_at: float | None = None
+        """When it was sent, if it was so once: else nobody knows which of them was answered."""
         self.timer: asyncio.TimerHandle | None = None
 
 

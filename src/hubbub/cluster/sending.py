@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Call, Reply, Request, Stranger
+from hubbub.cluster.datagrams import AskTopic, Call, Question, Reply, Request, Stranger
 from hubbub.cluster.lanes import Conclude, Pending, SendingLane, awaited
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, Unavailable
 
 REMEMBERED_INCARNATIONS = 8
+_FORGETS = 0.98
+_MAY_WAIT = AskTopic | Question
+"""Calls that are answered when there is something to say."""
 OUTAGE_SECONDS = 1.0
 """How long the network may be away before calls to other nodes fail at once."""
 
@@ -38,13 +41,22 @@ class NodeLost(Unavailable):
 class _Peer:
     """Another node, as the sender of requests sees it."""
 
-    __slots__ = ("former", "incarnation", "lanes", "node")
+    __slots__ = ("former", "incarnation", "lanes", "node", "round_trip")
 
     def __init__(self, node: str) -> None:
         self.node = node
         self.incarnation = ""
         self.former: deque[str] = deque(maxlen=REMEMBERED_INCARNATIONS)
         self.lanes: dict[int, SendingLane] = {}
+        self.round_trip = 0.0
+        """Seconds that an answer took lately, of those that are given at once."""
+
+    def answered(self, pending: Pending, now: float) -> None:
+        """Learn how long an answer takes. Soon where it takes longer, slowly where it takes less:
+        what is sent again too early only makes a busy node busier."""
+        if pending.sent_at is not None and not isinstance(pending.call, _MAY_WAIT):
+            taken = now - pending.sent_at
+            self.round_trip = max(taken, _FORGETS * self.round_trip + (1 - _FORGETS) * taken)
 
 
 class Requests:
@@ -135,12 +147,15 @@ class Requests:
 
     def _start(self, peer: _Peer, lane: SendingLane) -> None:
         for pending in lane.start():
-            pending.delay = self._patience.first_retry_seconds
+            patience = self._patience
+            delay = max(patience.first_retry_seconds, 2 * peer.round_trip)
+            pending.delay = min(delay, patience.longest_retry_seconds)
             self._send(peer, pending)
 
     def _send(self, peer: _Peer, pending: Pending) -> None:
         """Send it, for the first time or again, and look after it in a while."""
         loop = asyncio.get_running_loop()
+        pending.sent_at = None if pending.timer is not None else loop.time()
         pending.sent = pending.sent or bool(peer.incarnation)
         lane = pending.lane
         request = Request(
@@ -154,6 +169,10 @@ class Requests:
             pending.since,
         )
         self._transport.send(peer.node, datagrams.encode(request))
+        self._look_later(peer, pending)
+
+    def _look_later(self, peer: _Peer, pending: Pending) -> None:
+        loop = asyncio.get_running_loop()
         delay = min(pending.delay, max(pending.deadline - loop.time(), 0.0))
         pending.delay = min(pending.delay * 2, self._patience.longest_retry_seconds)
         if pending.timer is not None:
@@ -161,10 +180,14 @@ class Requests:
         pending.timer = loop.call_later(delay, self._look_after, peer, pending)
 
     def _look_after(self, peer: _Peer, pending: Pending) -> None:
+        now = asyncio.get_running_loop().time()
         if self._out_of_reach:
             self._conclude(pending, None, _cut_off(peer.node))
-        elif asyncio.get_running_loop().time() < pending.deadline:
-            self._send(peer, pending)
+        elif now < pending.deadline:
+            if pending.timer is not None and now - pending.timer.when() > pending.delay / 8:
+                self._look_later(peer, pending)  # this process is late: the answer may be here
+            else:
+                self._send(peer, pending)
         else:
             self._conclude(pending, None, Unavailable(f"node {peer.node!r} does not answer"))
 
@@ -193,6 +216,7 @@ class Requests:
         pending = lane.under_way.get(reply.number) if lane is not None else None
         if pending is None or peer is None or peer.incarnation != reply.incarnation:
             return
+        peer.answered(pending, asyncio.get_running_loop().time())
         if reply.error is not None:
             self._conclude(pending, None, reply.error)
             return

@@ -110,7 +110,11 @@ class Subscriptions:
                 asked[channel.channel] = channel
             except HubbubError as error:
                 failures.append(ChannelFailure(channel.channel, error))
-        answers = await asyncio.gather(*(self._try_plan(session, each) for each in asked.values()))
+        planning = [self._try_plan(session, each) for each in asked.values()]
+        if len(planning) == 1:  # most ask for one, and a task costs more than it does
+            answers = [await planning[0]]
+        else:
+            answers = await asyncio.gather(*planning)
         plans: list[Plan] = []
         for name, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Plan):
