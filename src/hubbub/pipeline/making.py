@@ -6,8 +6,9 @@ to be made and compiled for each table. Tables over all time are made from the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +19,10 @@ from pyspark.sql.types import StructType
 from hubbub.pipeline.drafting import write_rows
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.tables import GoldTable, Narrow
+
+Keep = Callable[[pa.Table], pa.Table]
+_NARROWED_ROWS: Final = 500_000
 
 
 class Making(msgspec.Struct, frozen=True):
@@ -35,9 +39,11 @@ def make(task: Making, known: Mapping[str, GoldTable]) -> None:
     """Writes the files; a table without rows has none."""
     chosen = [known[name] for name in task.tables]
     schemas = {**SILVER, **{name: table.schema for name, table in known.items()}}
-    sources = {
-        name: _read(name, schemas[name], files, chosen) for name, files in task.files.items()
-    }
+    narrow = {} if task.partition else _narrow(chosen)
+    sources: dict[str, pa.Table] = {}
+    for name, files in task.files.items():
+        keep = narrow[name](sources) if name in narrow else None
+        sources[name] = _read(name, schemas[name], files, chosen, keep)
     for table in chosen:
         assert table.arrow is not None
         rows = table.arrow.rows(sources, task.partition)
@@ -49,25 +55,48 @@ def make(task: Making, known: Mapping[str, GoldTable]) -> None:
         write_rows(task.tables[table.name], rows)
 
 
+def _narrow(tables: Sequence[GoldTable]) -> Mapping[str, Narrow]:
+    (table,) = tables
+    return table.arrow.narrow if table.arrow else {}
+
+
 def _read(
-    source: str, schema: StructType, files: Sequence[Path], tables: Sequence[GoldTable]
+    source: str,
+    schema: StructType,
+    files: Sequence[Path],
+    tables: Sequence[GoldTable],
+    keep: Keep | None = None,
 ) -> pa.Table:
-    """Only the columns that these tables look at."""
+    """Only the columns that these tables look at, and the rows that matter to them."""
     names = {
         name
         for table in tables
         if table.arrow is not None
         for name in table.arrow.columns.get(source, ())
     }
-    columns = sorted(names)
     every = to_arrow_schema(schema, timezone="UTC")
-    wanted = pa.schema([every.field(name) for name in columns])
-    parts = [wanted.empty_table()]
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            rows = file.read(columns=columns, use_threads=False)
-        if "hour" in columns:
-            hour = path.parent.name.removeprefix("hour=")
-            rows = rows.append_column("hour", pa.repeat(hour, len(rows)))
-        parts.append(rows.select(columns).cast(wanted))
-    return pa.concat_tables(parts)
+    wanted = pa.schema([every.field(name) for name in sorted(names)])
+    parts = (_read_file(path, wanted) for path in files)
+    if keep:
+        parts = (keep(some) for some in _gathered(parts))
+    return pa.concat_tables([wanted.empty_table(), *parts])
+
+
+def _read_file(path: Path, wanted: pa.Schema) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        rows = file.read(columns=wanted.names, use_threads=False)
+    if "hour" in wanted.names:
+        hour = path.parent.name.removeprefix("hour=")
+        rows = rows.append_column("hour", pa.repeat(hour, len(rows)))
+    return rows.select(wanted.names).cast(wanted)
+
+
+def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(map(len, waiting)) >= _NARROWED_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -47,6 +47,9 @@ class GoldTable:
 
 Compute = Callable[[Mapping[str, pa.Table], Partition], pa.Table]
 
+Narrow = Callable[[Mapping[str, pa.Table]], Callable[[pa.Table], pa.Table]]
+"""The sources that are read before, then a part of this one, give what matters of that part."""
+
 
 @dataclass(frozen=True)
 class ByArrow:
@@ -57,6 +60,9 @@ class ByArrow:
     rows."""
     compute: Compute
     """Pure; sources and the partition give the rows, without the hour or day that it is."""
+    narrow: Mapping[str, Narrow] = field(default_factory=dict)
+    """For large sources of a table that is made as a whole: what matters of some hundred thousand
+    rows, so that there are never more of them in memory. Leaving it out gives the same table."""
     recent_hours: int | None = None
     """How many hours up to the newest of a source matter; files of older ones are not opened."""
 
@@ -93,10 +99,11 @@ def arrow_table(
     columns: Mapping[str, tuple[str, ...]],
     compute: Compute,
     key: tuple[str, ...],
+    narrow: Mapping[str, Narrow] | None = None,
     recent_hours: int | None = None,
 ) -> GoldTable:
     """A table that Arrow makes. Its last column says by what: the hour, the day, or as a whole."""
-    arrow = ByArrow(columns, compute, recent_hours)
+    arrow = ByArrow(columns, compute, narrow or {}, recent_hours)
     grains: dict[str, Grain] = {"hour": "hour", "day": "day"}
     grain = grains.get(schema.names[-1], "all")
     return GoldTable(

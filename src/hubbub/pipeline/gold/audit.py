@@ -35,6 +35,7 @@ SCHEMA = schema(
 )
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
 _WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
+_NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
@@ -74,9 +75,14 @@ def _verdicts(found: pa.Table) -> pa.ChunkedArray:
 
 
 def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
+    numbers = runs.select(list(_NUMBERS))
+    codes = runs["what"].combine_chunks().dictionary_encode()
+    kinds = codes.dictionary.to_pylist()
+
     def of(*what: str) -> _Numbers:
-        wanted = pc.is_in(runs["what"], pa.array(what)).to_numpy()
-        return _Numbers(runs.filter(pa.array(wanted)), ids[wanted], groups)
+        chosen = np.array([kind in what for kind in kinds], bool)
+        wanted = chosen[codes.indices.to_numpy()]
+        return _Numbers(numbers.filter(pa.array(wanted)), ids[wanted], groups)
 
     put, handed = of(PUBLISHED), of(RECEIVED)
     finished, dead = of(ACKNOWLEDGED), of(DEAD_LETTERED)
@@ -165,7 +171,7 @@ def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bo
 TABLE = arrow_table(
     "audit",
     SCHEMA,
-    {"runs": (*_WHOM, "again", "first", "last", "count", "began", "place")},
+    {"runs": (*_WHOM, *_NUMBERS)},
     compute,
     key=("kind", "hub", "channel", "epoch", "user", "name"),
 )

@@ -88,7 +88,9 @@ def _asked(replies: pa.Table) -> pa.Table:
     of_others = others(replies["asker"], replies["answerer"])
     answered = replies.filter(pc.and_(pc.is_valid(replies["asker"]), of_others))
     answered = answered.append_column("peer", answered["asker"])
-    return Groups(answered, _KEYS).added({"questions": (answered["question_id"], "count_distinct")})
+    groups = Groups(answered, _KEYS)
+    questions = pa.array(groups.different(answered["question_id"]))
+    return groups.keys.append_column("questions", questions)
 
 
 TABLE = arrow_table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -63,18 +63,28 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     return edges.append_column("response_time", pc.if_else(pc.less(micros, 0), zero, micros))
 
 
+def asked(sources: Mapping[str, pa.Table]) -> Callable[[pa.Table], pa.Table]:
+    """Of messages, those that any refers to; also of another hub, which is seldom and harmless."""
+    wanted = pc.unique(sources["links"]["refers_to"]).drop_null()
+
+    def keep(messages: pa.Table) -> pa.Table:
+        return messages.filter(pc.is_in(messages["message_id"], wanted))
+
+    return keep
+
+
 def _referring(links: pa.Table, messages: pa.Table) -> pa.Table:
-    asked = links.filter(pc.is_valid(links["refers_to"]))
-    wanted = named(asked["hub"], asked["refers_to"])
+    answers = links.filter(pc.is_valid(links["refers_to"]))
+    wanted = named(answers["hub"], answers["refers_to"])
+    questions = messages.append_column("peer", who(messages))
     names = named(messages["hub"], messages["message_id"])
-    is_asked = pc.is_in(names, wanted.combine_chunks())
-    questions, names = messages.filter(is_asked), names.filter(is_asked)
-    questions = questions.append_column("peer", who(questions))
-    places = pc.index_in(wanted, names.combine_chunks())
-    answers = at_places(asked, pa.array(np.arange(len(asked))), _ANSWER)
-    found = at_places(questions, places, _QUESTION)
-    found = found.set_column(0, "question_id", asked["refers_to"])
-    return _beside(answers, found, BY_REFERENCE)
+    found = at_places(questions, pc.index_in(wanted, names.combine_chunks()), _QUESTION)
+    found = found.set_column(0, "question_id", answers["refers_to"])
+    return _beside(_renamed(answers, _ANSWER), found, BY_REFERENCE)
+
+
+def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return rows.select(list(names)).rename_columns(list(names.values()))
 
 
 def _following(links: pa.Table) -> pa.Table:
@@ -122,4 +132,5 @@ TABLE = arrow_table(
     },
     compute,
     key=("hub", "answer_id"),
+    narrow={"messages": asked},
 )

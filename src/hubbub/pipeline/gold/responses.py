@@ -31,7 +31,7 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     rows = spreads.of_each(answers, "response_time", "response")
     groups = Groups(rows, ("hub", "peer", "_day"))
     found = spreads.described(spreads.added(rows, groups, "response"), "response")
-    askers = groups.added({"askers": (rows["asker"], "count_distinct")})["askers"]
+    askers = pa.array(groups.different(rows["asker"]))
     return (
         found.append_column("answers", found["response_count"])
         .append_column("askers", askers)

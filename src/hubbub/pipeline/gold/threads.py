@@ -33,24 +33,30 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`crosses`: it spans several channels or conversations."""
     messages, replies = sources["thread_messages"], sources["replies"]
     groups = Groups(messages, ("hub", "thread"))
-    at, count = messages["at"].cast(pa.int64()), "count_distinct"
+    at = messages["at"].cast(pa.int64())
     threads = groups.added(
         {
             "first": (at, "min"),
             "last": (at, "max"),
             "messages": (pa.repeat(1, len(messages)), "sum"),
-            "participants": (messages["peer"], count),
-            "channels": (messages["channel"], count),
-            "conversations": (messages["conversation_id"], count),
         }
     )
-    several = pc.or_(pc.greater(threads["channels"], 1), pc.greater(threads["conversations"], 1))
+    counts = {
+        name: pa.array(groups.different(messages[column]))
+        for name, column in (
+            ("participants", "peer"),
+            ("channels", "channel"),
+            ("conversations", "conversation_id"),
+        )
+    }
+    several = pc.or_(pc.greater(counts["channels"], 1), pc.greater(counts["conversations"], 1))
     answers, mean = _answers(groups, messages, replies)
     starts = np.flatnonzero(messages["position"].to_numpy() == 1)
     start_of = np.zeros(len(groups), np.int64)
     start_of[groups.ids[starts]] = starts
     time = pa.timestamp("us", "UTC")
     more = {
+        **counts,
         "started_by": messages["peer"].take(pa.array(start_of)),
         "first_at": threads["first"].cast(time),
         "last_at": threads["last"].cast(time),
