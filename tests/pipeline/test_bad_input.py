@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,18 @@ def test_a_quarantined_record_can_be_looked_at(healthy: Pipeline) -> None:
     record: Any = row["record"]
     assert '"message_id":"m2"' in record
     assert "payload" not in record
+
+
+def test_a_copy_of_a_segment_that_older_code_took_in_counts_once(pipeline: Pipeline) -> None:
+    """Older code knew segments by other fingerprints: its warehouses are made again."""
+    pipeline.write("n1-a", published(1), delivered(1))
+    pipeline.run()
+    path = pipeline.warehouse.state_folder / "state.json"
+    state = json.loads(path.read_bytes())
+    state["layout"] = 1
+    state["segments"]["n1-a"]["fingerprint"] = "2-of another kind"
+    path.write_text(json.dumps(state))
+    pipeline.write("n1-b", published(1), delivered(1))
+    summary = pipeline.run()
+    assert (summary.events, dict(summary.refused)) == (2, {"duplicate_segment": 1})
+    assert len(pipeline.rows("deliveries")) == 1
