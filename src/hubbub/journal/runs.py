@@ -3,8 +3,7 @@
 Messages are by far the most events of a busy hub, and most of what there is to say about one is
 the same for its neighbours. So each is a few bytes in a row in place of all the fields of an event.
 They are encoded at once: to hold the messages until the record is written was measured to cost
-more, since the memory of a message that is freed at once is still in the processor's cache when the
-next one is made.
+more (docs/benchmarks.md).
 """
 
 from __future__ import annotations
