@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
-from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
-    Delivery,
     Failed,
     HistoryPage,
     Member,
@@ -30,6 +28,7 @@ from hubbub.engine.fanout import Fanout
 from hubbub.engine.feed import Feed
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.replaying import Replayer
 from hubbub.engine.session import Session
 from hubbub.ports.bus import (
     Bus,
@@ -39,9 +38,6 @@ from hubbub.ports.bus import (
     MembersPresent,
     OccupancyChanged,
 )
-
-REPLAY_PAGE = 200
-REPLAY_PART_BYTES = 32 * 1024
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -88,6 +84,7 @@ class Subscriptions:
         self._bus = bus
         self._fanout = fanout
         self._limits = limits
+        self._replayer = Replayer(bus, fanout)
 
     async def subscribe(self, session: Session, request: Subscribe) -> None:
         plans, failures = await self.prepare(session, request.channels)
@@ -238,7 +235,7 @@ class Subscriptions:
         feed.users += 1
         try:
             await feed.attach()
-            page = await self._missed(hub.name, wanted)
+            page = await self._replayer.missed(hub.name, wanted)
             if page is not None and page.recovered:
                 await _bring_up_to(feed, page)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
@@ -250,24 +247,10 @@ class Subscriptions:
             raise
         return Plan(feed, page, retains, retained, passed)
 
-    async def _missed(self, hub: str, wanted: ChannelRequest) -> HistoryPage | None:
-        if wanted.serial is None and wanted.timestamp is None:
-            return None
-        return await self._bus.history(
-            HistoryQuery(
-                hub,
-                wanted.channel,
-                REPLAY_PAGE,
-                after=wanted.serial,
-                after_time=wanted.timestamp if wanted.serial is None else None,
-                epoch=wanted.epoch or None,
-            )
-        )
-
     def _begin_live(self, session: Session, plan: Plan) -> None:
         retained = plan.newest_retained()
         if retained is not None:
-            self._send_retained(session, plan.feed, retained)
+            self._replayer.send_retained(session, plan.feed, retained)
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
 
@@ -282,61 +265,24 @@ class Subscriptions:
             self._remove(session, session.feeds.pop(feed.channel))
         retained = plan.retained  # a newer one is among what follows
         if retained is not None and all(m.id != retained.id for m in page.messages):
-            self._send_retained(session, plan.feed, retained)
+            self._replayer.send_retained(session, plan.feed, retained)
         reached = serial
         if _continues(page, epoch):
-            reached = await self._send_missed(session, feed, page)
+            reached = await self._replayer.send_missed(session, feed, page)
         while feed.epoch == epoch and reached < feed.position and not session.closed:
             try:
-                following = await self._page_after(feed, reached)
+                following = await self._replayer.page_after(feed, reached)
             except HubbubError as error:
                 session.connection.disconnect(error)  # nothing is lost: it will ask again
                 return
             if following is None:
                 break
-            reached = await self._send_missed(session, feed, following)
+            reached = await self._replayer.send_missed(session, feed, following)
         if (feed.epoch, feed.position) != (epoch, reached):
             session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             self._join(session, feed)
-
-    async def _page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
-        """None where what follows is gone: the session must hear of a gap."""
-        query = HistoryQuery(
-            feed.hub.name, feed.channel, REPLAY_PAGE, after=serial, epoch=feed.epoch
-        )
-        page = await self._bus.history(query)
-        return page if page.recovered and page.messages else None
-
-    async def _send_missed(self, session: Session, feed: Feed, page: HistoryPage) -> int:
-        """Send what the feed has passed already; answers the serial up to which that is. History
-        can be ahead of the feed, which brings the rest by itself.
-
-        Goes out in parts, each when the client has read most of those before: a page can be many
-        times the client's buffer, and live messages of its other channels come in between."""
-        position, epoch = feed.position, page.epoch
-        connection = session.connection
-        missed = [message for message in page.messages if message.serial <= position]
-        for part in _parts(missed):
-            await connection.drain()
-            units = [connection.encoder.encode_message(message, epoch) for message in part]
-            connection.send(connection.encoder.pack(units))
-            self._journal_replay(session, feed, part)
-        await connection.drain()
-        if len(missed) < len(page.messages):
-            return position
-        return missed[-1].serial if missed else page.head
-
-    def _send_retained(self, session: Session, feed: Feed, retained: Message) -> None:
-        session.send(Delivery(retained, retained=True))
-        self._journal_replay(session, feed, [retained])
-
-    def _journal_replay(self, session: Session, feed: Feed, messages: list[Message]) -> None:
-        deliveries = self._fanout.deliveries
-        if deliveries is not None and feed.hub.rules_for(feed.channel).journal != "off":
-            technology = session.connection.technology
-            deliveries.replayed(feed.hub.name, feed.channel, technology, feed.epoch, messages)
 
     def _join(self, session: Session, feed: Feed) -> None:
         feed.add(session)
@@ -420,17 +366,3 @@ def with_changes(members: Iterable[Member], events: Iterable[FeedEvent]) -> tupl
             for member in event.members:
                 present.pop(member.session_id, None)
     return tuple(present.values())
-
-
-def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Pieces of about the same size, of at least one message each."""
-    part: list[Message] = []
-    size = 0
-    for message in messages:
-        part.append(message)
-        size += len(message.payload)
-        if size >= REPLAY_PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
