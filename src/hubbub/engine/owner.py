@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from hubbub.domain.errors import HubbubError, HubNotFound, StaleOwner
+from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
@@ -322,7 +322,7 @@ class ChannelOwner:
         self.channels.hub_changed(hub)
         try:
             self._configuration_of(hub)
-        except HubNotFound:
+        except HubbubError:  # it was deleted, or the name stands for all hubs
             self._stored_bytes.forget(hub)
             self.counters.pop(hub, None)
 
