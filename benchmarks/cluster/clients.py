@@ -26,6 +26,7 @@ class FollowingClient:
         self._connection = connection
         self.channels = channels
         self.subscribed = 0
+        self.failure: dict[str, Any] | None = None
         self.resets = 0
         self.last_reset = 0.0
         self.closed = False
@@ -45,6 +46,7 @@ class FollowingClient:
         event, payload = envelope["event"], envelope["payload"]
         if event == "Subscribe":
             self.subscribed += len(payload["channels"])
+            self.failure = next(iter(payload["failures"]), self.failure)
             self._answers.put_nowait(payload)
         elif event == "Ack":
             self._answers.put_nowait(payload)

@@ -108,7 +108,8 @@ async def redistribution(
     ports = [node.port for node in cluster.nodes.values()]
     async with clients(ports, count, names) as following:
         subscribed = sum(client.subscribed for client in following)
-        assert subscribed == channels, f"{subscribed} of {channels} are subscribed"
+        failure = next((client.failure for client in following if client.failure), None)
+        assert subscribed == channels, f"{subscribed} of {channels} are subscribed: {failure}"
         taken = await live_and_die(cluster, lives, signal.SIGKILL)
         closed = sum(client.closed for client in following)
         resets = sum(client.resets for client in following)
