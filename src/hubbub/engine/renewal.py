@@ -35,17 +35,27 @@ class Renewal:
         self._hubs = hubs
         self._spawn = spawn
         self._due: dict[Feed, None] = {}
+        self._changed: set[int] = set()
+        """Partitions whose feeds have not been looked for yet."""
         self._running = False
 
     @property
     def due(self) -> int:
-        """Channels that still have to be told."""
-        return len(self._due)
+        """Channels, or partitions, that still have to be told."""
+        return len(self._due) + len(self._changed)
 
     def owners_changed(self, partitions: Collection[int]) -> None:
+        """Looks through all feeds, so it does so once for all that changes in a turn of the
+        loop."""
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self._look)
+        self._changed.update(partitions)
+
+    def _look(self) -> None:
+        changed, self._changed = self._changed, set()
         for hub in self._hubs.values():
             for feed in hub.feeds.values():
-                if feed.partition in partitions:
+                if feed.partition in changed:
                     self._due[feed] = None
         if self._due and not self._running:
             self._running = True
