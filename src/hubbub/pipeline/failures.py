@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.errors import PySparkException
 
 from hubbub.pipeline.errors import PipelineError
@@ -18,6 +18,14 @@ from hubbub.pipeline.errors import PipelineError
 _DYING_SECONDS = 0.5
 _KEPT = "what was committed before is as it was"
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+
+
+def _say_nothing(server: object, request: object, client_address: object) -> None:
+    """Spark's counters come over a connection that breaks with the JVM. That is said once, below;
+    a traceback before it would hide it."""
+
+
+accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign,assignment]
 
 
 @contextlib.contextmanager
