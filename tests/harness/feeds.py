@@ -38,6 +38,11 @@ class ScriptedOwner:
         bus.attach = self.attach  # type: ignore[method-assign]
         bus.history = self.history  # type: ignore[method-assign]
 
+    async def was_asked(self) -> None:
+        """Wait until somebody has asked for history."""
+        while not self.asked:
+            await asyncio.sleep(0)
+
     async def attach(self, hub: str, channel: str) -> Attachment:
         return Attachment(self.epoch, self.head, None)
 

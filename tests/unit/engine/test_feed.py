@@ -104,8 +104,7 @@ async def test_a_catch_up_that_failed_is_tried_again_with_the_next_head(
     following.owner.head = 2
     following.owner.away = True
     following.feed.receive(published(2))
-    while not following.owner.asked:
-        await asyncio.sleep(0)
+    await following.owner.was_asked()
     following.owner.away = False
     await asyncio.sleep(0)
     following.feed.receive(HeadAnnounced("one", 2))
@@ -144,8 +143,7 @@ async def test_an_epoch_that_changes_during_a_catch_up_mixes_no_serials(
     following.owner.gate = asyncio.Event()
     following.owner.head = 3
     following.feed.receive(published(3))
-    while not following.owner.asked:
-        await asyncio.sleep(0)
+    await following.owner.was_asked()
     following.feed.receive(published(2, "two"))
     following.owner.epoch, following.owner.head = "two", 2
     following.owner.gate.set()
@@ -160,8 +158,7 @@ async def test_a_message_that_overtakes_the_answer_about_its_epoch_is_not_lost(
     owner.delay = asyncio.Event()
     owner.epoch = "two"
     following.feed.receive(HeadAnnounced("two", 0))
-    while not owner.asked:
-        await asyncio.sleep(0)
+    await owner.was_asked()
     owner.head = 1
     following.feed.receive(published(1, "two"))
     owner.delay.set()
@@ -174,8 +171,7 @@ async def test_a_message_that_overtakes_the_answer_to_a_false_alarm_is_not_lost(
     owner = following.owner
     owner.delay = asyncio.Event()
     following.feed.receive(HeadAnnounced("former", 9))
-    while not owner.asked:
-        await asyncio.sleep(0)
+    await owner.was_asked()
     owner.head = 1
     following.feed.receive(published(1))
     owner.delay.set()
@@ -189,8 +185,7 @@ async def test_a_new_epoch_that_is_heard_of_after_a_former_one_is_not_lost(
     owner.delay = asyncio.Event()
     owner.epoch = "two"
     following.feed.receive(HeadAnnounced("former", 9))
-    while not owner.asked:
-        await asyncio.sleep(0)
+    await owner.was_asked()
     owner.head = 1
     following.feed.receive(published(1, "two"))
     owner.delay.set()

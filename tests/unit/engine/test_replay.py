@@ -28,8 +28,13 @@ async def following(tmp_path: Path) -> AsyncIterator[Following]:
         yield Following(alone, owner, subscriber)
 
 
-def come_back(to: Following, serial: int, epoch: str = "one") -> FakeConnection:
+def come_back(
+    to: Following, serial: int, epoch: str = "one", reads: asyncio.Event | None = None
+) -> FakeConnection:
+    """`reads`: it does not read what it missed until this is set."""
     connection = to.alone.node.connect()
+    if reads is not None:
+        connection.drain = reads.wait  # type: ignore[assignment, method-assign]
     assert connection.session is not None
     wanted = ChannelRequest("news", serial=serial, epoch=epoch)
     connection.session.receive([Subscribe((wanted,))])
@@ -39,11 +44,6 @@ def come_back(to: Following, serial: int, epoch: str = "one") -> FakeConnection:
 async def confirmed(to: FakeConnection) -> SubscribedChannel:
     (channel,) = (await to.next(Subscribed)).channels
     return channel
-
-
-async def until_asked(owner: ScriptedOwner) -> None:
-    while not owner.asked:
-        await asyncio.sleep(0)
 
 
 async def test_who_is_ahead_of_the_node_gets_nothing_twice_when_there_is_news(
@@ -77,7 +77,7 @@ async def test_who_is_ahead_of_a_node_that_cannot_catch_up_is_told_to_try_again(
     owner = following.owner
     owner.delay = asyncio.Event()
     client = come_back(following, 10)
-    await until_asked(owner)
+    await owner.was_asked()
     owner.away = True
     owner.delay.set()
     answer = await client.next(Subscribed)
@@ -91,10 +91,7 @@ async def test_who_is_behind_while_the_owner_cannot_be_asked_is_sent_away_withou
 ) -> None:
     """They heard of a gap, also where nothing was lost."""
     owner, reading = following.owner, asyncio.Event()
-    client = following.alone.node.connect()
-    client.drain = reading.wait  # type: ignore[assignment, method-assign]
-    assert client.session is not None
-    client.session.receive([Subscribe((ChannelRequest("news", serial=7, epoch="one"),))])
+    client = come_back(following, 7, reads=reading)
     assert (await confirmed(client)).recovered
     following.feed.receive(published(9))
     owner.away = True
@@ -123,7 +120,7 @@ async def test_who_is_in_an_epoch_that_ends_meanwhile_hears_of_it(following: Fol
     owner, late = following.owner, asyncio.Event()
     owner.delay = late
     client = come_back(following, 8)
-    await until_asked(owner)
+    await owner.was_asked()
     owner.delay = None
     owner.epoch, owner.head = "two", 1
     following.feed.receive(published(1, "two"))
@@ -141,11 +138,7 @@ async def test_an_epoch_that_ends_while_a_client_reads_what_it_missed_is_announc
 ) -> None:
     """They went on in the new epoch without a word, and took its serials for those of the old."""
     owner, reading = following.owner, asyncio.Event()
-    client = following.alone.node.connect()
-    client.drain = reading.wait  # type: ignore[assignment, method-assign]
-    assert client.session is not None
-    wanted = ChannelRequest("news", serial=7, epoch="one")
-    client.session.receive([Subscribe((wanted,))])
+    client = come_back(following, 7, reads=reading)
     assert (await confirmed(client)).recovered
     owner.epoch, owner.head = "two", 1
     following.feed.receive(published(1, "two"))

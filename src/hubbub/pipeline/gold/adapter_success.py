@@ -30,6 +30,17 @@ SCHEMA = with_fields(
     histograms.fields("duration"),
     schema(day=TEXT),
 )
+NAMED_FROM = (
+    "kind",
+    "hub",
+    "adapter",
+    "policy",
+    "technology",
+    "message_id",
+    "peer",
+    "subscription",
+)
+"""What `named` needs of an attempt, and what tells messages apart."""
 _KEYS = ("hub", "adapter", "policy")
 _DELIVERY = ("_place", "message_id", "target")
 
@@ -115,14 +126,7 @@ TABLE = arrow_table(
     SCHEMA,
     {
         "attempts": (
-            "kind",
-            "hub",
-            "adapter",
-            "policy",
-            "technology",
-            "message_id",
-            "peer",
-            "subscription",
+            *NAMED_FROM,
             "attempt",
             "outcome",
             "reason",

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adapter_success import named
+from hubbub.pipeline.gold.adapter_success import NAMED_FROM, named
 from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
@@ -60,14 +60,7 @@ TABLE = arrow_table(
     SCHEMA,
     {
         "attempts": (
-            "kind",
-            "hub",
-            "adapter",
-            "policy",
-            "technology",
-            "message_id",
-            "peer",
-            "subscription",
+            *NAMED_FROM,
             "outcome",
             "at",
             "segment",
