@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from harness.clock import FakeClock
 from harness.raw import PING, RawWebSocket, client_frame
 from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import until
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import HubConfiguration, Rules
 
@@ -322,3 +324,36 @@ async def test_a_server_that_stops_tells_everyone_to_come_back(hub: RunningHub) 
         assert said["event"] == "Disconnect"
         assert (said["payload"]["code"], said["payload"]["reconnect"]) == ("going_away", True)
         assert b"event: Disconnect" in await stream.content.read()
+
+
+@pytest.mark.spec("LIVE-04")
+async def test_what_connections_leave_is_freed_without_the_garbage_collector(
+    hub: RunningHub,
+) -> None:
+    """A look at everything stops the server for long: it is made only if memory grows."""
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(3):
+            socket = await hub.socket(token=hub.token())
+            await socket.subscribe("a", f"b{number}")
+            await socket.publish("a", {"json": 1})
+            await (socket.connection.close() if number else socket.send("Close"))
+            await socket.closed()
+            async with RawWebSocket(*await asyncio.open_connection(*hub.address.split(":"))):
+                pass
+            async with hub.http.get("/v1/hubs/acme/events?channel=a") as stream:
+                await stream.content.readuntil(b"event: Subscribe")
+            path = "/v1/hubs/acme/channels/a/messages"
+            async with hub.http.post(path, data=b"1", headers={"Connection": "close"}) as answer:
+                assert answer.status == 200
+        node, listener = hub.server.node, hub.server._listener
+        await until(lambda: not node.hubs["acme"].sessions and not listener.http_connections)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [each for each in gc.garbage if type(each).__module__.startswith("hubbub.")]
+        assert left == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

@@ -367,3 +367,23 @@ async def test_what_a_listener_sends_is_ignored_and_its_leaving_noticed(
         assert await stream.numbers(1) == [1]
     while shared_hub.server.node.session_count > before:
         await publish(shared_hub, "s:talk", 2)
+
+
+@pytest.mark.spec("LIVE-02")
+async def test_what_is_pipelined_behind_the_request_for_a_stream_is_ignored(
+    hub: RunningHub,
+) -> None:
+    async with await RawConnection.open(hub.address) as connection:
+        stream = b"GET /v1/hubs/acme/events?channel=a HTTP/1.1\r\nHost: test\r\n\r\n"
+        publish = (
+            b"POST /v1/hubs/acme/channels/a/messages HTTP/1.1\r\n"
+            b"Host: test\r\nContent-Length: 5\r\n\r\nlater"
+        )
+        connection.send(stream + publish)
+        assert b"text/event-stream" in await connection.until(b"event: Subscribe")
+        path = "/v1/hubs/acme/channels/a/messages"
+        async with hub.http.post(path, json="first") as answer:
+            assert answer.status == 200
+        said = await connection.until(b"first")
+        assert b"later" not in said
+        assert b"HTTP/1.1" not in said

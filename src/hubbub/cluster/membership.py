@@ -9,7 +9,7 @@ begins a new one, so that nobody takes it for what it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,11 @@ State = Literal["starting", "serving", "leaving", "gone"]
 
 HEARTBEAT_SECONDS = 0.1
 SILENCE_SECONDS = 0.4
+PAUSE_SECONDS = 5.0
+"""How long a node may be silent that said so before."""
+MOST_FALSE_ALARMS = 3
+"""Each doubles the time that a node gets."""
+FORGIVING_SECONDS = 60.0
 REMEMBERED_LIVES = 100
 REMEMBERED_NODES = 50
 
@@ -28,7 +33,8 @@ REMEMBERED_NODES = 50
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     """`life` names one uninterrupted membership; `hears` has the lives that the sender hears, by
     node, `over` those that it has given up; `ring` is the version of the ring that the sender has
-    put into effect. `asks`: the sender wants to hear from everyone now."""
+    put into effect. `asks`: the sender wants to hear from everyone now. `pauses`: it may be silent
+    for a moment."""
 
     node: str
     incarnation: str
@@ -41,6 +47,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     hears: dict[str, str] = {}
     over: tuple[str, ...] = ()
     asks: bool = False
+    pauses: bool = False
 
 
 class _Heard:
@@ -49,6 +56,13 @@ class _Heard:
     def __init__(self, beat: Heartbeat, at: float) -> None:
         self.beat = beat
         self.at = at
+
+
+class _FalseAlarms(NamedTuple):
+    """How many times a node was given up that lived, and when that turned out last."""
+
+    times: int
+    at: float
 
 
 class Membership:
@@ -83,6 +97,8 @@ class Membership:
         self._over: dict[str, str] = {}
         """The lives that this node has given up last, by node."""
         self._echo_at = 0.0
+        self._listens_since = 0.0
+        self._false_alarms: dict[str, _FalseAlarms] = {}
 
     @property
     def life(self) -> str:
@@ -97,7 +113,7 @@ class Membership:
     def nodes(self) -> list[str]:
         return [self.node, *self._others]
 
-    def beat(self, asks: bool = False) -> Heartbeat:
+    def beat(self, asks: bool = False, pauses: bool = False) -> Heartbeat:
         """What to say to everyone now."""
         return Heartbeat(
             self.node,
@@ -111,6 +127,7 @@ class Membership:
             {node: heard.beat.life for node, heard in self._others.items()},
             tuple(self._over.values()),
             asks,
+            pauses,
         )
 
     def ring(self, *more: State) -> Ring:
@@ -146,9 +163,24 @@ class Membership:
                 return  # until it serves, it may be a namesake that will be refused
             self.lose(beat.node, known.beat.life)
             known = None
+        if known is None and self._over.get(beat.node, "").startswith(f"{beat.incarnation}."):
+            self._regret(beat.node, now)
         self._others[beat.node] = _Heard(beat, now)
         if known is None or _standing(known.beat) != _standing(beat):
             self.changed()
+
+    def _regret(self, node: str, now: float) -> None:
+        """It was given up, and lives: perhaps it has too much to do. To move its channels away and
+        back gives everyone still more to do, so the next time it gets longer."""
+        times = min(self._alarms(node, now) + 1, MOST_FALSE_ALARMS)
+        self._false_alarms.pop(node, None)
+        self._false_alarms[node] = _FalseAlarms(times, now)
+        if len(self._false_alarms) > REMEMBERED_NODES:
+            del self._false_alarms[next(iter(self._false_alarms))]
+
+    def _alarms(self, node: str, now: float) -> int:
+        alarms = self._false_alarms.get(node)
+        return alarms.times if alarms and now - alarms.at < FORGIVING_SECONDS else 0
 
     def _notice_own_loss(self, beat: Heartbeat) -> None:
         """Where both sides of a cut have given the other up, the smaller one begins anew: only a
@@ -194,7 +226,7 @@ class Membership:
 
     def is_deaf(self, now: float) -> bool:
         """Whether this node does not even hear itself: then the silence of others means nothing."""
-        return now - self._echo_at > self.silence_seconds / 2
+        return now - max(self._echo_at, self._listens_since) > self.silence_seconds / 2
 
     def may_be_given_up(self, now: float) -> bool:
         """Whether this node has not heard itself for as long as others wait for it."""
@@ -205,11 +237,18 @@ class Membership:
         if self.is_deaf(now):
             return
         for node, heard in list(self._others.items()):
-            if now - heard.at > self.silence_seconds:
+            if now - heard.at > self._patience_with(heard.beat, now):
                 self.lose(node, heard.beat.life)
 
+    def _patience_with(self, beat: Heartbeat, now: float) -> float:
+        if beat.pauses:
+            return PAUSE_SECONDS
+        return self.silence_seconds * (1 << self._alarms(beat.node, now))
+
     def excuse_all(self, now: float) -> None:
-        """Nothing could be heard for a while, for reasons of this node's own."""
+        """Nothing could be heard for a while, for reasons of this node's own. What came meanwhile
+        is still to be read, its own heartbeat, too."""
+        self._listens_since = now
         for heard in self._others.values():
             heard.at = now
 

@@ -278,8 +278,11 @@ class _Acknowledgement:
             self._send_if_done()
 
     def _send_if_done(self) -> None:
-        if not self._pending and not self._session.closed:
-            results = tuple(answer.result() for answer in self._answers)
+        if self._pending:
+            return
+        answers, self._answers = self._answers, []  # they hold this, which would hold them
+        if not self._session.closed:
+            results = tuple(answer.result() for answer in answers)
             self._session.send(notices.Published(results))
 
 

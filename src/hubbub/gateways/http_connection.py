@@ -131,6 +131,7 @@ class HttpConnection(asyncio.Protocol):
         self._watcher.unwatch(self)
         for task in self._tasks or ():
             task.cancel()
+        self._release_parser()
 
     def data_received(self, data: bytes) -> None:
         if self._failed:
@@ -238,6 +239,8 @@ class HttpConnection(asyncio.Protocol):
         return HeadTooLarge(f"the head is larger than {self._limits.head_bytes} bytes")
 
     def on_headers_complete(self) -> None:
+        if self._failed:
+            return  # it came behind a request that took the connection away from HTTP
         self._head_done = True
         self._held_bytes = 0
         headers = self._headers
@@ -262,6 +265,8 @@ class HttpConnection(asyncio.Protocol):
         return TooLarge(f"the body is larger than {self._limits.body_bytes} bytes")
 
     def on_message_complete(self) -> None:
+        if self._failed:
+            return
         parser = self._parser
         if parser.should_upgrade():
             return
@@ -404,3 +409,10 @@ class HttpConnection(asyncio.Protocol):
         self._failed = True
         self._watcher.unwatch(self)
         self.transport.set_protocol(protocol)
+        self._release_parser()
+
+    def _release_parser(self) -> None:
+        """It holds this connection, which holds it: neither would go before the garbage
+        collector looks."""
+        if hasattr(self, "_parser"):
+            del self._parser

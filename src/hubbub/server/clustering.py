@@ -142,6 +142,9 @@ class Clustered:
         others = ", ".join(self.membership.nodes[1:]) or "nobody else yet"
         logger.info("node %s is in the cluster, with %s", self.node_name, others)
 
+    def announce_pause(self) -> None:
+        self.member.announce_pause()
+
     async def leave(self) -> None:
         await self.member.leave()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import uvloop
 
+from hubbub.server.garbage import GarbageCollection
 from hubbub.server.settings import Settings
 from hubbub.server.wiring import Server
 
@@ -29,8 +30,11 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
         loop.add_signal_handler(number, stop.set)
     server = Server(settings, stop_requested=stop)
     await server.start()
+    garbage = GarbageCollection(server.announce_pause)
+    garbage.start()
     started(server)
     await stop.wait()
+    garbage.stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)
     logger.info("stopping: clients are told to reconnect, accepted messages are written")

@@ -235,6 +235,10 @@ class Server:
         await self._key_source.close()
         await self._store.close()
 
+    def announce_pause(self) -> None:
+        """Nothing will happen for a moment; others must not take this process for dead."""
+        self._fabric.announce_pause()
+
     async def back_up(self) -> tuple[Path, Manifest]:
         """Write an archive of the store while it runs; answers where it is and what it holds.
         Raises `StoreUnavailable`."""

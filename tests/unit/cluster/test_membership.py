@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub.cluster.membership import SILENCE_SECONDS, Heartbeat, Membership
+from hubbub.cluster.membership import (
+    FORGIVING_SECONDS,
+    PAUSE_SECONDS,
+    SILENCE_SECONDS,
+    Heartbeat,
+    Membership,
+)
 
 
 class Town:
@@ -66,6 +72,59 @@ def test_who_does_not_even_hear_itself_gives_nobody_up() -> None:
     town.look()
     assert town.lost == []
     assert town.members["a"].is_deaf(town.now)
+
+
+def test_who_stood_still_itself_has_not_read_yet_what_came_and_is_not_deaf() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.now += 10 * SILENCE_SECONDS
+    town.members["a"].excuse_all(town.now)
+    assert not town.members["a"].is_deaf(town.now)
+    assert town.members["a"].may_be_given_up(town.now), "the others did not hear it, either"
+    town.now += SILENCE_SECONDS
+    assert town.members["a"].is_deaf(town.now)
+
+
+@pytest.mark.spec("CLU-04")
+def test_a_member_that_announced_a_pause_is_given_longer_until_it_speaks_again() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.members["a"].hear(town.members["b"].beat(pauses=True), town.now)
+    town.now += PAUSE_SECONDS * 0.9
+    town.talk("a", to=("a",))
+    town.look()
+    assert town.lost == []
+    town.talk("b")
+    town.now += SILENCE_SECONDS * 1.1
+    town.talk("a", to=("a",))
+    town.members["a"].look(town.now)
+    assert town.lost == [("a", "b")]
+
+
+def give_up(town: Town, silence: float) -> bool:
+    """Whether `a` gives `b` up after a silence; then all talk again."""
+    town.now += silence
+    town.talk("a", to=("a",))
+    town.members["a"].look(town.now)
+    lost, town.lost = town.lost, []
+    for _ in range(3):
+        town.talk()
+    assert town.members["a"].nodes == ["a", "b"]
+    return lost == [("a", "b")]
+
+
+def test_a_member_that_was_given_up_and_lives_gets_longer_for_a_while() -> None:
+    town = Town("a", "b")
+    town.talk()
+    assert give_up(town, SILENCE_SECONDS * 1.1)
+    assert not give_up(town, SILENCE_SECONDS * 1.9)
+    assert give_up(town, SILENCE_SECONDS * 2.1)
+    assert not give_up(town, SILENCE_SECONDS * 3.9)
+    for _ in range(5):
+        assert give_up(town, SILENCE_SECONDS * 8.1), "there is a limit"
+    town.now += FORGIVING_SECONDS
+    town.talk()
+    assert give_up(town, SILENCE_SECONDS * 1.1)
 
 
 @pytest.mark.spec("CLU-04")

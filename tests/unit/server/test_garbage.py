@@ -1,0 +1,85 @@
+"""When the garbage collector looks at everything."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from hubbub.server import garbage
+from hubbub.server.garbage import LEAST_GROWTH, NEVER, GarbageCollection
+
+
+class Cycle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+@pytest.fixture
+def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The generations that were looked at."""
+    monkeypatch.setattr(garbage, "LOOK_SECONDS", 0.001)
+    seen: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+
+
+async def test_everything_is_looked_at_when_the_memory_in_use_has_doubled_and_that_is_announced(
+    collections: list[int],
+) -> None:
+    allocated = 1_000_000
+    looked = asyncio.Event()
+    announced: list[int] = []
+
+    def count() -> int:
+        looked.set()
+        return allocated
+
+    collection = GarbageCollection(lambda: announced.append(len(collections)), count)
+    former = gc.get_threshold()
+    collection.start()
+    try:
+        assert gc.get_threshold()[2] == NEVER, "not by itself"
+        at_start = len(collections)
+        Cycle()
+        allocated = 2_000_000
+        looked.clear()
+        await looked.wait()
+        assert not announced
+        allocated = 2_000_001
+        async with asyncio.timeout(5):
+            while 2 not in collections[at_start:]:
+                await asyncio.sleep(0.001)
+        assert len(announced) == 1
+        assert not any(isinstance(each, Cycle) for each in gc.get_objects())
+        looked.clear()
+        allocated = 4_000_002
+        await looked.wait()
+        assert len(announced) == 1, "the next time at the double of what it is now"
+    finally:
+        collection.stop()
+    assert gc.get_threshold() == former
+    assert gc.get_freeze_count() == 0
+
+
+async def test_a_small_process_grows_by_more_than_itself_first(collections: list[int]) -> None:
+    allocated = 10
+    announced = asyncio.Event()
+    collection = GarbageCollection(announced.set, lambda: allocated)
+    collection.start()
+    try:
+        allocated = LEAST_GROWTH + 11
+        async with asyncio.timeout(5):
+            await announced.wait()
+    finally:
+        collection.stop()
