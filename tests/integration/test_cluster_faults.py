@@ -169,9 +169,10 @@ async def test_a_frozen_owner_is_replaced_and_cannot_write_when_it_wakes(nodes: 
 async def test_a_stopped_node_hands_over_first_and_no_publish_fails(nodes: Nodes) -> None:
     await settled(nodes, *NAMES)
     channel = channel_of("north", NAMES, "stop")
+    speaker, guest = await nodes["west"].socket(), await nodes["north"].socket()
+    assert await put(speaker, channel, 0)  # an empty channel has no epoch that could be kept
     far = Log(await nodes["east"].socket(), channel)
     await far.socket.subscribe(channel)
-    speaker, guest = await nodes["west"].socket(), await nodes["north"].socket()
     ending = asyncio.Event()
 
     async def publish_on() -> int:
