@@ -86,7 +86,9 @@ async def test_what_is_said_to_all_is_heard_by_all_with_the_name_of_who_said_it(
     network, heard = NatsNetwork(server.options), Inbox()
     transports = [await network.transport(name) for name in "abc"]
     for transport in transports:
-        transport.listen_to_all(lambda sender, data: heard.put(sender.encode() + b":" + data))
+        transport.listen_to_all(
+            lambda sender, data: heard.put(sender.encode() + b":" + data), lambda node, life: None
+        )
     transports[0].say_to_all(b"hello")
     await heard.until(lambda: heard.data == [b"a:hello"] * 3)
     await network.close()

@@ -96,6 +96,13 @@ class MovingCluster:
                     return
                 await asyncio.sleep(0.005)
 
+    async def lost(self, name: str) -> None:
+        """Wait until all others have given a node up."""
+        others = [node.member.membership for node in self.nodes.values() if node.name != name]
+        async with asyncio.timeout(40):
+            while any(name in membership.nodes for membership in others):
+                await asyncio.sleep(0.005)
+
     async def kill(self, name: str) -> None:
         """As SIGKILL would: without a word, and NATS closes its connection."""
         self.vanish(name)

@@ -76,5 +76,7 @@ class UnreliableTransport:
     def say_to_all(self, data: bytes) -> None:
         self._network.carry_to_all(self._node, data)
 
-    def listen_to_all(self, hear: Callable[[str, bytes], None]) -> None:
+    def listen_to_all(
+        self, hear: Callable[[str, bytes], None], alive: Callable[[str, str], None]
+    ) -> None:
         self._network.everyone[self._node] = hear

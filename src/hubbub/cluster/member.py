@@ -43,8 +43,11 @@ class Broadcast(Protocol):
 
     def say_to_all(self, data: bytes) -> None: ...
 
-    def listen_to_all(self, hear: Callable[[str, bytes], None]) -> None:
-        """Call `hear` with the name of who speaks, this node included, and what was said."""
+    def listen_to_all(
+        self, hear: Callable[[str, bytes], None], alive: Callable[[str, str], None]
+    ) -> None:
+        """Call `hear` with the name of who speaks, this node included, and what was said. Call
+        `alive` with the name and the incarnation of whom anything is heard from."""
 
 
 class ClusterMember:
@@ -92,7 +95,7 @@ class ClusterMember:
         its name is taken."""
         loop = asyncio.get_running_loop()
         self._bus.muted = True
-        self._broadcast.listen_to_all(self._hear)
+        self._broadcast.listen_to_all(self._hear, self._alive)
         self._last_beat = self._last_news = loop.time()
         self._say(asks=True)
         self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
@@ -213,6 +216,9 @@ class ClusterMember:
             self._say()
         self._progress.set()
 
+    def _alive(self, node: str, incarnation: str) -> None:
+        self.membership.sign_of_life(node, incarnation, asyncio.get_running_loop().time())
+
     def _meet_namesake(self, beat: Heartbeat) -> None:
         if beat.state not in ("gone", "starting") and beat.incarnation not in self._namesakes:
             self._namesakes.add(beat.incarnation)
@@ -233,6 +239,8 @@ class ClusterMember:
         if afresh or ring.version != self.ownership.ring.version:
             nodes = [beat.node for beat in self.membership.beats if beat.state == "serving"]
             self._note("the ring is another one", ring=ring.version, nodes=sorted(nodes))
+            for beat in self.membership.beats[1:]:
+                self._bus.introduce(beat.node, beat.incarnation)
             self.ownership.follow(ring, self.membership.lives(), afresh)
             self._say()
         else:

@@ -26,6 +26,8 @@ PAUSE_SECONDS = 5.0
 MOST_FALSE_ALARMS = 3
 """Each doubles the time that a node gets."""
 FORGIVING_SECONDS = 60.0
+MOST_SILENCES_BEHIND = 5
+"""How far a node may be behind with what it hears, before it is deaf."""
 REMEMBERED_LIVES = 100
 REMEMBERED_NODES = 50
 
@@ -87,6 +89,7 @@ class Membership:
         self.address = address
         self.version = version
         self.silence_seconds = silence_seconds
+        self.behind_seconds = MOST_SILENCES_BEHIND * silence_seconds
         self.ring_version = ""
         self.changed: Callable[[], None] = _nothing
         self.lost: Callable[[str, bool], None] = _nothing_of
@@ -152,6 +155,14 @@ class Membership:
         if beat.life not in self._former.get(beat.node, ()):
             self._take_in(beat, now)
         self._notice_own_loss(beat)
+
+    def sign_of_life(self, node: str, incarnation: str, now: float) -> None:
+        """Something came from a node. Its heartbeat may be behind other things, and this node's
+        own, too."""
+        self._listens_since = now
+        heard = self._others.get(node)
+        if heard is not None and heard.beat.incarnation == incarnation:
+            heard.at = now
 
     def _take_in(self, beat: Heartbeat, now: float) -> None:
         if beat.state == "gone":
@@ -225,8 +236,10 @@ class Membership:
     # -- time -----------------------------------------------------------------------------------
 
     def is_deaf(self, now: float) -> bool:
-        """Whether this node does not even hear itself: then the silence of others means nothing."""
-        return now - max(self._echo_at, self._listens_since) > self.silence_seconds / 2
+        """Whether this node does not even hear itself: then the silence of others means nothing.
+        For a while it may just be behind with what it hears."""
+        behind = self._listens_since if now - self._echo_at < self.behind_seconds else 0.0
+        return now - max(self._echo_at, behind) > self.silence_seconds / 2
 
     def may_be_given_up(self, now: float) -> bool:
         """Whether this node has not heard itself for as long as others wait for it."""

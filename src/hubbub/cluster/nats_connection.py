@@ -115,10 +115,12 @@ class NatsConnection:
             await self._client.close()
 
     async def hear(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with everything that is said on the subject, in order."""
+        """Call `heard` with everything that is said on the subject, in order. Each time is a turn
+        of the loop: however much waits, heartbeats and clients come in between."""
 
         async def pass_on(message: Msg) -> None:
             heard(message.data)
+            await asyncio.sleep(0)
 
         await self._client.subscribe(subject, cb=pass_on)
         await self.settle()

@@ -18,7 +18,7 @@ from hubbub.cluster.sealing import ALL, Letter, Seals
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-LETTER_BYTES = 256 * 1024
+LETTER_BYTES = 64 * 1024
 """How much is joined at most; more would only make those behind it wait."""
 FLUSH_SECONDS = 1.0
 _OVERHEAD_BYTES = 1024
@@ -26,6 +26,8 @@ _MAX_PIECES_BYTES = 128 * 1024 * 1024
 
 Heard = Callable[[str, bytes], None]
 """Takes the sender and what it said."""
+Alive = Callable[[str, str], None]
+"""Takes a node and its incarnation."""
 
 
 class NatsTransport:
@@ -44,6 +46,7 @@ class NatsTransport:
         self._pieces: dict[str, list[bytes]] = {}
         self._receive: Callable[[bytes], None] = _ignore
         self._hear: Heard = _ignore_heard
+        self._alive: Alive = _ignore_sign
         self.lost = 0
         """Datagrams that were not sent."""
 
@@ -58,9 +61,11 @@ class NatsTransport:
     def listen(self, receive: Callable[[bytes], None]) -> None:
         self._receive = receive
 
-    def listen_to_all(self, hear: Heard) -> None:
-        """Call `hear` with what nodes say to everyone, this one included."""
+    def listen_to_all(self, hear: Heard, alive: Alive) -> None:
+        """Call `hear` with what nodes say to everyone, this one included, and `alive` with the
+        sender of whatever comes."""
         self._hear = hear
+        self._alive = alive
 
     def send(self, node: str, data: bytes) -> None:
         if self._waiting_bytes > MAX_WAITING_BYTES or not self._connection.connected:
@@ -130,6 +135,7 @@ class NatsTransport:
         letter = self._seals.open(data)
         if letter is None:
             return
+        self._alive(letter.sender, letter.incarnation)
         if letter.pieces > 1:
             whole = self._put_together(letter)
             if whole is not None:
@@ -171,4 +177,8 @@ def _ignore(data: bytes) -> None:
 
 
 def _ignore_heard(sender: str, data: bytes) -> None:
+    pass
+
+
+def _ignore_sign(node: str, incarnation: str) -> None:
     pass

@@ -100,6 +100,10 @@ class RemoteBus:
         """A node is gone. What it was asked is answered for it."""
         self._requests.lose(node)
 
+    def introduce(self, node: str, incarnation: str) -> None:
+        """A node is heard, and this is its life."""
+        self._requests.introduce(node, incarnation)
+
     def set_reach(self, in_reach: bool) -> None:
         """Whether the other nodes can be heard at all."""
         self._requests.set_reach(in_reach)

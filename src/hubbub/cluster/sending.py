@@ -227,6 +227,20 @@ class Requests:
             return
         self._conclude(pending, value, None)
 
+    def introduce(self, node: str, incarnation: str) -> None:
+        """It was heard who is called that now: so nobody has to ask first."""
+        peer = self._peers.get(node)
+        if peer is None:
+            peer = self._peers[node] = _Peer(node)
+        if not peer.incarnation and incarnation not in peer.former:
+            peer.incarnation = incarnation
+            self._send_unsent(peer)
+
+    def _send_unsent(self, peer: _Peer) -> None:
+        for lane in list(peer.lanes.values()):
+            for pending in [each for each in lane.under_way.values() if not each.sent]:
+                self._send(peer, pending)
+
     def meet(self, stranger: Stranger) -> None:
         """The node is another incarnation than was thought: what went to the one before may have
         taken effect or not, and nobody is left to tell; the rest goes to the new one."""
@@ -238,11 +252,9 @@ class Requests:
         peer.incarnation = stranger.incarnation
         error = NodeLost(f"node {peer.node!r} was restarted before it answered", perhaps=True)
         for lane in list(peer.lanes.values()):
-            under_way = list(lane.under_way.values())
-            for pending in [pending for pending in under_way if pending.sent]:
+            for pending in [each for each in lane.under_way.values() if each.sent]:
                 self._conclude(pending, None, error)
-            for pending in [pending for pending in under_way if not pending.sent]:
-                self._send(peer, pending)
+        self._send_unsent(peer)
 
 
 def _cut_off(node: str) -> Unavailable:

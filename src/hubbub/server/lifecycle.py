@@ -29,9 +29,9 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = Server(settings, stop_requested=stop)
-    await server.start()
     garbage = GarbageCollection(server.announce_pause)
     garbage.start()
+    await server.start()
     started(server)
     await stop.wait()
     garbage.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hubbub import __version__
@@ -38,6 +38,7 @@ class Programs:
         self._calls = HttpServices()
         self.broker = _make_broker(settings, node_name)
         self.streams = _Streams(journal or NO_STREAMS)
+        self._serve: Callable[[NatsBroker], Awaitable[None]] | None = None
         prefix = settings.broker.subject
         if self.broker is None:
             self.authenticator = Authenticators(self._auth, None)
@@ -68,8 +69,9 @@ class Programs:
         else:
             logger.info("streams are kept in the journal, not in JetStream")
 
-    async def serve(self, administration: Administration) -> None:
-        """Take requests of services over NATS, if that is wanted."""
+    def prepare(self, administration: Administration) -> None:
+        """Build what takes requests of services over NATS, if that is wanted: it takes a while,
+        and when it is to serve, others wait for this node."""
         if self.broker is None or not self._settings.admin.nats:
             return
         from hubbub.gateways.admin.nats_publishing import NatsPublisher
@@ -93,7 +95,12 @@ class Programs:
             door.about,
             self._clock,
         )
-        await door.start(self.broker, micro)
+        self._serve = lambda broker: door.start(broker, micro)
+
+    async def serve(self) -> None:
+        """Take requests from now on."""
+        if self.broker is not None and self._serve is not None:
+            await self._serve(self.broker)
 
     async def stop_serving(self) -> None:
         if self.broker is not None:

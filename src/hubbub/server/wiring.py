@@ -179,6 +179,7 @@ class Server:
         await self._store.open()
         try:
             await self._programs.open()
+            self._programs.prepare(self.administration)
             await self.directory.declare(list(self.settings.hubs.values()))
             await self._fabric.open()
             await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
@@ -192,7 +193,7 @@ class Server:
             self.port = await self._listener.start(
                 listener.host, listener.port, listener.backlog, tls, shared
             )
-            await self._programs.serve(self.administration)
+            await self._programs.serve()
         except BaseException:
             if self.door is not None:
                 await self.door.stop()

@@ -6,6 +6,7 @@ import pytest
 
 from hubbub.cluster.membership import (
     FORGIVING_SECONDS,
+    MOST_SILENCES_BEHIND,
     PAUSE_SECONDS,
     SILENCE_SECONDS,
     Heartbeat,
@@ -77,12 +78,39 @@ def test_who_does_not_even_hear_itself_gives_nobody_up() -> None:
 def test_who_stood_still_itself_has_not_read_yet_what_came_and_is_not_deaf() -> None:
     town = Town("a", "b")
     town.talk()
-    town.now += 10 * SILENCE_SECONDS
-    town.members["a"].excuse_all(town.now)
-    assert not town.members["a"].is_deaf(town.now)
-    assert town.members["a"].may_be_given_up(town.now), "the others did not hear it, either"
+    town.now += 3 * SILENCE_SECONDS
+    member = town.members["a"]
+    assert member.is_deaf(town.now)
+    member.excuse_all(town.now)
+    assert not member.is_deaf(town.now)
+    assert member.may_be_given_up(town.now), "the others did not hear it, either"
     town.now += SILENCE_SECONDS
-    assert town.members["a"].is_deaf(town.now)
+    assert member.is_deaf(town.now)
+
+
+def test_who_hears_anything_is_only_behind_but_not_for_long() -> None:
+    town = Town("a", "b")
+    town.talk()
+    member = town.members["a"]
+    for _ in range(MOST_SILENCES_BEHIND - 1):
+        town.now += SILENCE_SECONDS
+        member.sign_of_life("b", "i-b", town.now)
+        assert not member.is_deaf(town.now)
+        member.look(town.now)
+    assert town.lost == []
+    town.now += SILENCE_SECONDS * 1.1
+    member.sign_of_life("b", "i-b", town.now)
+    assert member.is_deaf(town.now), "it may hear, but is it heard?"
+
+
+def test_a_sign_of_life_counts_for_the_process_that_gave_it() -> None:
+    town = Town("a", "b")
+    town.talk()
+    town.now += SILENCE_SECONDS * 1.1
+    town.talk("a", to=("a",))
+    town.members["a"].sign_of_life("b", "i-another", town.now)
+    town.members["a"].look(town.now)
+    assert town.lost == [("a", "b")]
 
 
 @pytest.mark.spec("CLU-04")
