@@ -12,6 +12,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from hubbub.cluster import datagrams
@@ -136,20 +137,24 @@ class RemoteBus:
         for at, following in enumerate(followings):
             parts.setdefault(partition_of(following.hub, following.channel), []).append(at)
         answers: dict[int, Attachment | HubbubError] = {}
+        complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        async def follow(partition: int, places: list[int]) -> None:
-            call = datagrams.Follow(tuple(followings[at] for at in places))
-            try:
-                followed = await self._routes.ask(partition, call, datagrams.Followed)
-            except HubbubError as error:
+        def conclude(places: list[int], followed: Any, error: HubbubError | None) -> None:
+            if error is not None:
                 answers.update(dict.fromkeys(places, error))
-                return
-            for at, attachment, refusal in zip(
-                places, followed.attachments, followed.errors, strict=True
-            ):
-                answers[at] = attachment or refusal or Internal("an owner gave no answer")
+            else:
+                for at, attachment, refusal in zip(
+                    places, followed.attachments, followed.errors, strict=True
+                ):
+                    answers[at] = attachment or refusal or Internal("an owner gave no answer")
+            if len(answers) == len(followings) and not complete.done():
+                complete.set_result(None)
 
-        await asyncio.gather(*(follow(*part) for part in parts.items()))
+        for partition, places in parts.items():
+            call = datagrams.Follow(tuple(followings[at] for at in places))
+            self._routes.send(partition, call, datagrams.Followed, partial(conclude, places))
+        if parts:
+            await complete
         return [answers[at] for at in range(len(followings))]
 
     def detach(self, hub: str, channel: str) -> None:

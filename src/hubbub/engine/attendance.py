@@ -91,6 +91,8 @@ class Attendance:
         """All that a node has to say about a channel; what it said before and does not say again
         holds no longer."""
         self.attach(node, channel)
+        if not (channel.rules.presence or channel.rules.occupancy):
+            return
         present = {member.session_id for member in members}
         gone = [each for each in channel.session_ids(node) if each not in present]
         self._leave(node, channel, gone)

@@ -161,7 +161,8 @@ class ChannelOwner:
     async def attach(self, node: str, hub: str, name: str) -> Attachment:
         channel = self.channels.use(hub, name)
         self.attendance.attach(node, channel)
-        return await self._state(channel)
+        await self.channels.ready(channel)
+        return self._state(channel)
 
     async def follow(
         self, node: str, followings: Sequence[Following]
@@ -178,14 +179,18 @@ class ChannelOwner:
             self.attendance.renew(node, channel, following.members, following.count)
             channels.append(channel)
         for each in channels:
+            if isinstance(each, HubbubError):
+                answers.append(each)
+                continue
             try:
-                answers.append(each if isinstance(each, HubbubError) else await self._state(each))
+                if not each.loaded:
+                    await self.channels.ready(each)
+                answers.append(self._state(each))
             except HubbubError as error:
                 answers.append(error)
         return answers
 
-    async def _state(self, channel: Channel) -> Attachment:
-        await self.channels.ready(channel)
+    def _state(self, channel: Channel) -> Attachment:
         return Attachment(channel.epoch, channel.head, self._retained.current(channel))
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:

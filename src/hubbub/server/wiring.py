@@ -157,6 +157,7 @@ class Server:
             facts=self._fabric.facts,
             analytics=AnalyticsProcess(data / WAREHOUSE),
         )
+        self._programs.prepare(self.administration)
         self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)
         self._listener = Listener(
             self.node,
@@ -179,7 +180,6 @@ class Server:
         await self._store.open()
         try:
             await self._programs.open()
-            self._programs.prepare(self.administration)
             await self.directory.declare(list(self.settings.hubs.values()))
             await self._fabric.open()
             await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
