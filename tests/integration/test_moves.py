@@ -12,6 +12,7 @@ import pytest
 from harness.engine import FakeConnection, publish
 from harness.moving import MovingCluster
 from harness.running_hub import OPEN, open_hub
+from harness.topics import until
 from harness.unreliable import Faults
 from hubbub.domain.errors import StaleOwner, Unavailable
 from hubbub.domain.messages import JSON, Message
@@ -279,3 +280,18 @@ async def test_an_edge_serves_sessions_and_owns_nothing(tmp_path: Path) -> None:
         subscriber = await edge.subscribe(channel)
         publish(edge.connect(), channel, b"1")
         await subscriber.delivered(channel, 1)
+
+
+@pytest.mark.spec("CLU-04")
+async def test_a_node_that_will_stand_still_for_a_moment_tells_all_others(tmp_path: Path) -> None:
+    async with MovingCluster(tmp_path) as cluster:
+        west = cluster.nodes["west"].member
+        assert west._beating is not None
+        west._beating.cancel()  # it stands still
+        west.announce_pause()
+        others = [cluster.nodes[name].member.membership for name in ("east", "north")]
+
+        def excused() -> bool:
+            return all(any(beat.pauses for beat in other.beats) for other in others)
+
+        await until(excused)
