@@ -228,7 +228,9 @@ class ChannelOwner:
         except HubbubError as error:
             if isinstance(error, StaleOwner) and not channel.released:
                 self.fenced(channel.partition)
-            raise (moved(channel) if channel.released else error) from error
+            if channel.released:
+                raise moved(channel) from error
+            raise
         finally:
             channel.busy -= 1
             channel.idle_since = self._clock.monotonic()

@@ -120,8 +120,8 @@ class Session:
     def _handle_rarer(self, request: Request) -> None:
         if isinstance(request, requests.Rejected):
             self.hub.counters.messages_refused += 1
-            raise request.error
-        if isinstance(request, requests.Close):
+            self.send(notices.Failed(request.error, request.req_id))
+        elif isinstance(request, requests.Close):
             self.reason = "closed"
             self.node.close(self, keep_state=False)
             self.connection.close()
