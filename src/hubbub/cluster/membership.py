@@ -254,9 +254,8 @@ class Membership:
                 self.lose(node, heard.beat.life)
 
     def _patience_with(self, beat: Heartbeat, now: float) -> float:
-        if beat.pauses:
-            return PAUSE_SECONDS
-        return self.silence_seconds * (1 << self._alarms(beat.node, now))
+        patience = self.silence_seconds * (1 << self._alarms(beat.node, now))
+        return max(patience, PAUSE_SECONDS) if beat.pauses else patience
 
     def excuse_all(self, now: float) -> None:
         """Nothing could be heard for a while, for reasons of this node's own. What came meanwhile
