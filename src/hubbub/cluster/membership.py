@@ -24,7 +24,8 @@ SILENCE_SECONDS = 0.4
 PAUSE_SECONDS = 5.0
 """How long a node may be silent that said so before."""
 MOST_FALSE_ALARMS = 3
-"""Each doubles the time that a node gets."""
+"""Each doubles the time that a node gets, up to a limit."""
+LONGEST_SECONDS = 2.0
 FORGIVING_SECONDS = 60.0
 MOST_SILENCES_BEHIND = 5
 """How far a node may be behind with what it hears, before it is deaf."""
@@ -254,8 +255,10 @@ class Membership:
                 self.lose(node, heard.beat.life)
 
     def _patience_with(self, beat: Heartbeat, now: float) -> float:
-        patience = self.silence_seconds * (1 << self._alarms(beat.node, now))
-        return max(patience, PAUSE_SECONDS) if beat.pauses else patience
+        patience = min(self.silence_seconds * (1 << self._alarms(beat.node, now)), LONGEST_SECONDS)
+        if beat.pauses:
+            patience = PAUSE_SECONDS
+        return max(patience, self.silence_seconds)
 
     def excuse_all(self, now: float) -> None:
         """Nothing could be heard for a while, for reasons of this node's own. What came meanwhile
