@@ -286,12 +286,17 @@ async def test_an_edge_serves_sessions_and_owns_nothing(tmp_path: Path) -> None:
 async def test_a_node_that_will_stand_still_for_a_moment_tells_all_others(tmp_path: Path) -> None:
     async with MovingCluster(tmp_path) as cluster:
         west = cluster.nodes["west"].member
+        west.announce_pause(True)
         assert west._beating is not None
-        west._beating.cancel()  # it stands still
-        west.announce_pause()
+        west._beating.cancel()
+        west._beat()  # it was due before the process stood still, and must not take it back
+        west._beating.cancel()
+        assert west.membership.beat().pauses
         others = [cluster.nodes[name].member.membership for name in ("east", "north")]
 
-        def excused() -> bool:
-            return all(any(beat.pauses for beat in other.beats) for other in others)
+        def excused() -> list[bool]:
+            return [beat.pauses for other in others for beat in other.beats if beat.node == "west"]
 
-        await until(excused)
+        await until(lambda: excused() == [True, True])
+        west.announce_pause(False)
+        await until(lambda: excused() == [False, False])

@@ -369,20 +369,29 @@ async def test_what_a_listener_sends_is_ignored_and_its_leaving_noticed(
         await publish(shared_hub, "s:talk", 2)
 
 
+PIPELINED = {
+    "a publish": b"POST /v1/hubs/acme/channels/a/messages HTTP/1.1\r\n"
+    b"Host: test\r\nContent-Length: 5\r\n\r\nlater",
+    "another protocol": b"GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "a socket": b"GET /v1/hubs/acme/socket HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\n"
+    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    "a bad request": b"GET / HTTP/1.1\r\nHost: test\r\nHost: test\r\n\r\n",
+    "anything": b"\x00 anything\r\n\r\n",
+}
+
+
 @pytest.mark.spec("LIVE-02")
+@pytest.mark.parametrize("what", PIPELINED)
+@shared
 async def test_what_is_pipelined_behind_the_request_for_a_stream_is_ignored(
-    hub: RunningHub,
+    shared_hub: RunningHub, what: str
 ) -> None:
-    async with await RawConnection.open(hub.address) as connection:
+    async with await RawConnection.open(shared_hub.address) as connection:
         stream = b"GET /v1/hubs/acme/events?channel=a HTTP/1.1\r\nHost: test\r\n\r\n"
-        publish = (
-            b"POST /v1/hubs/acme/channels/a/messages HTTP/1.1\r\n"
-            b"Host: test\r\nContent-Length: 5\r\n\r\nlater"
-        )
-        connection.send(stream + publish)
+        connection.send(stream + PIPELINED[what])
         assert b"text/event-stream" in await connection.until(b"event: Subscribe")
         path = "/v1/hubs/acme/channels/a/messages"
-        async with hub.http.post(path, json="first") as answer:
+        async with shared_hub.http.post(path, json="first") as answer:
             assert answer.status == 200
         said = await connection.until(b"first")
         assert b"later" not in said

@@ -119,9 +119,11 @@ class ClusterMember:
         self._members_changed()
         await self._until(self._handed_over)
 
-    def announce_pause(self) -> None:
-        """This process will stand still for a moment: its silence means nothing."""
-        self._say(pauses=True)
+    def announce_pause(self, begins: bool) -> None:
+        """This process will stand still for a moment: its silence means nothing. All that it says
+        until that is over says so, since the last word counts."""
+        self.membership.pauses = begins
+        self._say()
 
     async def close(self) -> None:
         """Say goodbye, and stop."""
@@ -193,8 +195,8 @@ class ClusterMember:
         """Whether the cluster is out of reach right now."""
         return self._unheard_since is not None
 
-    def _say(self, asks: bool = False, pauses: bool = False) -> None:
-        beat = self.membership.beat(asks, pauses)
+    def _say(self, asks: bool = False) -> None:
+        beat = self.membership.beat(asks)
         if self._unheard_since is not None and self.membership.may_be_given_up(self._last_beat):
             # Others own its channels by now: it must not be asked before it has begun anew.
             beat = msgspec.structs.replace(beat, state="starting")

@@ -90,6 +90,8 @@ class Membership:
         self.address = address
         self.version = version
         self.silence_seconds = silence_seconds
+        self.pauses = False
+        """Whether this node may be silent for a moment now."""
         self.behind_seconds = MOST_SILENCES_BEHIND * silence_seconds
         self.ring_version = ""
         self.changed: Callable[[], None] = _nothing
@@ -117,7 +119,7 @@ class Membership:
     def nodes(self) -> list[str]:
         return [self.node, *self._others]
 
-    def beat(self, asks: bool = False, pauses: bool = False) -> Heartbeat:
+    def beat(self, asks: bool = False) -> Heartbeat:
         """What to say to everyone now."""
         return Heartbeat(
             self.node,
@@ -131,7 +133,7 @@ class Membership:
             {node: heard.beat.life for node, heard in self._others.items()},
             tuple(self._over.values()),
             asks,
-            pauses,
+            self.pauses,
         )
 
     def ring(self, *more: State) -> Ring:

@@ -37,7 +37,8 @@ class LoggedConnection(HttpConnection):
         super().finish(data, keep_alive)
 
     def refuse(self, error: HubbubError) -> None:
-        self._log(error.http_status, 0, error=error.code)
+        if not self._failed:
+            self._log(error.http_status, 0, error=error.code)
         super().refuse(error)
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:

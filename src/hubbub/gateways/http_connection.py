@@ -354,7 +354,10 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def refuse(self, error: HubbubError) -> None:
-        """What came in cannot be trusted any more: answer and close."""
+        """What came in cannot be trusted any more: answer and close. Where a request before it took
+        the connection, it is not this one's any more to answer on."""
+        if self._failed:
+            return
         self._failed = True
         body = error_body(error)
         headers = error_headers(error)
@@ -377,6 +380,8 @@ class HttpConnection(asyncio.Protocol):
     # -- leaving HTTP ---------------------------------------------------------------------------
 
     def _upgrade(self, rest: bytes) -> None:
+        if self._failed:
+            return  # as in on_headers_complete
         if self._headers.get(b"upgrade", b"websocket").lower() != b"websocket":
             self._ignore_upgrade(rest)
             return

@@ -142,8 +142,8 @@ class Clustered:
         others = ", ".join(self.membership.nodes[1:]) or "nobody else yet"
         logger.info("node %s is in the cluster, with %s", self.node_name, others)
 
-    def announce_pause(self) -> None:
-        self.member.announce_pause()
+    def announce_pause(self, begins: bool) -> None:
+        self.member.announce_pause(begins)
 
     async def leave(self) -> None:
         await self.member.leave()

@@ -42,8 +42,9 @@ class Fabric(Protocol):
     async def join(self, address: str) -> None:
         """Begin to own channels. Raises `HubbubError`."""
 
-    def announce_pause(self) -> None:
-        """Tell the others that nothing may be heard of this process for a moment."""
+    def announce_pause(self, begins: bool) -> None:
+        """Tell the others that nothing may be heard of this process for a moment, or that it is
+        over."""
 
     async def leave(self) -> None:
         """Hand the channels over, while sessions go on."""
@@ -77,7 +78,7 @@ class Alone:
     async def join(self, address: str) -> None:
         self._owner.start(await self._store.acquire_partitions(range(PARTITIONS), NODE))
 
-    def announce_pause(self) -> None:
+    def announce_pause(self, begins: bool) -> None:
         pass
 
     async def leave(self) -> None:

@@ -31,11 +31,12 @@ WORTH_SAYING_SECONDS = 0.1
 
 
 class GarbageCollection:
-    """Of this process, from `start` to `stop`. `announce` is called shortly before a pause."""
+    """Of this process, from `start` to `stop`. `announce` is called with True shortly before a
+    pause, and with False when it is over."""
 
     def __init__(
         self,
-        announce: Callable[[], None],
+        announce: Callable[[bool], None],
         allocated: Callable[[], int] = sys.getallocatedblocks,
     ) -> None:
         self._announce = announce
@@ -67,7 +68,7 @@ class GarbageCollection:
 
     def _look(self) -> None:
         if self._allocated() > self._limit:
-            self._announce()
+            self._announce(True)
             self._again(NOTICE_SECONDS, self._collect)
         else:
             self._again(LOOK_SECONDS, self._look)
@@ -77,6 +78,7 @@ class GarbageCollection:
         found = gc.collect()
         self._set_limit()
         took = time.perf_counter() - began
+        self._announce(False)
         if took > WORTH_SAYING_SECONDS:
             logger.info("looked for garbage for %.0f ms: %d objects", 1000 * took, found)
         self._again(LOOK_SECONDS, self._look)

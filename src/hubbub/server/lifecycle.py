@@ -34,7 +34,6 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
     await server.start()
     started(server)
     await stop.wait()
-    garbage.stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)
     logger.info("stopping: clients are told to reconnect, accepted messages are written")
@@ -44,6 +43,8 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
         logger.warning("stopped before everything was drained")
     else:
         logger.info("stopped")
+    finally:
+        garbage.stop()
 
 
 def raise_file_limit() -> None:

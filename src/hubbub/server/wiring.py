@@ -236,9 +236,9 @@ class Server:
         await self._key_source.close()
         await self._store.close()
 
-    def announce_pause(self) -> None:
+    def announce_pause(self, begins: bool) -> None:
         """Nothing will happen for a moment; others must not take this process for dead."""
-        self._fabric.announce_pause()
+        self._fabric.announce_pause(begins)
 
     async def back_up(self) -> tuple[Path, Manifest]:
         """Write an archive of the store while it runs; answers where it is and what it holds.

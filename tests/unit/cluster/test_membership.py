@@ -117,11 +117,13 @@ def test_a_sign_of_life_counts_for_the_process_that_gave_it() -> None:
 def test_a_member_that_announced_a_pause_is_given_longer_until_it_speaks_again() -> None:
     town = Town("a", "b")
     town.talk()
-    town.members["a"].hear(town.members["b"].beat(pauses=True), town.now)
+    town.members["b"].pauses = True
+    town.talk("b")
     town.now += PAUSE_SECONDS * 0.9
     town.talk("a", to=("a",))
     town.look()
     assert town.lost == []
+    town.members["b"].pauses = False
     town.talk("b")
     town.now += SILENCE_SECONDS * 1.1
     town.talk("a", to=("a",))

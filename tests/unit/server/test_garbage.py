@@ -39,13 +39,15 @@ async def test_everything_is_looked_at_when_the_memory_in_use_has_doubled_and_th
 ) -> None:
     allocated = 1_000_000
     looked = asyncio.Event()
-    announced: list[int] = []
+    announced: list[tuple[bool, int]] = []
 
     def count() -> int:
         looked.set()
         return allocated
 
-    collection = GarbageCollection(lambda: announced.append(len(collections)), count)
+    collection = GarbageCollection(
+        lambda begins: announced.append((begins, len(collections))), count
+    )
     former = gc.get_threshold()
     collection.start()
     try:
@@ -58,14 +60,17 @@ async def test_everything_is_looked_at_when_the_memory_in_use_has_doubled_and_th
         assert not announced
         allocated = 2_000_001
         async with asyncio.timeout(5):
-            while 2 not in collections[at_start:]:
+            while len(announced) < 2:
                 await asyncio.sleep(0.001)
-        assert len(announced) == 1
+        (begins, before), (goes_on, after) = announced
+        assert (begins, goes_on) == (True, False)
+        assert 2 not in collections[at_start:before]
+        assert 2 in collections[before:after]
         assert not any(isinstance(each, Cycle) for each in gc.get_objects())
         looked.clear()
         allocated = 4_000_002
         await looked.wait()
-        assert len(announced) == 1, "the next time at the double of what it is now"
+        assert len(announced) == 2, "the next time at the double of what it is now"
     finally:
         collection.stop()
     assert gc.get_threshold() == former
@@ -75,7 +80,7 @@ async def test_everything_is_looked_at_when_the_memory_in_use_has_doubled_and_th
 async def test_a_small_process_grows_by_more_than_itself_first(collections: list[int]) -> None:
     allocated = 10
     announced = asyncio.Event()
-    collection = GarbageCollection(announced.set, lambda: allocated)
+    collection = GarbageCollection(lambda _: announced.set(), lambda: allocated)
     collection.start()
     try:
         allocated = LEAST_GROWTH + 11
