@@ -372,7 +372,8 @@ async def test_what_a_listener_sends_is_ignored_and_its_leaving_noticed(
 PIPELINED = {
     "a publish": b"POST /v1/hubs/acme/channels/a/messages HTTP/1.1\r\n"
     b"Host: test\r\nContent-Length: 5\r\n\r\nlater",
-    "another protocol": b"GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "another protocol": b"GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\n"
+    b"Upgrade: h2c\r\n\r\n",
     "a socket": b"GET /v1/hubs/acme/socket HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\n"
     b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
     "a bad request": b"GET / HTTP/1.1\r\nHost: test\r\nHost: test\r\n\r\n",
