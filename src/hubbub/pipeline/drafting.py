@@ -8,6 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hubbub.pipeline.state import Partition
+
 _UNLIKE: Final = frozenset(
     (
         "message_id",
@@ -67,3 +69,11 @@ def write_rows(path: Path, rows: pa.Table) -> None:
         file = GrowingFile(path, rows.schema)
         file.add(rows)
         file.close()
+
+
+def write_partition(folder: Path, file: str, partition: Partition, rows: pa.Table) -> None:
+    """The last column of a table by the hour is the name of the folder."""
+    if partition:
+        column = rows.column_names[-1]
+        folder, rows = folder / f"{column}={partition}", rows.drop_columns([column])
+    write_rows(folder / file, rows)

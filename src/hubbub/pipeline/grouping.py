@@ -83,6 +83,19 @@ def _numbered(values: Integers) -> tuple[Integers, int]:
     return codes.indices.to_numpy().astype(np.int64), len(codes.dictionary)
 
 
+def by_value(rows: pa.Table, column: str) -> dict[Any, pa.Table]:
+    """The rows with each value of a column that has few."""
+    codes = whole(rows[column]).dictionary_encode()
+    numbers = codes.indices.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(len(codes.dictionary) + 1)).tolist()
+    ordered = rows.take(pa.array(order))
+    return {
+        value: ordered.slice(start, end - start)
+        for value, start, end in zip(codes.dictionary.to_pylist(), bounds, bounds[1:], strict=False)
+    }
+
+
 def whole(column: Any) -> Any:
     """In one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -12,11 +12,12 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hubbub.pipeline.drafting import write_rows
+from hubbub.pipeline.drafting import write_partition, write_rows
+from hubbub.pipeline.grouping import by_value
+from hubbub.pipeline.history import read_file
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import GoldTable, Narrow
@@ -52,7 +53,16 @@ def make(task: Making, known: Mapping[str, GoldTable]) -> None:
             wanted = wanted.remove(len(wanted) - 1)
         rows = rows.select(wanted.names).cast(wanted)
         sources[table.name] = rows
-        write_rows(task.tables[table.name], rows)
+        _write(task.tables[table.name], rows, by_hour=wanted.names[-1] == "hour")
+
+
+def _write(path: Path, rows: pa.Table, by_hour: bool) -> None:
+    """`by_hour`: this is the whole of a table that lies in hours."""
+    if not by_hour:
+        write_rows(path, rows)
+        return
+    for hour, some in by_value(rows, "hour").items():
+        write_partition(path.parent, path.name, hour, some)
 
 
 def _narrow(tables: Sequence[GoldTable]) -> Mapping[str, Narrow]:
@@ -76,19 +86,10 @@ def _read(
     }
     every = to_arrow_schema(schema, timezone="UTC")
     wanted = pa.schema([every.field(name) for name in sorted(names)])
-    parts = (_read_file(path, wanted) for path in files)
+    parts = (read_file(path, wanted) for path in files)
     if keep:
         parts = (keep(some) for some in _gathered(parts))
     return pa.concat_tables([wanted.empty_table(), *parts])
-
-
-def _read_file(path: Path, wanted: pa.Schema) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        rows = file.read(columns=wanted.names, use_threads=False)
-    if "hour" in wanted.names:
-        hour = path.parent.name.removeprefix("hour=")
-        rows = rows.append_column("hour", pa.repeat(hour, len(rows)))
-    return rows.select(wanted.names).cast(wanted)
 
 
 def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.bronze import recent
+from hubbub.pipeline.history import SourceFiles
 from hubbub.pipeline.ingesting import Said
+from hubbub.pipeline.keeping import Keeping, keep_up
 from hubbub.pipeline.making import Making, make
 from hubbub.pipeline.parallel import parallel_jobs
 from hubbub.pipeline.reading import read_table
@@ -43,6 +46,7 @@ class Refinement:
         self._tables = {table.name: table for table in in_order(tables)}
         self._made = {name: table for name, table in self._tables.items() if table.arrow}
         self._started: dict[str, Future[Change]] = {}
+        self._kept: dict[str, Change] = {}
 
     def run(self, said: Said) -> list[Change]:
         said("gold: by the hour")
@@ -60,7 +64,11 @@ class Refinement:
 
     def _make_hours(self) -> None:
         """The tables that Arrow makes, all of an hour's at once."""
-        tables = {name: table for name, table in self._made.items() if table.grain == "hour"}
+        tables = {
+            name: table
+            for name, table in self._made.items()
+            if table.grain == "hour" and not _is_kept(table)
+        }
         token = secrets.token_hex(8)
         wanted: dict[Partition, dict[str, Path]] = defaultdict(dict)
         replaced: dict[str, set[Partition]] = {}
@@ -97,11 +105,68 @@ class Refinement:
         tasks = []
         for partition in sorted(affected):
             folder = draft / f"{table.grain}={partition}" if partition else draft
-            files = {name: self._files(table, name, {partition}) for name in table.sources}
+            files = {
+                name: self._files(name, self._wanted(table, name, {partition}))
+                for name in table.sources
+            }
             tasks.append(Making(partition, {table.name: folder / file}, files))
         scattered(self._spark, partial(make, known=self._made), tasks)
 
+    # -- tables that are kept up ----------------------------------------------------------------
+
+    def _keep(self, table: GoldTable) -> Change:
+        """From what was and what changed; as a whole only if there is nothing yet."""
+        column = _COLUMNS[table.grain]
+        before = self._warehouse.partitions(table.name)
+        if self._from_nothing(table):
+            draft = self._warehouse.draft(f"gold-{table.name}")
+            if any(self._existing(source) for source in table.sources):
+                self._make(table, draft, {""})
+            change = Change(table.name, draft, column)
+            return replace(change, replaced=frozenset(before | _drafted(change)))
+        assert table.arrow is not None
+        nothing = Change(table.name, self._warehouse.draft(f"gold-{table.name}"), column)
+        if table.arrow.kept_with:
+            self._started[table.arrow.kept_with].result()
+            return self._kept.get(table.name, nothing)
+        sources = {name: self._history(table, name) for name in table.sources}
+        if any(source.changed for source in sources.values()):
+            self._keep_up(table, sources)
+        return self._kept.get(table.name, nothing)
+
+    def _keep_up(self, table: GoldTable, sources: Mapping[str, SourceFiles]) -> None:
+        together = [
+            each.name
+            for each in self._made.values()
+            if each is table or (each.arrow and each.arrow.kept_with == table.name)
+        ]
+        token = secrets.token_hex(8)
+        into = {name: self._warehouse.draft(f"gold-{name}-{token}") for name in together}
+        own = {name: self._by_partition(name) for name in together}
+        task = Keeping(table.name, own, sources, into, f"part-{token}.parquet")
+        (replaced,) = scattered(self._spark, partial(keep_up, known=self._made), [task])
+        for name, partitions in replaced.items():
+            column = _COLUMNS[self._made[name].grain]
+            self._kept[name] = Change(name, into[name], column, partitions)
+
+    def _history(self, table: GoldTable, source: str) -> SourceFiles:
+        changed = frozenset(self._changed(table, source))
+        now = {one: self._files(source, {one}) for one in self._existing(source)}
+        if source in SILVER:
+            return SourceFiles(now, changed)
+        return SourceFiles(now, changed, self._by_partition(source, changed))
+
+    def _by_partition(
+        self, table: str, partitions: Iterable[Partition] | None = None
+    ) -> dict[Partition, list[Path]]:
+        """Committed files."""
+        known = self._warehouse.partitions(table)
+        wanted = known if partitions is None else known & set(partitions)
+        return {one: self._warehouse.files(table, [one]) for one in wanted}
+
     def _refine(self, table: GoldTable) -> Change:
+        if _is_kept(table):
+            return self._keep(table)
         changed = {source: self._changed(table, source) for source in table.sources}
         affected = self._affected(table, changed)
         before = self._warehouse.partitions(table.name)
@@ -189,8 +254,7 @@ class Refinement:
         reader = self._spark.read.schema(schema).option("basePath", str(change.draft))
         return rows.unionByName(reader.parquet(*paths).select(*schema.names))
 
-    def _files(self, table: GoldTable, name: str, affected: set[Partition]) -> list[Path]:
-        wanted = self._wanted(table, name, affected)
+    def _files(self, name: str, wanted: set[Partition]) -> list[Path]:
         if name not in self._started:
             return self._warehouse.files(name, wanted)
         change = self._started[name].result()
@@ -206,7 +270,7 @@ class Refinement:
         known = self._existing(source)
         if table.arrow and table.arrow.recent_hours and known:
             known = recent(known, table.arrow.recent_hours)
-        if table.grain == "all" or self._grain(source) == "all":
+        if table.grain == "all" or self._grain(source) == "all" or _is_kept(table):
             return known
         days = {partition[:10] for partition in affected}
         if table.grain == "hour" and self._grain(source) == "hour":
@@ -230,6 +294,10 @@ def in_order(tables: Sequence[GoldTable]) -> list[GoldTable]:
         for table in ready:
             done[table.name] = waiting.pop(table.name)
     return list(done.values())
+
+
+def _is_kept(table: GoldTable) -> bool:
+    return table.arrow is not None and table.arrow.is_kept
 
 
 def _draft_folder(change: Change, partition: Partition) -> Path:

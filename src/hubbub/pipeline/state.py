@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.pipeline.errors import WarehouseUnreadable
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Raised when tables made by older code have to be made again."""
 
 Partition = str

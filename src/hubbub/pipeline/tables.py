@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from hubbub.domain.analytics import question_of
 from hubbub.pipeline.bronze import recent
+from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
 
 Grain = Literal["hour", "day", "all"]
@@ -24,7 +25,8 @@ Grain = Literal["hour", "day", "all"]
 class GoldTable:
     """`grain` says what has to be computed again when sources change.
 
-    hour: the output has a column `hour`; a row depends only on source rows of its hour.
+    hour: the output has a column `hour`; a row depends only on source rows of its hour, unless the
+    table is kept up (`ByArrow.update`).
     day: the output has a column `day`; a row depends only on source rows of its day's hours.
     all: everything, so its sources should be small, such as other gold tables.
     """
@@ -50,6 +52,10 @@ Compute = Callable[[Mapping[str, pa.Table], Partition], pa.Table]
 Narrow = Callable[[Mapping[str, pa.Table]], Callable[[pa.Table], pa.Table]]
 """The sources that are read before, then a part of this one, give what matters of that part."""
 
+Update = Callable[[History], Mapping[str, Mapping[Partition, pa.Table]]]
+"""What was and what changed give the partitions that are not what they were: by table, since some
+are kept together."""
+
 
 @dataclass(frozen=True)
 class ByArrow:
@@ -65,6 +71,15 @@ class ByArrow:
     rows, so that there are never more of them in memory. Leaving it out gives the same table."""
     recent_hours: int | None = None
     """How many hours up to the newest of a source matter; files of older ones are not opened."""
+    update: Update | None = None
+    """For tables over all time that are kept up. Rows of such a table may depend on any hour, also
+    if they lie in one; `compute` gives all of them at once, with their hours."""
+    kept_with: str | None = None
+    """The table whose update gives this one's rows as well."""
+
+    @property
+    def is_kept(self) -> bool:
+        return self.update is not None or self.kept_with is not None
 
     def transform(
         self, schema: StructType, grain: Grain, sources: Mapping[str, DataFrame]
@@ -73,7 +88,7 @@ class ByArrow:
         tables = {name: self._recent(frame.toArrow()) for name, frame in sources.items()}
         wanted = to_arrow_schema(schema, timezone="UTC")
         parts = [wanted.empty_table()]
-        for partition in _partitions(grain, tables.values()):
+        for partition in [""] if self.is_kept else _partitions(grain, tables.values()):
             some = {name: _of(table, partition) for name, table in tables.items()}
             rows = self.rows(some, partition)
             if partition:
@@ -101,9 +116,11 @@ def arrow_table(
     key: tuple[str, ...],
     narrow: Mapping[str, Narrow] | None = None,
     recent_hours: int | None = None,
+    update: Update | None = None,
+    kept_with: str | None = None,
 ) -> GoldTable:
     """A table that Arrow makes. Its last column says by what: the hour, the day, or as a whole."""
-    arrow = ByArrow(columns, compute, narrow or {}, recent_hours)
+    arrow = ByArrow(columns, compute, narrow or {}, recent_hours, update, kept_with)
     grains: dict[str, Grain] = {"hour": "hour", "day": "day"}
     grain = grains.get(schema.names[-1], "all")
     return GoldTable(

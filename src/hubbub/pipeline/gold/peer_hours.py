@@ -1,4 +1,4 @@
-"""What each peer did in each hour: what `peers` adds up."""
+"""What each peer wrote in each hour, and who was sought: what `peers` adds up."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from hubbub.pipeline.tables import arrow_table
 _COUNTS = (
     "messages",
     "bytes",
-    "sessions",
-    "session_time",
     "attempts",
     "attempts_ok",
 )
@@ -33,9 +31,7 @@ _KEYS = ("hub", "peer")
 
 def compute(sources: Mapping[str, pa.Table], _hour: str) -> pa.Table:
     """A peer is a user, a sender, or somebody whom an adapter tried to reach."""
-    every = together(
-        _wrote(sources["messages"]), _came(sources["sessions"]), _was_sought(sources["attempts"])
-    )
+    every = together(_wrote(sources["messages"]), _was_sought(sources["attempts"]))
     every = every.filter(pc.is_valid(every["peer"]))
     return Groups(every, _KEYS).added(
         {
@@ -58,18 +54,6 @@ def _wrote(messages: pa.Table) -> pa.Table:
     )
 
 
-def _came(sessions: pa.Table) -> pa.Table:
-    rows = sessions.append_column("peer", sessions["user"])
-    return Groups(rows, _KEYS).added(
-        {
-            "sessions": (pa.repeat(1, len(rows)), "sum"),
-            "session_time": (known(rows["duration"]), "sum"),
-            "first_at": (rows["opened_at"], "min"),
-            "last_at": (pc.coalesce(rows["closed_at"], rows["opened_at"]), "max"),
-        }
-    )
-
-
 def _was_sought(attempts: pa.Table) -> pa.Table:
     went_well = pc.fill_null(pc.equal(attempts["outcome"], "ok"), False)
     return Groups(attempts, _KEYS).added(
@@ -85,7 +69,6 @@ TABLE = arrow_table(
     SCHEMA,
     {
         "messages": ("hub", "sender", "user", "size", "at"),
-        "sessions": ("hub", "user", "duration", "opened_at", "closed_at"),
         "attempts": ("hub", "peer", "outcome"),
     },
     compute,

@@ -9,12 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import known, others
+from hubbub.pipeline.gold.adding import known, others, together
 from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema, with_fields
-from hubbub.pipeline.grouping import Groups, Integers, named
+from hubbub.pipeline.grouping import Groups, Integers, named, whole
+from hubbub.pipeline.history import History
+from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
 
-_SUMMED = ("messages", "bytes", "sessions", "session_time", "attempts", "attempts_ok")
+_WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")
+_OPENED = ("sessions", "session_time")
+_SUMMED = (*_WRITTEN, *_OPENED)
 SCHEMA = with_fields(
     schema(
         hub=TEXT,
@@ -38,20 +42,24 @@ SCHEMA = with_fields(
 _KEYS = ("hub", "peer")
 _HOURS_OF_A_DAY = 24
 _RESPONSE = spreads.summed("response")
+_NAMING = {"peer_hours": ("peer",), "peer_sessions": ("peer",), "replies": ("asker", "answerer")}
+"""The columns in which sources name peers; rows are looked up by the first."""
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`busiest_hour` is the hour of the day (UTC) with most messages; `questions_answered` counts
     the messages of this peer that somebody else answered; `reached` is the share of attempts to
     reach the peer that went well."""
-    hours, responses = sources["peer_hours"], sources["responses"]
+    hours = together(sources["peer_hours"], sources["peer_sessions"])
+    responses = sources["responses"]
     groups = Groups(hours, _KEYS)
+    messages = known(hours["messages"])
     totals = groups.added(
         {
-            **{name: (hours[name], "sum") for name in _SUMMED},
+            **{name: (known(hours[name]), "sum") for name in _SUMMED},
             "first_at": (hours["first_at"], "min"),
             "last_at": (hours["last_at"], "max"),
-            "active_hours": (pc.greater(hours["messages"], 0).cast(pa.int64()), "sum"),
+            "active_hours": (pc.greater(messages, 0).cast(pa.int64()), "sum"),
         }
     )
     names = named(totals["hub"], totals["peer"])
@@ -74,11 +82,29 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     return spreads.described(totals, "response")
 
 
+def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
+    """Only those of whom anything changed."""
+    changed = [
+        whole(rows[column])
+        for source, columns in _NAMING.items()
+        for rows in history.differing(source)
+        for column in columns
+    ]
+    names = pc.unique(pa.concat_arrays(changed)).drop_null()
+    sources = {}
+    for source, (column, *_) in {**_NAMING, "responses": ("peer",)}.items():
+        rows = history.rows(source)
+        sources[source] = rows.filter(pc.is_in(rows[column], names))
+    own = history.own("peers")
+    kept = own.filter(pc.invert(pc.is_in(own["peer"], names)))
+    return {"peers": {"": together(kept, compute(sources, "").select(SCHEMA.names))}}
+
+
 def _busiest(groups: Groups, hours: pa.Table) -> pa.Array:
     """Of hours with as many messages, the earlier one."""
     of_day: Integers = pc.utf8_slice_codeunits(hours["hour"], 11, 13).cast(pa.int64()).to_numpy()
     messages = np.zeros(len(groups) * _HOURS_OF_A_DAY, np.int64)
-    np.add.at(messages, groups.ids * _HOURS_OF_A_DAY + of_day, hours["messages"].to_numpy())
+    np.add.at(messages, groups.ids * _HOURS_OF_A_DAY + of_day, known(hours["messages"]).to_numpy())
     by_hour = messages.reshape(-1, _HOURS_OF_A_DAY)
     return pa.array(by_hour.argmax(axis=1), mask=by_hour.max(axis=1) <= 0)
 
@@ -97,10 +123,12 @@ TABLE = arrow_table(
     "peers",
     SCHEMA,
     {
-        "peer_hours": (*_KEYS, *_SUMMED, "first_at", "last_at", "hour"),
-        "replies": ("hub", "asker", "answerer", "question_id"),
+        "peer_hours": (*_KEYS, *_WRITTEN, "first_at", "last_at", "hour"),
+        "peer_sessions": (*_KEYS, *_OPENED, "first_at", "last_at", "hour"),
+        "replies": ("hub", "asker", "answerer", "question_id", "response_time"),
         "responses": (*_KEYS, *_RESPONSE),
     },
     compute,
     key=("hub", "peer"),
+    update=update,
 )

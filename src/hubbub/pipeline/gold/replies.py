@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import at_places, others, together, who
+from hubbub.pipeline.bronze import HOUR_MICROSECONDS
+from hubbub.pipeline.gold.adding import at_places, hour_seconds, others, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.grouping import named
+from hubbub.pipeline.grouping import by_value, named, whole
+from hubbub.pipeline.history import History
+from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
 
 BY_REFERENCE = "reference"
@@ -30,6 +33,7 @@ SCHEMA = schema(
     asked_at=TIME,
     answered_at=TIME,
     response_time=WHOLE,
+    hour=TEXT,
 )
 
 
@@ -40,6 +44,7 @@ _ANSWER = {
     "channel": "channel",
     "conversation_id": "conversation_id",
     "at": "answered_at",
+    "hour": "hour",
 }
 _QUESTION = {
     "message_id": "question_id",
@@ -57,7 +62,89 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     A question that the journal does not have leaves `asker` and `response_time` empty; an answer
     whose clock is behind the question's counts as given at once."""
     links = sources["links"]
-    edges = together(_referring(links, sources["messages"]), _following(links))
+    return _measured(together(_referring(links, sources["messages"]), _following(links)))
+
+
+def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
+    """Makes the hours again whose messages changed, and those in which such messages are answered.
+    Of other hours it looks at the conversations and the questions that matter to these."""
+    changed = history.changed("messages") | history.changed("links")
+    again = changed | _answering(history, changed)
+    links = history.rows("links", again)
+    older = {hour for hour in history.partitions("links") if hour < max(again)} - again
+    rest = history.rows("links", older)
+    rest = rest.filter(pc.is_in(rest["conversation_id"], _known(links["conversation_id"])))
+    following = _following(pa.concat_tables([rest, links]))
+    following = following.filter(pc.is_in(following["hour"], pa.array(sorted(again))))
+    answers = links.filter(pc.is_valid(links["refers_to"]))
+    edges = _measured(together(_referring(links, _questions(history, answers)), following))
+    hours = by_value(edges, "hour")
+    return {"replies": {hour: hours.get(hour, edges.slice(0, 0)) for hour in again}}
+
+
+def _answering(history: History, changed: Collection[Partition]) -> set[Partition]:
+    """Other hours with answers to messages of these: to such that are there, or were."""
+    ids = history.rows("messages", changed, ["message_id"])["message_id"]
+    links = history.rows("links", history.partitions("links") - set(changed))
+    referring = links.filter(pc.is_in(links["refers_to"], whole(ids)))
+    elsewhere = history.own_partitions("replies") - set(changed)
+    known = history.own("replies", elsewhere, ["asked_at", "hour"])
+    asked = pc.divide(known["asked_at"].cast(pa.int64()), HOUR_MICROSECONDS)
+    indexes = pa.array([hour_seconds(hour) // 3600 for hour in sorted(changed)], pa.int64())
+    answering = known.filter(pc.is_in(asked, indexes))
+    return {
+        hour
+        for rows in (referring, answering, _continuing(history, links))
+        for hour in pc.unique(rows["hour"]).to_pylist()
+    }
+
+
+def _continuing(history: History, others: pa.Table) -> pa.Table:
+    """Of messages of other hours, those that come after one that is or was in a changed hour, in
+    its conversation."""
+    here = pa.concat_tables([history.before("links"), history.now("links")])
+    if not len(here):
+        return others.slice(0, 0)
+    here = here.filter(pc.is_valid(here["conversation_id"]))
+    later = pc.greater(others["hour"], pc.min(here["hour"]))
+    others = others.filter(
+        pc.and_(later, pc.is_in(others["conversation_id"], _known(here["conversation_id"])))
+    )
+    if not len(others):
+        return others
+    talk = _in_order(pa.concat_tables([here, others]))
+    after, before = talk.slice(1), talk.slice(0, len(talk) - 1)
+    changed = pc.is_in(talk["hour"], pc.unique(here["hour"])).to_numpy()
+    follows = pa.array(~changed[1:] & changed[:-1])
+    return after.filter(pc.and_(_same_talk(after, before), follows))
+
+
+def _questions(history: History, answers: pa.Table) -> pa.Table:
+    """The messages that these refer to. The newest hours are looked at first, because most
+    questions are as new as their answers; once all are found, older ones stay closed."""
+    missing = _known(named(answers["hub"], answers["refers_to"]))
+    ids = _known(answers["refers_to"])
+    found = []
+    for hour in sorted(history.partitions("messages"), reverse=True):
+        if not len(missing):
+            break
+        there = history.rows("messages", [hour], ["message_id"])["message_id"]
+        if not pc.any(pc.is_in(there, ids)).as_py():
+            continue
+        messages = history.rows("messages", [hour])
+        messages = messages.filter(pc.is_in(messages["message_id"], ids))
+        names = named(messages["hub"], messages["message_id"])
+        wanted = pc.is_in(names, missing)
+        found.append(messages.filter(wanted))
+        missing = missing.filter(pc.invert(pc.is_in(missing, whole(names))))
+    return pa.concat_tables([history.rows("messages", ()), *found])
+
+
+def _known(names: pa.ChunkedArray) -> pa.Array:
+    return pc.unique(names).drop_null()
+
+
+def _measured(edges: pa.Table) -> pa.Table:
     micros = pc.subtract(edges["answered_at"].cast(pa.int64()), edges["asked_at"].cast(pa.int64()))
     zero = pa.scalar(0, pa.int64())
     return edges.append_column("response_time", pc.if_else(pc.less(micros, 0), zero, micros))
@@ -77,8 +164,11 @@ def _referring(links: pa.Table, messages: pa.Table) -> pa.Table:
     answers = links.filter(pc.is_valid(links["refers_to"]))
     wanted = named(answers["hub"], answers["refers_to"])
     questions = messages.append_column("peer", who(messages))
-    names = named(messages["hub"], messages["message_id"])
-    found = at_places(questions, pc.index_in(wanted, names.combine_chunks()), _QUESTION)
+    names = named(messages["hub"], messages["message_id"]).combine_chunks()
+    # Of messages of one id the last one, which is the first that is found from the end.
+    backwards = pc.index_in(wanted, names[::-1])
+    places = pc.subtract(len(names) - 1, backwards)
+    found = at_places(questions, places, _QUESTION)
     found = found.set_column(0, "question_id", answers["refers_to"])
     return _beside(_renamed(answers, _ANSWER), found, BY_REFERENCE)
 
@@ -90,21 +180,28 @@ def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
 def _following(links: pa.Table) -> pa.Table:
     """What follows somebody else's message in a conversation. Of messages of one moment the order
     is that of their serials, then of their ids, so that it is the same in every run."""
-    talk = links.filter(pc.is_valid(links["conversation_id"]))
-    by = [
-        (name, "ascending", "at_start")
-        for name in ("hub", "conversation_id", "at", "serial", "message_id")
-    ]
-    talk = talk.take(pc.sort_indices(talk, by))
+    talk = _in_order(links.filter(pc.is_valid(links["conversation_id"])))
     after, before = talk.slice(1), talk.slice(0, max(len(talk) - 1, 0))
-    same = pc.and_(
-        pc.equal(after["hub"], before["hub"]),
-        pc.equal(after["conversation_id"], before["conversation_id"]),
-    )
+    same = _same_talk(after, before)
     answers = pc.and_(pc.is_null(after["refers_to"]), others(after["peer"], before["peer"]))
     which = pa.array(np.flatnonzero(pc.and_(same, answers).to_numpy()))
     return _beside(
         at_places(after, which, _ANSWER), at_places(before, which, _QUESTION), IN_CONVERSATION
+    )
+
+
+def _in_order(talk: pa.Table) -> pa.Table:
+    by = [
+        (name, "ascending", "at_start")
+        for name in ("hub", "conversation_id", "at", "serial", "message_id")
+    ]
+    return talk.take(pc.sort_indices(talk, by))
+
+
+def _same_talk(after: pa.Table, before: pa.Table) -> pa.ChunkedArray:
+    return pc.and_(
+        pc.equal(after["hub"], before["hub"]),
+        pc.equal(after["conversation_id"], before["conversation_id"]),
     )
 
 
@@ -127,10 +224,12 @@ TABLE = arrow_table(
             "peer",
             "conversation_id",
             "refers_to",
+            "hour",
         ),
         "messages": ("hub", "message_id", "sender", "user", "channel", "conversation_id", "at"),
     },
     compute,
     key=("hub", "answer_id"),
     narrow={"messages": asked},
+    update=update,
 )

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import others
+from hubbub.pipeline.gold.adding import others, together
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
 from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.history import History
+from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
@@ -39,10 +41,24 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     )
 
 
+def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
+    """Makes the days again whose answers changed, for those who gave them."""
+    gone, fresh = history.differing("replies")
+    peers = pc.unique(pa.concat_tables([gone, fresh])["answerer"])
+    days = sorted({hour[: len("2026-11-15")] for hour in history.changed("replies")})
+    hours = [hour for hour in history.partitions("replies") if hour.startswith(tuple(days))]
+    replies, own = history.rows("replies", hours), history.own("responses")
+    changed = pc.and_(pc.is_in(own["peer"], peers), pc.is_in(own["day"], pa.array(days)))
+    again = compute({"replies": replies.filter(pc.is_in(replies["answerer"], peers))}, "")
+    rows = together(own.filter(pc.invert(changed)), again.select(SCHEMA.names))
+    return {"responses": {"": rows}}
+
+
 TABLE = arrow_table(
     "responses",
     SCHEMA,
     {"replies": ("hub", "asker", "answerer", "answered_at", "response_time")},
     compute,
     key=("hub", "peer", "day"),
+    update=update,
 )

@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline.gold import threads
 from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.gold.components import roots
 from hubbub.pipeline.gold.replies import BY_REFERENCE
-from hubbub.pipeline.grouping import Integers, named
+from hubbub.pipeline.grouping import Integers, named, whole
+from hubbub.pipeline.history import History
+from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
@@ -25,64 +28,131 @@ SCHEMA = schema(
     peer=TEXT,
     conversation_id=TEXT,
     refers_to=TEXT,
+    how=TEXT,
+    response_time=WHOLE,
+    serial=WHOLE,
 )
+_LINKED = ("hub", "message_id", "at", "serial", "channel", "peer", "conversation_id", "refers_to")
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """Messages are of one thread if they share a conversation, or if one answers the other, or by
-    a chain of such steps. A thread has the id of its first message."""
-    replies = sources["replies"]
-    replies = replies.filter(pc.equal(replies["how"], BY_REFERENCE))
-    messages = _messages(sources["links"], replies)
-    messages = messages.append_column("_thread", pa.array(_threads(messages, replies)))
+    a chain of such steps. A thread has the id of its first message. `how` and `response_time` are
+    those of the message as an answer."""
+    links, replies = sources["links"], sources["replies"]
+    messages = together(links, _unlinked(replies, links))
+    return _placed(_answering(messages, replies))
+
+
+def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
+    """Threads to which nothing comes and of which nothing goes stay as they are. The others are
+    put together again from their rows, without a look at the hours in which they went on."""
+    gone, fresh = history.differing("links")
+    gone_replies, fresh_replies = history.differing("replies")
+    own = history.own("thread_messages")
+    links, replies = together(gone, fresh), together(gone_replies, fresh_replies)
+    asked = _referring(replies)
+    lost = asked.filter(pc.is_null(asked["asked_at"]))
+    touched = _any(
+        pc.is_in(
+            own["message_id"],
+            _values(links["message_id"], replies["answer_id"], asked["question_id"]),
+        ),
+        pc.is_in(own["conversation_id"], _values(links["conversation_id"])),
+        # Who answers what the journal does not have is of one thread all the same.
+        pc.is_in(own["refers_to"], _values(lost["question_id"])),
+    )
+    names = pc.unique(own["thread"].filter(touched))
+    inside = pc.is_in(own["thread"], names)
+    rows = own.filter(inside).drop_columns(["thread", "position"])
+    rows = _without(rows, links, fresh_replies)
+    rows = together(rows, fresh)
+    rows = together(rows, _unlinked(fresh_replies, rows))
+    changed = together(history.before("replies"), history.now("replies"))
+    stale = _values(_names(changed, "answer_id"), _names(fresh, "message_id"))
+    rows = _placed(_answering(rows, history.now("replies"), stale))
+    kept = own.filter(pc.invert(inside))
+    return {
+        "thread_messages": {"": together(kept, rows)},
+        "threads": {"": threads.updated(history.own("threads"), names, rows)},
+    }
+
+
+def _without(rows: pa.Table, linked: pa.Table, replies: pa.Table) -> pa.Table:
+    """Without these messages, and without questions that nobody refers to any more. Questions
+    that changed are said again by those who answer them."""
+    asked = _referring(replies)
+    names = named(rows["hub"], rows["message_id"])
+    rows = rows.filter(pc.invert(pc.is_in(names, _names(linked, "message_id"))))
+    names = named(rows["hub"], rows["message_id"])
+    plain = pc.and_(pc.is_null(rows["conversation_id"]), pc.is_null(rows["refers_to"]))
+    changed = pc.is_in(names, _names(asked, "question_id"))
+    wanted = pc.is_in(names, _names(rows, "refers_to"))
+    return rows.filter(pc.invert(pc.and_(plain, pc.or_(changed, pc.invert(wanted)))))
+
+
+def _answering(messages: pa.Table, replies: pa.Table, stale: pa.Array | None = None) -> pa.Table:
+    """With how each answers, and after how long; or only those that may have changed."""
+    names = named(messages["hub"], messages["message_id"])
+    places = pc.index_in(names, _names(replies, "answer_id", unique=False))
+    for column in ("how", "response_time"):
+        values = replies[column].take(places)
+        if stale is not None:
+            values = pc.if_else(pc.is_in(names, stale), values, messages[column])
+            messages = messages.drop_columns([column])
+        messages = messages.append_column(column, values)
+    return messages
+
+
+def _placed(messages: pa.Table) -> pa.Table:
+    """In threads, and in their order."""
+    messages = messages.append_column("_thread", pa.array(_threads(messages)))
     by = [(name, "ascending", "at_start") for name in ("_thread", "at", "serial", "message_id")]
     ordered = messages.take(pc.sort_indices(messages, by))
     thread = ordered["_thread"].to_numpy()
     place = np.arange(len(thread))
     starts = np.concatenate(([True], thread[1:] != thread[:-1])) if len(thread) else place == 0
     first = np.maximum.accumulate(np.where(starts, place, 0)) if len(thread) else place
-    return ordered.append_column("position", pa.array(place - first + 1)).append_column(
+    found = ordered.append_column("position", pa.array(place - first + 1)).append_column(
         "thread", ordered["message_id"].take(pa.array(first))
     )
+    return found.select(SCHEMA.names)
 
 
-def _threads(messages: pa.Table, replies: pa.Table) -> Integers:
-    """A number for each message, the same for those of one thread."""
-    nodes = [
-        _nodes(messages["hub"], messages["conversation_id"], messages["message_id"]),
-        _nodes(replies["hub"], replies["conversation_id"], replies["answer_id"]),
-        _nodes(replies["hub"], replies["question_conversation_id"], replies["question_id"]),
-    ]
-    every = pa.chunked_array([chunk for each in nodes for chunk in each.chunks], pa.string())
-    codes = every.combine_chunks().dictionary_encode()
+def _threads(messages: pa.Table) -> Integers:
+    """A number for each message, the same for those of one thread.
+
+    A conversation is one node, however many messages it has: what remains of the graph is small. A
+    message without a conversation is a node of its own, also one that the journal does not have."""
+    names = _names(messages, "message_id", unique=False)
+    talk = pc.binary_join_element_wise("c", messages["hub"], messages["conversation_id"], "\0")
+    nodes = whole(pc.coalesce(talk, pc.binary_join_element_wise("m", names, "\0")))
+    is_answer = pc.is_valid(messages["refers_to"])
+    asked = _names(messages, "refers_to", unique=False).filter(whole(is_answer))
+    known = nodes.take(pc.index_in(asked, names))
+    answered = pc.coalesce(known, pc.binary_join_element_wise("m", asked, "\0"))
+    every = pa.concat_arrays([nodes, whole(answered)])
+    codes = every.dictionary_encode()
     numbers = codes.indices.to_numpy().astype(np.int64)
-    own, edges = numbers[: len(messages)], numbers[len(messages) :]
-    half = len(replies)
-    found: Integers = roots(edges[:half], edges[half:], len(codes.dictionary))[own]
+    here, there = numbers[: len(messages)], numbers[len(messages) :]
+    answers = here[is_answer.to_numpy()]
+    found: Integers = roots(answers, there, len(codes.dictionary))[here]
     return found
 
 
-def _nodes(hub: pa.Array, conversation: pa.Array, message: pa.Array) -> pa.ChunkedArray:
-    """A conversation is one node, however many messages it has: what remains of the graph is
-    small. A message without a conversation is a node of its own."""
-    talk = pc.binary_join_element_wise("c", conversation, "")
-    own = pc.binary_join_element_wise("m", message, "")
-    return named(hub, pc.coalesce(talk, own))
-
-
-def _messages(links: pa.Table, replies: pa.Table) -> pa.Table:
-    """The linked ones, and those that were answered without being linked themselves. One that the
-    journal does not have is named by those that answer it, but has no row."""
-    plain = replies.filter(
-        pc.and_(pc.is_valid(replies["asked_at"]), pc.is_null(replies["question_conversation_id"]))
+def _unlinked(replies: pa.Table, linked: pa.Table) -> pa.Table:
+    """Messages that were answered without being linked themselves. One that the journal does not
+    have is named by those that answer it, but has no row."""
+    asked = _referring(replies)
+    plain = asked.filter(
+        pc.and_(pc.is_valid(asked["asked_at"]), pc.is_null(asked["question_conversation_id"]))
     )
     names = named(plain["hub"], plain["question_id"])
-    linked = pc.is_in(names, named(links["hub"], links["message_id"]).combine_chunks())
-    codes = names.combine_chunks().dictionary_encode().indices.to_numpy()
+    there = pc.is_in(names, _names(linked, "message_id", unique=False))
+    codes = whole(names).dictionary_encode().indices.to_numpy()
     _, first = np.unique(codes, return_index=True)
-    wanted = first[~linked.to_numpy()[first]]
-    plain = plain.take(pa.array(wanted))
-    unlinked = pa.table(
+    plain = plain.take(pa.array(first[~there.to_numpy()[first]]))
+    return pa.table(
         {
             "hub": plain["hub"],
             "message_id": plain["question_id"],
@@ -91,35 +161,47 @@ def _messages(links: pa.Table, replies: pa.Table) -> pa.Table:
             "peer": plain["asker"],
         }
     )
-    return together(links, unlinked)
+
+
+def _referring(replies: pa.Table) -> pa.Table:
+    return replies.filter(pc.equal(replies["how"], BY_REFERENCE))
+
+
+def _any(*flags: pa.ChunkedArray) -> pa.ChunkedArray:
+    found = flags[0]
+    for more in flags[1:]:
+        found = pc.or_(found, more)
+    return found
+
+
+def _values(*columns: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return pc.unique(pa.concat_arrays([whole(column) for column in columns])).drop_null()
+
+
+def _names(rows: pa.Table, column: str, unique: bool = True) -> pa.Array:
+    """Of messages, as unique among all hubs."""
+    names = whole(named(rows["hub"], rows[column]))
+    return pc.unique(names).drop_null() if unique else names
 
 
 TABLE = arrow_table(
     "thread_messages",
     SCHEMA,
     {
-        "links": (
-            "hub",
-            "message_id",
-            "at",
-            "serial",
-            "channel",
-            "peer",
-            "conversation_id",
-            "refers_to",
-        ),
+        "links": _LINKED,
         "replies": (
             "how",
             "hub",
             "answer_id",
-            "conversation_id",
             "question_id",
             "question_conversation_id",
             "question_channel",
             "asker",
             "asked_at",
+            "response_time",
         ),
     },
     compute,
     key=("hub", "message_id"),
+    update=update,
 )

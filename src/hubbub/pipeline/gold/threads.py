@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.grouping import Groups, named
+from hubbub.pipeline.grouping import Groups, whole
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
@@ -31,7 +32,7 @@ SCHEMA = schema(
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """`crosses`: it spans several channels or conversations."""
-    messages, replies = sources["thread_messages"], sources["replies"]
+    messages = sources["thread_messages"]
     groups = Groups(messages, ("hub", "thread"))
     at = messages["at"].cast(pa.int64())
     threads = groups.added(
@@ -50,7 +51,7 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
         )
     }
     several = pc.or_(pc.greater(counts["channels"], 1), pc.greater(counts["conversations"], 1))
-    answers, mean = _answers(groups, messages, replies)
+    answers, mean = _answers(groups, messages)
     starts = np.flatnonzero(messages["position"].to_numpy() == 1)
     start_of = np.zeros(len(groups), np.int64)
     start_of[groups.ids[starts]] = starts
@@ -70,19 +71,20 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     return threads
 
 
-def _answers(groups: Groups, messages: pa.Table, replies: pa.Table) -> tuple[pa.Array, pa.Array]:
+def updated(own: pa.Table, names: pa.Array, messages: pa.Table) -> pa.Table:
+    """Threads of these names, wherever they are, have only these messages now."""
+    kept = own.filter(pc.invert(pc.is_in(own["thread"], whole(names))))
+    return together(kept, compute({"thread_messages": messages}, "").select(SCHEMA.names))
+
+
+def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
     """How many there are in each thread, and the mean time that they took."""
-    names = named(messages["hub"], messages["message_id"]).combine_chunks()
-    places = pc.index_in(named(replies["hub"], replies["answer_id"]), names)
-    inside = pc.is_valid(places)
-    thread = groups.ids[places.filter(inside).to_numpy()]
-    took = replies["response_time"].filter(inside)
-    is_known = pc.is_valid(took).to_numpy()
-    answers = np.bincount(thread, minlength=len(groups))
-    times = np.bincount(thread, pc.fill_null(took, 0).to_numpy(), minlength=len(groups))
-    measured = np.bincount(thread, is_known, minlength=len(groups))
+    took, count = messages["response_time"], len(groups)
+    answers = np.bincount(groups.ids, pc.is_valid(messages["how"]).to_numpy(), count)
+    times = np.bincount(groups.ids, pc.fill_null(took, 0).to_numpy(), count)
+    measured = np.bincount(groups.ids, pc.is_valid(took).to_numpy(), count)
     with np.errstate(invalid="ignore"):
-        return pa.array(answers), pa.array(times / measured, from_pandas=True)
+        return pa.array(answers.astype(np.int64)), pa.array(times / measured, from_pandas=True)
 
 
 TABLE = arrow_table(
@@ -98,9 +100,11 @@ TABLE = arrow_table(
             "channel",
             "peer",
             "conversation_id",
+            "how",
+            "response_time",
         ),
-        "replies": ("hub", "answer_id", "response_time"),
     },
     compute,
     key=("hub", "thread"),
+    kept_with="thread_messages",
 )

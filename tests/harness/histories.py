@@ -1,0 +1,99 @@
+"""Random histories of a hub in which much hangs together: what one run finds, another one knew."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from harness.segments import (
+    HOUR,
+    NOON,
+    Pipeline,
+    published,
+    replace_segments,
+    session_closed,
+    session_opened,
+)
+from hubbub.domain.journal import JournalEvent
+
+_HOURS = 40
+_PEOPLE = ("ann", "bob", "cem", "dan", "eve")
+_TALKS = tuple(f"c{number}" for number in range(8))
+_HUBS = ("demo", "other")
+
+
+class RandomHistory:
+    """Events of two days come in no order, a part with each round; some come twice, and some
+    segments are replaced by others that say it a little differently."""
+
+    def __init__(self, seed: int, events: int) -> None:
+        self._chance = random.Random(seed)
+        self._events = [self._message(number) for number in range(events)]
+        for number in range(events // 4):
+            self._events += self._session(number)
+        self._written: dict[str, list[JournalEvent]] = {}
+        self._replacements = 0
+
+    def rounds(self, pipeline: Pipeline, count: int) -> Iterator[int]:
+        """Writes segments; the caller runs the pipeline after each round."""
+        # Most of it in order of time, as it is, and some of it early or late.
+        self._events.sort(key=lambda event: event.at + self._chance.choice((0, 0, 0, 30)) * HOUR)
+        size = -(-len(self._events) // count)
+        for number in range(count):
+            new = self._events[number * size : (number + 1) * size]
+            again = self._chance.sample(self._events[: number * size], k=min(3, number))
+            self._write(pipeline, f"n1-{number:04}", [*new, *again])
+            if number % 3 == 2:
+                self._replace(pipeline)
+            yield number
+
+    def _message(self, number: int) -> JournalEvent:
+        chance = self._chance
+        more: dict[str, Any] = {"user": chance.choice(_PEOPLE), "hub": chance.choice(_HUBS)}
+        if chance.random() < 0.4:
+            more["conversation_id"] = chance.choice(_TALKS)
+        if chance.random() < 0.4:
+            # Also to itself, to one that comes later, or to one that never comes.
+            more["refers_to"] = f"m{chance.randrange(max(number - 20, 0), number + 4)}"
+        if chance.random() < 0.1:
+            more["sender"] = chance.choice(_PEOPLE)
+        at = NOON - _HOURS * HOUR + chance.randrange(_HOURS * 4) * (HOUR // 4)
+        event = published(number, at, channel=chance.choice(("news", "side")))
+        return msgspec.structs.replace(event, **more)
+
+    def _session(self, number: int) -> Iterator[JournalEvent]:
+        began = NOON - self._chance.randrange(1, _HOURS) * HOUR
+        user = self._chance.choice(_PEOPLE)
+        yield session_opened(f"s{number}", began, user=user)
+        if self._chance.random() < 0.8:
+            ended = began + self._chance.randrange(1, 20) * HOUR // 2
+            yield session_closed(f"s{number}", min(ended, NOON), user=user)
+
+    def _write(self, pipeline: Pipeline, name: str, events: list[JournalEvent]) -> None:
+        self._written[name] = events
+        pipeline.write(name, *events)
+
+    def _replace(self, pipeline: Pipeline) -> None:
+        """As erasure does, but worse: some are gone, and some were by somebody else."""
+        name = self._chance.choice(sorted(self._written))
+        events = [self._otherwise(event) for event in self._written.pop(name)]
+        self._replacements += 1
+        self._write(
+            pipeline, f"{name}-{self._replacements}", [event for event in events if event is not None]
+        )
+        replace_segments(
+            pipeline.journal, self._replacements, [name], [f"{name}-{self._replacements}"]
+        )
+
+    def _otherwise(self, event: JournalEvent) -> JournalEvent | None:
+        chance = self._chance.random()
+        if chance < 0.1:
+            return None
+        if chance < 0.2:
+            return msgspec.structs.replace(event, user="erased")
+        if chance < 0.25:
+            return msgspec.structs.replace(event, conversation_id=None, refers_to=None)
+        return event

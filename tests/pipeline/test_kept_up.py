@@ -1,0 +1,151 @@
+"""Tables that are kept up have the rows that a rebuild gives them, whatever came when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.histories import RandomHistory
+from harness.segments import HOUR, NOON, Pipeline, published
+from hubbub.pipeline.gold import TABLES
+
+pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
+NAMES = (
+    "links", "peer_hours", "peer_sessions", "replies", "responses", "peers", "thread_messages",
+    "threads",
+)  # fmt: skip
+KEPT = tuple(table for table in TABLES if table.name in NAMES)
+DAY = 24 * HOUR
+
+
+@pytest.fixture
+def talks(spark: SparkSession, tmp_path: Path) -> Pipeline:
+    return Pipeline(spark, tmp_path, KEPT)
+
+
+def tables(pipeline: Pipeline) -> dict[str, list[Any]]:
+    return {name: [_rounded(row) for row in pipeline.rows(name)] for name in NAMES}
+
+
+def _rounded(value: Any) -> Any:
+    """Sums of reals depend a little on their order."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def same_as_a_rebuild(pipeline: Pipeline) -> None:
+    kept = tables(pipeline)
+    pipeline.run(full=True)
+    rebuilt = tables(pipeline)
+    for name in NAMES:
+        assert kept[name] == rebuilt[name], name
+
+
+def check_history(pipeline: Pipeline, seed: int, rounds: int, events: int) -> None:
+    other = Pipeline(pipeline.spark, pipeline.journal.parent / "other", KEPT)
+    other.journal = pipeline.journal
+    for _ in RandomHistory(seed, events).rounds(pipeline, rounds):
+        pipeline.run()
+        other.run(full=True)
+        kept, rebuilt = tables(pipeline), tables(other)
+        for name in NAMES:
+            assert kept[name] == rebuilt[name], name
+
+
+def test_a_history_that_comes_in_parts_and_not_in_order(talks: Pipeline) -> None:
+    check_history(talks, seed=1, rounds=4, events=120)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_more_histories(talks: Pipeline, seed: int) -> None:
+    check_history(talks, seed, rounds=8, events=200)
+
+
+def test_an_answer_to_a_message_of_an_older_run(talks: Pipeline) -> None:
+    talks.write("one", published(1), published(2, NOON + HOUR, user="bob"))
+    talks.run()
+    assert talks.rows("replies") == talks.rows("threads") == []
+    talks.write("two", published(3, NOON + 3 * HOUR, user="cem", refers_to="m1"))
+    talks.run()
+    (reply,) = talks.rows("replies")
+    assert (reply["asker"], reply["answerer"], reply["response_time"]) == ("ann", "cem", 3 * HOUR)
+    assert [row["message_id"] for row in talks.rows("thread_messages")] == ["m1", "m3"]
+    same_as_a_rebuild(talks)
+
+
+def test_a_question_that_comes_after_its_answer(talks: Pipeline) -> None:
+    talks.write("one", published(2, NOON + 5 * HOUR, user="bob", refers_to="m1"))
+    talks.run()
+    assert [row["asker"] for row in talks.rows("replies")] == [None]
+    talks.write("two", published(1, NOON))
+    talks.run()
+    assert [row["asker"] for row in talks.rows("replies")] == ["ann"]
+    assert [row["thread"] for row in talks.rows("thread_messages")] == ["m1", "m1"]
+    same_as_a_rebuild(talks)
+
+
+def test_a_thread_that_goes_on_days_later_and_joins_two(talks: Pipeline) -> None:
+    talks.write(
+        "one",
+        published(1, NOON, conversation_id="a"),
+        published(2, NOON + 1, conversation_id="b"),
+        published(3, NOON + 2, conversation_id="c"),
+        published(4, NOON + HOUR, conversation_id="b", user="bob"),
+    )
+    talks.run()
+    assert [row["messages"] for row in talks.rows("threads")] == [1, 2, 1]
+    talks.now += 4 * DAY
+    talks.write("two", published(5, NOON + 3 * DAY, conversation_id="a", refers_to="m4"))
+    talks.run()
+    found = {row["thread"]: row["messages"] for row in talks.rows("threads")}
+    assert found == {"m1": 4, "m3": 1}
+    same_as_a_rebuild(talks)
+
+
+def test_a_late_message_comes_between_two_of_a_conversation(talks: Pipeline) -> None:
+    """It is by the one who wrote the second, who now answers nobody."""
+    talks.write(
+        "one",
+        published(1, NOON, conversation_id="a"),
+        published(2, NOON + 6 * HOUR, conversation_id="a", user="bob"),
+    )
+    talks.run()
+    talks.write("two", published(3, NOON + 3 * HOUR, conversation_id="a", user="bob"))
+    talks.run()
+    assert [(row["question_id"], row["answer_id"]) for row in talks.rows("replies")] == [
+        ("m1", "m3")
+    ]
+    same_as_a_rebuild(talks)
+
+
+def test_a_message_that_comes_again_changes_nothing(talks: Pipeline) -> None:
+    first = published(1, NOON, conversation_id="a")
+    answer = published(2, NOON + HOUR, conversation_id="a", user="bob")
+    talks.write("one", first, answer)
+    talks.run()
+    before = tables(talks)
+    talks.write("two", answer, published(9, NOON + 2 * HOUR))
+    talks.run()
+    after = tables(talks)
+    assert [after[name] for name in ("replies", "thread_messages", "threads")] == [
+        before[name] for name in ("replies", "thread_messages", "threads")
+    ]
+    same_as_a_rebuild(talks)
+
+
+def test_hours_of_replies_that_nothing_touches_keep_their_files(talks: Pipeline) -> None:
+    talks.write(
+        "one",
+        published(1, NOON, conversation_id="a"),
+        published(2, NOON + HOUR, conversation_id="a", user="bob"),
+    )
+    talks.run()
+    before = talks.warehouse.files("replies")
+    talks.write("two", published(3, NOON + 2 * HOUR, conversation_id="a"))
+    talks.run()
+    assert set(before) < set(talks.warehouse.files("replies"))
