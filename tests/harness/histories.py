@@ -19,14 +19,14 @@ from harness.segments import (
 )
 from hubbub.domain.journal import JournalEvent
 
-_HOURS = 40
+_HOURS = 24
 _PEOPLE = ("ann", "bob", "cem", "dan", "eve")
 _TALKS = tuple(f"c{number}" for number in range(8))
 _HUBS = ("demo", "other")
 
 
 class RandomHistory:
-    """Events of two days come in no order, a part with each round; some come twice, and some
+    """Events of a day come in no order, a part with each round; some come twice, and some
     segments are replaced by others that say it a little differently."""
 
     def __init__(self, seed: int, events: int) -> None:
@@ -40,12 +40,12 @@ class RandomHistory:
     def rounds(self, pipeline: Pipeline, count: int) -> Iterator[int]:
         """Writes segments; the caller runs the pipeline after each round."""
         # Most of it in order of time, as it is, and some of it early or late.
-        self._events.sort(key=lambda event: event.at + self._chance.choice((0, 0, 0, 30)) * HOUR)
+        self._events.sort(key=lambda event: event.at + self._chance.choice((0, 0, 0, 15)) * HOUR)
         size = -(-len(self._events) // count)
         for number in range(count):
             new = self._events[number * size : (number + 1) * size]
             again = self._chance.sample(self._events[: number * size], k=min(3, number))
-            self._write(pipeline, f"n1-{number:04}", [*new, *again])
+            self._write(pipeline, f"n1-{number:04}", [*new, *again, *self._later(again)])
             if number % 3 == 2:
                 self._replace(pipeline)
             yield number
@@ -58,6 +58,8 @@ class RandomHistory:
         if chance.random() < 0.4:
             # Also to itself, to one that comes later, or to one that never comes.
             more["refers_to"] = f"m{chance.randrange(max(number - 20, 0), number + 4)}"
+        if chance.random() < 0.3:
+            more |= {"producer": chance.choice(("p1", "p2")), "sequence": number // 3}
         if chance.random() < 0.1:
             more["sender"] = chance.choice(_PEOPLE)
         at = NOON - _HOURS * HOUR + chance.randrange(_HOURS * 4) * (HOUR // 4)
@@ -76,17 +78,22 @@ class RandomHistory:
         self._written[name] = events
         pipeline.write(name, *events)
 
+    def _later(self, events: list[JournalEvent]) -> list[JournalEvent]:
+        """As a message is that was journalled twice, in two hours."""
+        return [
+            msgspec.structs.replace(event, at=event.at + 3 * HOUR)
+            for event in events[:1]
+            if event.message_id
+        ]
+
     def _replace(self, pipeline: Pipeline) -> None:
         """As erasure does, but worse: some are gone, and some were by somebody else."""
         name = self._chance.choice(sorted(self._written))
         events = [self._otherwise(event) for event in self._written.pop(name)]
         self._replacements += 1
-        self._write(
-            pipeline, f"{name}-{self._replacements}", [event for event in events if event is not None]
-        )
-        replace_segments(
-            pipeline.journal, self._replacements, [name], [f"{name}-{self._replacements}"]
-        )
+        by = f"{name}-{self._replacements}"
+        self._write(pipeline, by, [event for event in events if event is not None])
+        replace_segments(pipeline.journal, self._replacements, [name], [by])
 
     def _otherwise(self, event: JournalEvent) -> JournalEvent | None:
         chance = self._chance.random()

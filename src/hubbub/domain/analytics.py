@@ -66,7 +66,7 @@ TABLES: Final = (
     _table(
         "links", "Which messages belong to a conversation or answer another message?", "at", "-at"
     ),
-    _table("peer_hours", "What did each peer write in each hour?", "hour", "-hour -messages"),
+    _table("peer_hours", "What did each peer do in each hour?", "hour", "-hour -messages"),
     _table(
         "peer_sessions",
         "How many sessions did each peer open in each hour?",

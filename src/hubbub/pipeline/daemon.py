@@ -9,9 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.daemon import manager
 
-from hubbub.pipeline import gold, joining, making, sorting, survey
+from hubbub.pipeline import gold, joining, keeping, making, sorting, survey
 
-_USED = (gold, joining, making, sorting, survey)
+_USED = (gold, joining, keeping, making, sorting, survey)
 
 
 if __name__ == "__main__":

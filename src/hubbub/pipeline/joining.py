@@ -5,6 +5,7 @@ Runs in Spark's tasks: first by the hour of the rows that are there, then by buc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -59,12 +60,11 @@ def retracted_keys(task: Parting) -> set[str]:
 
 def set_apart(task: Parting) -> bool:
     """Is there any that has to be made again?"""
-    wanted = {*task.keys}
-    for path in task.events:
-        new = _read([path], pairing.KEYS[task.table])
-        wanted.update(pc.unique(_keys(task.table, new)).to_pylist())
+    wanted = _new_keys(task.table, task.events)
+    if task.keys:
+        wanted = pa.concat_arrays([wanted, pa.array(sorted(task.keys), pa.string())])
     keys = _keys(task.table, _read(task.files, pairing.KEYS[task.table]))
-    found = pc.is_in(keys, pa.array(sorted(wanted), pa.string()))
+    found = pc.is_in(keys, wanted)
     if not pc.any(found).as_py():
         return False
     rows = _read(task.files)
@@ -83,6 +83,13 @@ def pair(task: Pairing) -> None:
     for index in pc.unique(indexes).to_pylist():
         path = task.into / f"hour={hour_name(index)}" / task.file
         write_rows(path, rows.filter(pc.equal(indexes, index)))
+
+
+@lru_cache(maxsize=2)
+def _new_keys(table: str, events: tuple[Path, ...]) -> pa.Array:
+    """Of all new events. Tasks of one process want the same, for one hour after the other."""
+    parts = [_keys(table, _read([path], pairing.KEYS[table])).unique() for path in events]
+    return pa.concat_arrays([pa.array([], pa.string()), *parts]).unique()
 
 
 def _keys(table: str, rows: pa.Table) -> pa.ChunkedArray:

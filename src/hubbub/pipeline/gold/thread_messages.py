@@ -49,7 +49,7 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     put together again from their rows, without a look at the hours in which they went on."""
     gone, fresh = history.differing("links")
     gone_replies, fresh_replies = history.differing("replies")
-    own = history.own("thread_messages")
+    own, now = history.own("thread_messages"), history.now("replies")
     links, replies = together(gone, fresh), together(gone_replies, fresh_replies)
     asked = _referring(replies)
     lost = asked.filter(pc.is_null(asked["asked_at"]))
@@ -65,12 +65,14 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     names = pc.unique(own["thread"].filter(touched))
     inside = pc.is_in(own["thread"], names)
     rows = own.filter(inside).drop_columns(["thread", "position"])
-    rows = _without(rows, links, fresh_replies)
+    rows = _without(rows, gone, fresh, fresh_replies)
     rows = together(rows, fresh)
     rows = together(rows, _unlinked(fresh_replies, rows))
-    changed = together(history.before("replies"), history.now("replies"))
-    stale = _values(_names(changed, "answer_id"), _names(fresh, "message_id"))
-    rows = _placed(_answering(rows, history.now("replies"), stale))
+    stale = _values(
+        *(_moments(each, "answer_id", "answered_at") for each in (history.before("replies"), now)),
+        _moments(fresh, "message_id", "at"),
+    )
+    rows = _placed(_answering(rows, now, stale))
     kept = own.filter(pc.invert(inside))
     return {
         "thread_messages": {"": together(kept, rows)},
@@ -78,23 +80,25 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     }
 
 
-def _without(rows: pa.Table, linked: pa.Table, replies: pa.Table) -> pa.Table:
-    """Without these messages, and without questions that nobody refers to any more. Questions
-    that changed are said again by those who answer them."""
-    asked = _referring(replies)
-    names = named(rows["hub"], rows["message_id"])
-    rows = rows.filter(pc.invert(pc.is_in(names, _names(linked, "message_id"))))
-    names = named(rows["hub"], rows["message_id"])
+def _without(rows: pa.Table, gone: pa.Table, fresh: pa.Table, replies: pa.Table) -> pa.Table:
+    """Without messages that are gone, and without questions that nobody refers to any more, or
+    that are linked themselves now, or that changed: those who answer them say them again."""
+    stays = pc.invert(
+        pc.is_in(_moments(rows, "message_id", "at"), _moments(gone, "message_id", "at"))
+    )
+    rows = rows.filter(stays)
+    names = _names(rows, "message_id")
     plain = pc.and_(pc.is_null(rows["conversation_id"]), pc.is_null(rows["refers_to"]))
-    changed = pc.is_in(names, _names(asked, "question_id"))
-    wanted = pc.is_in(names, _names(rows, "refers_to"))
-    return rows.filter(pc.invert(pc.and_(plain, pc.or_(changed, pc.invert(wanted)))))
+    changed = _values(_names(_referring(replies), "question_id"), _names(fresh, "message_id"))
+    wanted = _values(_names(rows, "refers_to"), _names(fresh, "refers_to"))
+    over = pc.or_(pc.is_in(names, changed), pc.invert(pc.is_in(names, wanted)))
+    return rows.filter(pc.invert(pc.and_(plain, over)))
 
 
 def _answering(messages: pa.Table, replies: pa.Table, stale: pa.Array | None = None) -> pa.Table:
     """With how each answers, and after how long; or only those that may have changed."""
-    names = named(messages["hub"], messages["message_id"])
-    places = pc.index_in(names, _names(replies, "answer_id", unique=False))
+    names = _moments(messages, "message_id", "at")
+    places = pc.index_in(names, _moments(replies, "answer_id", "answered_at"))
     for column in ("how", "response_time"):
         values = replies[column].take(places)
         if stale is not None:
@@ -124,11 +128,11 @@ def _threads(messages: pa.Table) -> Integers:
 
     A conversation is one node, however many messages it has: what remains of the graph is small. A
     message without a conversation is a node of its own, also one that the journal does not have."""
-    names = _names(messages, "message_id", unique=False)
+    names = _names(messages, "message_id")
     talk = pc.binary_join_element_wise("c", messages["hub"], messages["conversation_id"], "\0")
     nodes = whole(pc.coalesce(talk, pc.binary_join_element_wise("m", names, "\0")))
     is_answer = pc.is_valid(messages["refers_to"])
-    asked = _names(messages, "refers_to", unique=False).filter(whole(is_answer))
+    asked = _names(messages, "refers_to").filter(whole(is_answer))
     known = nodes.take(pc.index_in(asked, names))
     answered = pc.coalesce(known, pc.binary_join_element_wise("m", asked, "\0"))
     every = pa.concat_arrays([nodes, whole(answered)])
@@ -148,7 +152,7 @@ def _unlinked(replies: pa.Table, linked: pa.Table) -> pa.Table:
         pc.and_(pc.is_valid(asked["asked_at"]), pc.is_null(asked["question_conversation_id"]))
     )
     names = named(plain["hub"], plain["question_id"])
-    there = pc.is_in(names, _names(linked, "message_id", unique=False))
+    there = pc.is_in(names, _names(linked, "message_id"))
     codes = whole(names).dictionary_encode().indices.to_numpy()
     _, first = np.unique(codes, return_index=True)
     plain = plain.take(pa.array(first[~there.to_numpy()[first]]))
@@ -178,10 +182,15 @@ def _values(*columns: pa.ChunkedArray | pa.Array) -> pa.Array:
     return pc.unique(pa.concat_arrays([whole(column) for column in columns])).drop_null()
 
 
-def _names(rows: pa.Table, column: str, unique: bool = True) -> pa.Array:
+def _names(rows: pa.Table, column: str) -> pa.Array:
     """Of messages, as unique among all hubs."""
-    names = whole(named(rows["hub"], rows[column]))
-    return pc.unique(names).drop_null() if unique else names
+    return whole(named(rows["hub"], rows[column]))
+
+
+def _moments(rows: pa.Table, column: str, time: str) -> pa.Array:
+    """The same of messages that were journalled twice, in two hours."""
+    at = rows[time].cast(pa.int64()).cast(pa.string())
+    return whole(named(rows["hub"], rows[column], at))
 
 
 TABLE = arrow_table(
@@ -193,6 +202,7 @@ TABLE = arrow_table(
             "how",
             "hub",
             "answer_id",
+            "answered_at",
             "question_id",
             "question_conversation_id",
             "question_channel",
