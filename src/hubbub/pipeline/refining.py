@@ -116,18 +116,17 @@ class Refinement:
 
     def _keep(self, table: GoldTable) -> Change:
         """From what was and what changed; as a whole only if there is nothing yet."""
-        column = _COLUMNS[table.grain]
-        before = self._warehouse.partitions(table.name)
-        if self._from_nothing(table):
-            draft = self._warehouse.draft(f"gold-{table.name}")
+        assert table.arrow is not None
+        draft = self._warehouse.draft(f"gold-{table.name}")
+        nothing = Change(table.name, draft, _COLUMNS[table.grain])
+        keeper = self._tables[table.arrow.kept_with or table.name]
+        if self._from_nothing(table) or self._from_nothing(keeper):
             if any(self._existing(source) for source in table.sources):
                 self._make(table, draft, {""})
-            change = Change(table.name, draft, column)
-            return replace(change, replaced=frozenset(before | _drafted(change)))
-        assert table.arrow is not None
-        nothing = Change(table.name, self._warehouse.draft(f"gold-{table.name}"), column)
-        if table.arrow.kept_with:
-            self._started[table.arrow.kept_with].result()
+            before = self._warehouse.partitions(table.name)
+            return replace(nothing, replaced=frozenset(before | _drafted(nothing)))
+        if keeper is not table:
+            self._started[keeper.name].result()
             return self._kept.get(table.name, nothing)
         sources = {name: self._history(table, name) for name in table.sources}
         if any(source.changed for source in sources.values()):
