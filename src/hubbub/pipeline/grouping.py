@@ -83,16 +83,17 @@ def _numbered(values: Integers) -> tuple[Integers, int]:
     return codes.indices.to_numpy().astype(np.int64), len(codes.dictionary)
 
 
-def by_value(rows: pa.Table, column: str) -> dict[Any, pa.Table]:
-    """The rows with each value of a column that has few."""
-    codes = whole(rows[column]).dictionary_encode()
+def by_hour(rows: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each hour."""
+    codes = whole(rows["hour"]).dictionary_encode()
     numbers = codes.indices.to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(len(codes.dictionary) + 1)).tolist()
-    ordered = rows.take(pa.array(order))
+    if (numbers[1:] < numbers[:-1]).any():
+        order = np.argsort(numbers, kind="stable")
+        numbers, rows = numbers[order], rows.take(pa.array(order))
+    bounds = np.searchsorted(numbers, np.arange(len(codes.dictionary) + 1)).tolist()
     return {
-        value: ordered.slice(start, end - start)
-        for value, start, end in zip(codes.dictionary.to_pylist(), bounds, bounds[1:], strict=False)
+        hour: rows.slice(bounds[place], bounds[place + 1] - bounds[place])
+        for place, hour in enumerate(codes.dictionary.to_pylist())
     }
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.pipeline.drafting import write_partition, write_rows
-from hubbub.pipeline.grouping import by_value
+from hubbub.pipeline.grouping import by_hour
 from hubbub.pipeline.history import read_file
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
@@ -53,15 +53,15 @@ def make(task: Making, known: Mapping[str, GoldTable]) -> None:
             wanted = wanted.remove(len(wanted) - 1)
         rows = rows.select(wanted.names).cast(wanted)
         sources[table.name] = rows
-        _write(task.tables[table.name], rows, by_hour=wanted.names[-1] == "hour")
+        _write(task.tables[table.name], rows)
 
 
-def _write(path: Path, rows: pa.Table, by_hour: bool) -> None:
-    """`by_hour`: this is the whole of a table that lies in hours."""
-    if not by_hour:
+def _write(path: Path, rows: pa.Table) -> None:
+    """Rows that say their hour are the whole of a table that lies in hours."""
+    if rows.column_names[-1] != "hour":
         write_rows(path, rows)
         return
-    for hour, some in by_value(rows, "hour").items():
+    for hour, some in by_hour(rows).items():
         write_partition(path.parent, path.name, hour, some)
 
 

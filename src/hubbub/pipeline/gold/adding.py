@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name
 from hubbub.pipeline.gold.columns import SLOT_SECONDS
-from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.grouping import Groups, Integers, by_hour, whole
 
 _SECOND = 1_000_000
 _SLOTS_OF_AN_HOUR = 3600 // SLOT_SECONDS
@@ -48,6 +49,13 @@ def hour_seconds(hour: str) -> int:
     return int(datetime.strptime(f"{hour}+0000", "%Y-%m-%dT%H%z").timestamp())
 
 
+def hours_of(time: Any) -> pa.Array:
+    """The hours in which times lie."""
+    indexes = whole(pc.divide(time.cast(pa.int64()), HOUR_MICROSECONDS)).dictionary_encode()
+    names = pa.array([hour_name(index) for index in indexes.dictionary.to_pylist()], pa.string())
+    return names.take(indexes.indices)
+
+
 def who(messages: pa.Table) -> pa.ChunkedArray:
     """Who wrote a message: the sender that it names, else the user who published it."""
     return pc.coalesce(messages["sender"], messages["user"])
@@ -71,3 +79,12 @@ def known(numbers: Any) -> Any:
 def together(*parts: pa.Table) -> pa.Table:
     """All rows; what a part does not have is null there."""
     return pa.concat_tables(parts, promote_options="permissive")
+
+
+def merged(hours: Iterable[str], *parts: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each of these hours; it may have none."""
+    found = [by_hour(part) for part in parts]
+    nothing = parts[0].slice(0, 0)
+    return {
+        hour: together(nothing, *(part[hour] for part in found if hour in part)) for hour in hours
+    }

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.bronze import HOUR_MICROSECONDS
-from hubbub.pipeline.gold.adding import at_places, hour_seconds, others, together, who
+from hubbub.pipeline.gold.adding import at_places, hours_of, merged, others, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.grouping import by_value, named, whole
+from hubbub.pipeline.grouping import named, whole
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
@@ -78,8 +77,7 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     following = following.filter(pc.is_in(following["hour"], pa.array(sorted(again))))
     answers = links.filter(pc.is_valid(links["refers_to"]))
     edges = _measured(together(_referring(links, _questions(history, answers)), following))
-    hours = by_value(edges, "hour")
-    return {"replies": {hour: hours.get(hour, edges.slice(0, 0)) for hour in again}}
+    return {"replies": merged(again, edges)}
 
 
 def _answering(history: History, changed: Collection[Partition]) -> set[Partition]:
@@ -89,9 +87,8 @@ def _answering(history: History, changed: Collection[Partition]) -> set[Partitio
     referring = links.filter(pc.is_in(links["refers_to"], whole(ids)))
     elsewhere = history.own_partitions("replies") - set(changed)
     known = history.own("replies", elsewhere, ["asked_at", "hour"])
-    asked = pc.divide(known["asked_at"].cast(pa.int64()), HOUR_MICROSECONDS)
-    indexes = pa.array([hour_seconds(hour) // 3600 for hour in sorted(changed)], pa.int64())
-    answering = known.filter(pc.is_in(asked, indexes))
+    known = known.filter(pc.is_valid(known["asked_at"]))
+    answering = known.filter(pc.is_in(hours_of(known["asked_at"]), pa.array(sorted(changed))))
     return {
         hour
         for rows in (referring, answering, _continuing(history, links))

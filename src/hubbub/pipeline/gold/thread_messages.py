@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import threads
-from hubbub.pipeline.gold.adding import together
+from hubbub.pipeline.gold.adding import hours_of, merged, together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.gold.components import roots
 from hubbub.pipeline.gold.replies import BY_REFERENCE
@@ -31,14 +31,17 @@ SCHEMA = schema(
     how=TEXT,
     response_time=WHOLE,
     serial=WHOLE,
+    hour=TEXT,
 )
+_TELLING = ("thread", "message_id", "conversation_id", "refers_to", "hour")
+"""The columns that tell what belongs together."""
 _LINKED = ("hub", "message_id", "at", "serial", "channel", "peer", "conversation_id", "refers_to")
 
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """Messages are of one thread if they share a conversation, or if one answers the other, or by
-    a chain of such steps. A thread has the id of its first message. `how` and `response_time` are
-    those of the message as an answer."""
+    a chain of such steps. A thread has the id of its first message, and lies in its hour. `how` and
+    `response_time` are those of the message as an answer."""
     links, replies = sources["links"], sources["replies"]
     messages = together(links, _unlinked(replies, links))
     return _placed(_answering(messages, replies))
@@ -49,35 +52,55 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     put together again from their rows, without a look at the hours in which they went on."""
     gone, fresh = history.differing("links")
     gone_replies, fresh_replies = history.differing("replies")
-    own, now = history.own("thread_messages"), history.now("replies")
     links, replies = together(gone, fresh), together(gone_replies, fresh_replies)
-    asked = _referring(replies)
-    lost = asked.filter(pc.is_null(asked["asked_at"]))
-    touched = _any(
-        pc.is_in(
-            own["message_id"],
-            _values(links["message_id"], replies["answer_id"], asked["question_id"]),
-        ),
-        pc.is_in(own["conversation_id"], _values(links["conversation_id"])),
-        # Who answers what the journal does not have is of one thread all the same.
-        pc.is_in(own["refers_to"], _values(lost["question_id"])),
-    )
-    names = pc.unique(own["thread"].filter(touched))
-    inside = pc.is_in(own["thread"], names)
-    rows = own.filter(inside).drop_columns(["thread", "position"])
-    rows = _without(rows, gone, fresh, fresh_replies)
+    own, inside = _touched(history, links, replies)
+    rows = own.filter(inside)
+    names = pc.unique(rows["thread"])
+    rows = _without(rows.drop_columns(["thread", "position"]), gone, fresh, fresh_replies)
     rows = together(rows, fresh)
     rows = together(rows, _unlinked(fresh_replies, rows))
+    now = history.now("replies")
     stale = _values(
         *(_moments(each, "answer_id", "answered_at") for each in (history.before("replies"), now)),
         _moments(fresh, "message_id", "at"),
     )
-    rows = _placed(_answering(rows, now, stale))
-    kept = own.filter(pc.invert(inside))
+    rows = _placed(_answering(rows.drop_columns(["hour"]), now, stale))
+    opened = set(pc.unique(own["hour"]).to_pylist())
+    more = set(pc.unique(rows["hour"]).to_pylist()) - opened
+    kept = own.filter(pc.invert(inside)), history.own("thread_messages", more)
+    hours = opened | more
     return {
-        "thread_messages": {"": together(kept, rows)},
-        "threads": {"": threads.updated(history.own("threads"), names, rows)},
+        "thread_messages": merged(hours, *kept, rows),
+        "threads": merged(hours, *threads.updated(history.own("threads", hours), names, rows)),
     }
+
+
+def _touched(
+    history: History, links: pa.Table, replies: pa.Table
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """All rows of the hours with threads that these have to do with, and which of them are of such
+    threads."""
+    asked = _referring(replies)
+    lost = asked.filter(pc.is_null(asked["asked_at"]))
+    told = history.own("thread_messages", None, _TELLING)
+    ids = _values(links["message_id"], replies["answer_id"], asked["question_id"])
+    touched = pc.or_(
+        pc.is_in(told["message_id"], ids),
+        pc.is_in(told["conversation_id"], _values(links["conversation_id"])),
+    )
+    if len(lost):
+        # Who answers what the journal does not have is of one thread all the same.
+        touched = pc.or_(touched, pc.is_in(told["refers_to"], _values(lost["question_id"])))
+    names = pc.unique(told["thread"].filter(touched))
+    inside = pc.is_in(told["thread"], names)
+    hours = pc.unique(told["hour"].filter(inside))
+    opened = pc.is_in(told["hour"], hours)
+    told, inside = told.filter(opened), inside.filter(opened)
+    others = [name for name in SCHEMA.names if name not in _TELLING]
+    own = history.own("thread_messages", hours.to_pylist(), others)
+    for name in _TELLING:
+        own = own.append_column(name, told[name])
+    return own, inside
 
 
 def _without(rows: pa.Table, gone: pa.Table, fresh: pa.Table, replies: pa.Table) -> pa.Table:
@@ -120,7 +143,8 @@ def _placed(messages: pa.Table) -> pa.Table:
     found = ordered.append_column("position", pa.array(place - first + 1)).append_column(
         "thread", ordered["message_id"].take(pa.array(first))
     )
-    return found.select(SCHEMA.names)
+    hours = hours_of(ordered["at"].take(pa.array(first)))
+    return found.append_column("hour", hours).select(SCHEMA.names)
 
 
 def _threads(messages: pa.Table) -> Integers:
@@ -169,13 +193,6 @@ def _unlinked(replies: pa.Table, linked: pa.Table) -> pa.Table:
 
 def _referring(replies: pa.Table) -> pa.Table:
     return replies.filter(pc.equal(replies["how"], BY_REFERENCE))
-
-
-def _any(*flags: pa.ChunkedArray) -> pa.ChunkedArray:
-    found = flags[0]
-    for more in flags[1:]:
-        found = pc.or_(found, more)
-    return found
 
 
 def _values(*columns: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.grouping import Groups, whole
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
@@ -27,6 +26,7 @@ SCHEMA = schema(
     crosses=FLAG,
     answers=WHOLE,
     response_mean=REAL,
+    hour=TEXT,
 )
 
 
@@ -65,16 +65,17 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
         "crosses": several,
         "answers": answers,
         "response_mean": mean,
+        "hour": messages["hour"].take(pa.array(start_of)),
     }
     for name, column in more.items():
         threads = threads.append_column(name, column)
     return threads
 
 
-def updated(own: pa.Table, names: pa.Array, messages: pa.Table) -> pa.Table:
-    """Threads of these names, wherever they are, have only these messages now."""
-    kept = own.filter(pc.invert(pc.is_in(own["thread"], whole(names))))
-    return together(kept, compute({"thread_messages": messages}, "").select(SCHEMA.names))
+def updated(own: pa.Table, names: pa.Array, messages: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Those that stay, and those that these messages make, in place of threads of these names."""
+    kept = own.filter(pc.invert(pc.is_in(own["thread"], names)))
+    return kept, compute({"thread_messages": messages}, "").select(SCHEMA.names)
 
 
 def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -102,6 +103,7 @@ TABLE = arrow_table(
             "conversation_id",
             "how",
             "response_time",
+            "hour",
         ),
     },
     compute,
