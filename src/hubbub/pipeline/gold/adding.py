@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name
 from hubbub.pipeline.gold.columns import SLOT_SECONDS
-from hubbub.pipeline.grouping import Groups, Integers, by_hour, whole
+from hubbub.pipeline.grouping import Groups, Integers, by_hour, named, whole
 
 _SECOND = 1_000_000
 _SLOTS_OF_AN_HOUR = 3600 // SLOT_SECONDS
@@ -88,3 +88,26 @@ def merged(hours: Iterable[str], *parts: pa.Table) -> dict[str, pa.Table]:
     return {
         hour: together(nothing, *(part[hour] for part in found if hour in part)) for hour in hours
     }
+
+
+class Concerned:
+    """Those of whom anything changed, by hub and name."""
+
+    def __init__(self, *changed: tuple[pa.Table, str]) -> None:
+        """Each with the column that names them."""
+        self._names = _unique([rows[column] for rows, column in changed])
+        self._pairs = _unique([named(rows["hub"], rows[column]) for rows, column in changed])
+
+    def of(self, rows: pa.Table, column: str) -> pa.Table:
+        """Their rows. First by name alone, which leaves few to be looked at more closely."""
+        some = rows.filter(pc.is_in(rows[column], self._names))
+        return some.filter(pc.is_in(named(some["hub"], some[column]), self._pairs))
+
+    def others(self, rows: pa.Table, column: str) -> pa.Table:
+        """The rows of all others; nobody's are not theirs either."""
+        theirs = pc.is_in(named(rows["hub"], rows[column]), self._pairs)
+        return rows.filter(pc.invert(theirs))
+
+
+def _unique(columns: Iterable[Any]) -> pa.Array:
+    return pc.unique(pa.concat_arrays([whole(column) for column in columns])).drop_null()

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import known, others, together
+from hubbub.pipeline.gold.adding import Concerned, known, others, together
 from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema, with_fields
-from hubbub.pipeline.grouping import Groups, Integers, named, whole
+from hubbub.pipeline.grouping import Groups, Integers, named
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
@@ -84,19 +84,19 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
 
 def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     """Only those of whom anything changed."""
-    changed = [
-        whole(rows[column])
-        for source, columns in _NAMING.items()
-        for rows in history.differing(source)
-        for column in columns
-    ]
-    names = pc.unique(pa.concat_arrays(changed)).drop_null()
-    sources = {}
-    for source, (column, *_) in {**_NAMING, "responses": ("peer",)}.items():
-        rows = history.rows(source)
-        sources[source] = rows.filter(pc.is_in(rows[column], names))
-    own = history.own("peers")
-    kept = own.filter(pc.invert(pc.is_in(own["peer"], names)))
+    concerned = Concerned(
+        *(
+            (rows, column)
+            for source, columns in _NAMING.items()
+            for rows in history.differing(source)
+            for column in columns
+        )
+    )
+    sources = {
+        source: concerned.of(history.rows(source), column)
+        for source, (column, *_) in {**_NAMING, "responses": ("peer",)}.items()
+    }
+    kept = concerned.others(history.own("peers"), "peer")
     return {"peers": {"": together(kept, compute(sources, "").select(SCHEMA.names))}}
 
 

@@ -83,35 +83,35 @@ def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
 def _answering(history: History, changed: Collection[Partition]) -> set[Partition]:
     """Other hours with answers to messages of these: to such that are there, or were."""
     ids = history.rows("messages", changed, ["message_id"])["message_id"]
-    links = history.rows("links", history.partitions("links") - set(changed))
+    elsewhere = history.partitions("links") - set(changed)
+    links = history.rows("links", elsewhere, ["refers_to", "hour"])
     referring = links.filter(pc.is_in(links["refers_to"], whole(ids)))
-    elsewhere = history.own_partitions("replies") - set(changed)
-    known = history.own("replies", elsewhere, ["asked_at", "hour"])
+    known = history.own(
+        "replies", history.own_partitions("replies") - set(changed), ["asked_at", "hour"]
+    )
     known = known.filter(pc.is_valid(known["asked_at"]))
     answering = known.filter(pc.is_in(hours_of(known["asked_at"]), pa.array(sorted(changed))))
     return {
         hour
-        for rows in (referring, answering, _continuing(history, links))
+        for rows in (referring, answering, _continuing(history, elsewhere))
         for hour in pc.unique(rows["hour"]).to_pylist()
     }
 
 
-def _continuing(history: History, others: pa.Table) -> pa.Table:
+def _continuing(history: History, elsewhere: Collection[Partition]) -> pa.Table:
     """Of messages of other hours, those that come after one that is or was in a changed hour, in
     its conversation."""
     here = pa.concat_tables([history.before("links"), history.now("links")])
-    if not len(here):
-        return others.slice(0, 0)
     here = here.filter(pc.is_valid(here["conversation_id"]))
-    later = pc.greater(others["hour"], pc.min(here["hour"]))
-    others = others.filter(
-        pc.and_(later, pc.is_in(others["conversation_id"], _known(here["conversation_id"])))
-    )
+    hours = _known(here["hour"])
+    first = pc.min(hours).as_py() or ""
+    others = history.rows("links", [hour for hour in elsewhere if hour > first])
+    others = others.filter(pc.is_in(others["conversation_id"], _known(here["conversation_id"])))
     if not len(others):
         return others
     talk = _in_order(pa.concat_tables([here, others]))
     after, before = talk.slice(1), talk.slice(0, len(talk) - 1)
-    changed = pc.is_in(talk["hour"], pc.unique(here["hour"])).to_numpy()
+    changed = pc.is_in(talk["hour"], hours).to_numpy()
     follows = pa.array(~changed[1:] & changed[:-1])
     return after.filter(pc.and_(_same_talk(after, before), follows))
 

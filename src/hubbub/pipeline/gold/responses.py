@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold import histograms, spreads
-from hubbub.pipeline.gold.adding import others, together
+from hubbub.pipeline.gold.adding import Concerned, others, together
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.history import History
@@ -43,14 +43,17 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
 
 def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
     """Makes the days again whose answers changed, for those who gave them."""
-    gone, fresh = history.differing("replies")
-    peers = pc.unique(pa.concat_tables([gone, fresh])["answerer"])
+    concerned = Concerned(*((rows, "answerer") for rows in history.differing("replies")))
     days = sorted({hour[: len("2026-11-15")] for hour in history.changed("replies")})
     hours = [hour for hour in history.partitions("replies") if hour.startswith(tuple(days))]
-    replies, own = history.rows("replies", hours), history.own("responses")
-    changed = pc.and_(pc.is_in(own["peer"], peers), pc.is_in(own["day"], pa.array(days)))
-    again = compute({"replies": replies.filter(pc.is_in(replies["answerer"], peers))}, "")
-    rows = together(own.filter(pc.invert(changed)), again.select(SCHEMA.names))
+    own = history.own("responses")
+    today = pc.is_in(own["day"], pa.array(days))
+    again = compute({"replies": concerned.of(history.rows("replies", hours), "answerer")}, "")
+    rows = together(
+        own.filter(pc.invert(today)),
+        concerned.others(own.filter(today), "peer"),
+        again.select(SCHEMA.names),
+    )
     return {"responses": {"": rows}}
 
 

@@ -28,7 +28,6 @@ SCHEMA = schema(
     peer=TEXT,
     conversation_id=TEXT,
     refers_to=TEXT,
-    how=TEXT,
     response_time=WHOLE,
     serial=WHOLE,
     hour=TEXT,
@@ -40,8 +39,8 @@ _LINKED = ("hub", "message_id", "at", "serial", "channel", "peer", "conversation
 
 def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     """Messages are of one thread if they share a conversation, or if one answers the other, or by
-    a chain of such steps. A thread has the id of its first message, and lies in its hour. `how` and
-    `response_time` are those of the message as an answer."""
+    a chain of such steps. A thread has the id of its first message, and lies in its hour.
+    `response_time` is that of the message as an answer."""
     links, replies = sources["links"], sources["replies"]
     messages = together(links, _unlinked(replies, links))
     return _placed(_answering(messages, replies))
@@ -119,16 +118,14 @@ def _without(rows: pa.Table, gone: pa.Table, fresh: pa.Table, replies: pa.Table)
 
 
 def _answering(messages: pa.Table, replies: pa.Table, stale: pa.Array | None = None) -> pa.Table:
-    """With how each answers, and after how long; or only those that may have changed."""
+    """With the time that each took to answer; or only with that of those that may have changed."""
     names = _moments(messages, "message_id", "at")
     places = pc.index_in(names, _moments(replies, "answer_id", "answered_at"))
-    for column in ("how", "response_time"):
-        values = replies[column].take(places)
-        if stale is not None:
-            values = pc.if_else(pc.is_in(names, stale), values, messages[column])
-            messages = messages.drop_columns([column])
-        messages = messages.append_column(column, values)
-    return messages
+    took = replies["response_time"].take(places)
+    if stale is not None:
+        took = pc.if_else(pc.is_in(names, stale), took, messages["response_time"])
+        messages = messages.drop_columns(["response_time"])
+    return messages.append_column("response_time", took)
 
 
 def _placed(messages: pa.Table) -> pa.Table:

@@ -79,9 +79,11 @@ def updated(own: pa.Table, names: pa.Array, messages: pa.Table) -> tuple[pa.Tabl
 
 
 def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """How many there are in each thread, and the mean time that they took."""
+    """How many there are in each thread, and the mean time that they took. What answers a message
+    that the journal does not have is an answer, too."""
     took, count = messages["response_time"], len(groups)
-    answers = np.bincount(groups.ids, pc.is_valid(messages["how"]).to_numpy(), count)
+    is_answer = pc.or_(pc.is_valid(messages["refers_to"]), pc.is_valid(took)).to_numpy()
+    answers = np.bincount(groups.ids, is_answer, count)
     times = np.bincount(groups.ids, pc.fill_null(took, 0).to_numpy(), count)
     measured = np.bincount(groups.ids, pc.is_valid(took).to_numpy(), count)
     with np.errstate(invalid="ignore"):
@@ -101,7 +103,7 @@ TABLE = arrow_table(
             "channel",
             "peer",
             "conversation_id",
-            "how",
+            "refers_to",
             "response_time",
             "hour",
         ),
