@@ -143,6 +143,19 @@ def test_an_old_recording_is_not_taken_for_a_new_node() -> None:
 
 
 @pytest.mark.spec("CLU-06")
+def test_many_refusals_do_not_hide_the_first_one_for_another_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    west = Seals("west", "life", "c", SECRET, lambda: 1000.0)
+    for _ in range(5):
+        west.open(b"a stranger's words, without a signature")
+    west.open(Seals("east", "life", "c", SECRET, lambda: 5000.0).close("west", (b"1",)))
+    said = [record.getMessage() for record in caplog.records]
+    assert [text for text in said if "(1 so far): node 'east' has a clock" in text], said
+    assert west.refused == 6
+
+
+@pytest.mark.spec("CLU-06")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_wrong_credentials_and_absent_servers_are_refused_clearly(
     server: NatsServer,

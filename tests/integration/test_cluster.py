@@ -41,6 +41,25 @@ async def heard(socket: Socket) -> object:
     return (await socket.find("Publish"))["payload"]["json"]
 
 
+@pytest.mark.spec("CLU-01", "OPS-03")
+async def test_no_client_is_sent_to_a_node_that_the_others_do_not_know(
+    nodes: Nodes, on: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.cluster.member.HAND_OVER_SECONDS", 0.1)
+    secret = {"cluster__secretKey": "another secret than that of the cluster"}
+    stranger = await start_node(tmp_path, on, "south", [HUB_SETTINGS], **secret)
+    try:
+        for node, status in [(stranger, 503), *((node, 200) for node in nodes.values())]:
+            async with node.http.get("/readyz") as answer:
+                assert answer.status == status
+                said = await answer.json()
+        async with stranger.http.get("/readyz") as answer:
+            assert "not in the cluster" in (await answer.json())["reason"]
+        assert said == {"status": "ready"}
+    finally:
+        await stranger.close()
+
+
 @pytest.mark.spec("CLU-01", "CLU-03")
 @pytest.mark.parametrize("prefix", ["plain", "kept:topic"])
 @pytest.mark.parametrize("owner", NAMES)

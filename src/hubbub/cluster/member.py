@@ -80,6 +80,8 @@ class ClusterMember:
         self._namesakes: set[str] = set()
         self._unheard_since: float | None = None
         self._closed = False
+        self.takes_part = False
+        """Whether this node was ever a part of a cluster whose channels are served."""
         self._progress = asyncio.Event()
         membership.changed = self._members_changed
         membership.lost = self._lost
@@ -284,6 +286,8 @@ class ClusterMember:
         if version != self.membership.ring_version:
             self._note("the ring is in effect here", ring=version)
         self.membership.ring_version = version
+        served = any(self.ownership.ring.owners) and self._in_effect()
+        self.takes_part = self.takes_part or served
         if not self._closed:
             self._say()
         self._progress.set()

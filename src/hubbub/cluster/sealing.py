@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -56,6 +57,7 @@ class Seals:
         self._numbers: dict[str, int] = {}
         self._heard: dict[tuple[str, str, bool], int] = {}
         self.refused = 0
+        self._refusals: Counter[str] = Counter()
 
     def close(
         self, receiver: str, datagrams: tuple[bytes, ...], piece: int = 0, pieces: int = 1
@@ -79,15 +81,17 @@ class Seals:
         """What a member said to this node; None for anything else."""
         body, seal = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._sign(body)):
-            self._refuse("its signature is wrong; is cluster.secretKey the same everywhere?")
+            self._refuse(
+                "signed", "its signature is wrong; is cluster.secretKey the same everywhere?"
+            )
             return None
         try:
             letter = _decode(body)
         except msgspec.MsgspecError as error:
-            self._refuse(f"it cannot be read: {error}")
+            self._refuse("read", f"it cannot be read: {error}")
             return None
         if letter.receiver not in (self._node, ALL):
-            self._refuse(f"it is meant for {letter.receiver!r}")
+            self._refuse("meant", f"it is meant for {letter.receiver!r}")
             return None
         return letter if self._is_new(letter) else None
 
@@ -98,8 +102,9 @@ class Seals:
             skew = abs(letter.time - self._now())
             if skew > CLOCK_TOLERANCE_SECONDS:
                 self._refuse(
+                    "in time",
                     f"node {letter.sender!r} has a clock that is {skew:.0f} seconds off, or it was "
-                    "said before"
+                    "said before",
                 )
                 return False
             if len(self._heard) >= _REMEMBERED_LIVES:
@@ -113,7 +118,10 @@ class Seals:
     def _sign(self, body: bytes) -> bytes:
         return hashlib.blake2b(body, key=self._key, digest_size=SEAL_BYTES).digest()
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, not_so: str, reason: str) -> None:
+        """Say so at 1, 2, 4, 8 … of a kind: a flood must not fill the log, nor hide another one."""
         self.refused += 1
-        if self.refused & (self.refused - 1) == 0:  # at 1, 2, 4, 8 …: a flood must not fill the log
-            logger.warning("refused a cluster message (%d so far): %s", self.refused, reason)
+        self._refusals[not_so] += 1
+        count = self._refusals[not_so]
+        if count & (count - 1) == 0:
+            logger.warning("refused a cluster message (%d so far): %s", count, reason)

@@ -142,6 +142,10 @@ class Clustered:
         others = ", ".join(self.membership.nodes[1:]) or "nobody else yet"
         logger.info("node %s is in the cluster, with %s", self.node_name, others)
 
+    @property
+    def takes_part(self) -> bool:
+        return self.member.takes_part
+
     def announce_pause(self, begins: bool) -> None:
         self.member.announce_pause(begins)
 

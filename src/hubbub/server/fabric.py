@@ -42,6 +42,10 @@ class Fabric(Protocol):
     async def join(self, address: str) -> None:
         """Begin to own channels. Raises `HubbubError`."""
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether channels can be reached from here, or could at some time."""
+
     def announce_pause(self, begins: bool) -> None:
         """Tell the others that nothing may be heard of this process for a moment, or that it is
         over."""
@@ -77,6 +81,10 @@ class Alone:
 
     async def join(self, address: str) -> None:
         self._owner.start(await self._store.acquire_partitions(range(PARTITIONS), NODE))
+
+    @property
+    def takes_part(self) -> bool:
+        return True
 
     def announce_pause(self, begins: bool) -> None:
         pass

@@ -256,7 +256,11 @@ class Server:
     def _missing(self) -> str | None:
         if self.node.draining:
             return "the server is shutting down"
-        return None if self._started else "the server is starting"
+        if not self._started:
+            return "the server is starting"
+        if not self._fabric.takes_part:
+            return "the node is not in the cluster yet; its log may say why"
+        return None
 
     def _http_connections(self) -> int:
         return self._listener.http_connections
