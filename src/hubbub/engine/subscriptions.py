@@ -127,14 +127,16 @@ class Subscriptions:
         for plan in plans:
             if plan.page is None and not session.closed:
                 self._begin_live(session, plan)
-        for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
-            try:
-                if plan.page is not None:
-                    await self._replay(session, plan, plan.page, epoch, serial)
-                await self._send_state(session, plan.feed)
-            except HubbubError as error:
-                session.send(Failed(error))
-            finally:
+        try:
+            for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
+                try:
+                    if plan.page is not None:
+                        await self._replay(session, plan, plan.page, epoch, serial)
+                except HubbubError as error:
+                    session.send(Failed(error))
+            await self._send_states(session, [plan.feed for plan in plans])
+        finally:
+            for plan in plans:
                 plan.feed.users -= 1
                 self._drop_if_unused(plan.feed)
 
@@ -292,6 +294,24 @@ class Subscriptions:
         session.hub.counters.subscriptions += 1
         session.node.chronicle.subscribed(session, feed.channel)
         session.node.restorer.touched(session)
+
+    async def _send_states(self, session: Session, feeds: Iterable[Feed]) -> None:
+        """The owners are asked side by side, as in `prepare`."""
+        asking = []
+        for feed in feeds:
+            rules = session.hub.rules_for(feed.channel)
+            if rules.presence or rules.occupancy:
+                asking.append(self._try_send_state(session, feed))
+        if len(asking) == 1:
+            await asking[0]
+        elif asking:
+            await asyncio.gather(*asking)
+
+    async def _try_send_state(self, session: Session, feed: Feed) -> None:
+        try:
+            await self._send_state(session, feed)
+        except HubbubError as error:
+            session.send(Failed(error))
 
     async def _send_state(self, session: Session, feed: Feed) -> None:
         """Presence and occupancy as they are now; changes follow through the feed."""
