@@ -10,8 +10,10 @@ import asyncio
 import json
 import secrets
 import signal
+import socket
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import uvloop
@@ -73,6 +75,18 @@ def banner(ports: dict[str, int], processes: dict[str, Supervised]) -> str:
 """
 
 
+def taken(ports: Iterable[int]) -> int | None:
+    """The first port that something listens on already."""
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return port
+    return None
+
+
 async def run(first_port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,6 +125,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8000, help="of the first node")
     options = parser.parse_args()
+    firsts = [options.port + STEP * place for place in range(len(NODES))]
+    port = taken(port for first in firsts for port in (first, first + 1))
+    if port is not None:
+        sys.exit(
+            f"cluster: port {port} is in use, perhaps by another hub; stop that, or choose others: "
+            'make cluster ARGS="--port 9000"'
+        )
     try:
         uvloop.run(run(options.port))
     except NotReady as error:
