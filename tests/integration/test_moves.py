@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from harness.topics import until
 from harness.unreliable import Faults
 from hubbub.domain.errors import StaleOwner, Unavailable
 from hubbub.domain.messages import JSON, Message
+from hubbub.domain.names import partition_of
 from hubbub.domain.notices import ChannelReset, Joined, Left, Occupancy, Presence, Published
 from hubbub.domain.permissions import Identity
 from hubbub.ports.bus import PublishOutcome
@@ -300,3 +302,34 @@ async def test_a_node_that_will_stand_still_for_a_moment_tells_all_others(tmp_pa
         await until(lambda: excused() == [True, True])
         west.announce_pause(False)
         await until(lambda: excused() == [False, False])
+
+
+@pytest.mark.spec("CLU-02", "CLU-04")
+async def test_followers_come_back_to_what_was_taken_over_while_its_owner_took_over_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with MovingCluster(tmp_path, hubs=[open_hub(rules=STORED)]) as cluster:
+        west = cluster.nodes["west"]
+        ownership = west.member.ownership
+        channel = cluster.channel_of("west")
+        partition = partition_of("acme", channel)
+        other = next(each for each in ownership.served if each != partition)
+        subscriber = await cluster.nodes["north"].subscribe(channel)
+        publisher = west.connect()
+        assert await put(publisher, channel, 1)
+        acquire, asked, go_on = cluster.store.acquire_partitions, asyncio.Event(), asyncio.Event()
+
+        async def slowly(partitions: Collection[int], owner: str) -> dict[int, int]:
+            asked.set()
+            await go_on.wait()
+            return await acquire(partitions, owner)
+
+        monkeypatch.setattr(cluster.store, "acquire_partitions", slowly)
+        ownership.fenced(other)
+        await asked.wait()
+        ownership.fenced(partition)
+        go_on.set()
+        await until(lambda: ownership.serves(partition) and ownership.serves(other))
+        assert await put(publisher, channel, 2)
+        await subscriber.delivered(channel, 2)
+        assert serials(subscriber, channel) == [1, 2]

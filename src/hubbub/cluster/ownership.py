@@ -162,6 +162,6 @@ class Ownership:
         logger.info("took %d partitions over, serving %d", len(taken), len(self.served))
         self.changed(())
         regained = self._fenced & taken.keys()
-        self._fenced.clear()
+        self._fenced -= regained  # others may have been fenced meanwhile: their turn comes
         if regained:
             self.regained(regained)
