@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -319,7 +319,7 @@ async def test_followers_come_back_to_what_was_taken_over_while_its_owner_took_o
         assert await put(publisher, channel, 1)
         acquire, asked, go_on = cluster.store.acquire_partitions, asyncio.Event(), asyncio.Event()
 
-        async def slowly(partitions: Collection[int], owner: str) -> dict[int, int]:
+        async def slowly(partitions: Sequence[int], owner: str) -> dict[int, int]:
             asked.set()
             await go_on.wait()
             return await acquire(partitions, owner)
