@@ -6,6 +6,8 @@ is shared by all: loading Arrow in each anew takes longer than most rounds take 
 
 from __future__ import annotations
 
+import gc
+
 import pyarrow as pa
 from pyspark.daemon import manager
 
@@ -16,4 +18,7 @@ _USED = (gold, joining, keeping, making, sorting, survey)
 
 if __name__ == "__main__":
     pa.array([0]).to_numpy()  # loads what Arrow loads only when it is first used
+    # After each task Spark looks for garbage, for longer than many tasks take. What is loaded here
+    # is none.
+    gc.freeze()
     manager()
