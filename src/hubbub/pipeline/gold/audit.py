@@ -10,11 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
-from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.history import History
-from hubbub.pipeline.state import Partition
 from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
@@ -57,21 +54,6 @@ def compute(sources: Mapping[str, pa.Table], _: str) -> pa.Table:
     for name, column in figures.items():
         found = found.append_column(name, column)
     return found.append_column("verdict", _verdicts(found))
-
-
-def update(history: History) -> Mapping[str, Mapping[Partition, pa.Table]]:
-    """Those of whom anything changed, and some more: whose channel, user and name all occur among
-    the changed ones, though not together. To tell those apart would take longer than to do them."""
-    changed = pa.concat_tables(history.differing("runs"))
-    values = {name: pc.unique(changed[name]) for name in ("channel", "user", "name")}
-
-    def concerned(rows: pa.Table) -> pa.ChunkedArray:
-        found = [pc.is_in(rows[name], known) for name, known in values.items()]
-        return pc.and_(pc.and_(found[0], found[1]), found[2])
-
-    runs, own = history.rows("runs"), history.own("audit")
-    again = compute({"runs": runs.filter(concerned(runs))}, "").select(SCHEMA.names)
-    return {"audit": {"": together(own.filter(pc.invert(concerned(own))), again)}}
 
 
 def _kinds(what: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -192,5 +174,4 @@ TABLE = arrow_table(
     {"runs": (*_WHOM, *_NUMBERS)},
     compute,
     key=("kind", "hub", "channel", "epoch", "user", "name"),
-    update=update,
 )
