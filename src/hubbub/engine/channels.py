@@ -60,9 +60,13 @@ class Channels:
         return channel
 
     async def ready(self, channel: Channel) -> None:
-        """Wait until it is known where the channel stands."""
+        """Wait until it is known where the channel stands. Raises `StaleOwner` where it was let go
+        since it was found: nobody would read it any more."""
+        if channel.released:
+            raise moved(channel)
         if channel.loaded:
             return
+        self.load(channel)  # it may have failed before anyone waited
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if channel.waiters is None:
             channel.waiters = []

@@ -183,7 +183,7 @@ class ChannelOwner:
                 answers.append(each)
                 continue
             try:
-                if not each.loaded:
+                if each.released or not each.loaded:
                     await self.channels.ready(each)
                 answers.append(self._state(each))
             except HubbubError as error:

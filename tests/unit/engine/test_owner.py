@@ -20,7 +20,8 @@ from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.domain.rules import Quotas, Rules
 from hubbub.engine.announcements import ROUND
-from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.bus import Attachment, Following, PublishOutcome
+from hubbub.ports.store import ChannelHead
 
 pytestmark = pytest.mark.spec("LIVE-10", "OPS-03")
 
@@ -142,6 +143,29 @@ async def test_a_failure_of_one_channel_does_not_touch_another(alone: Alone) -> 
     assert await fenced.all_answered() == [1, StaleOwner.code]
     assert await free.all_answered() == [1, 2, 3]
     assert await stored(alone, "fenced") == [1]
+
+
+async def test_who_follows_many_channels_does_not_wait_for_one_that_moves_meanwhile(
+    alone: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node would else never tell its owners again what it follows."""
+    read_head, go_on = alone.store.read_head, asyncio.Event()
+
+    async def slowly(hub: str, channel: str) -> ChannelHead | None:
+        await go_on.wait()
+        return await read_head(hub, channel)
+
+    monkeypatch.setattr(alone.store, "read_head", slowly)
+    owner = alone.node.owner
+    followings = [Following("acme", name, (), 1) for name in ("stays", "moves")]
+    following = asyncio.ensure_future(owner.follow("north", followings))
+    while owner.channels.count() < 2:
+        await asyncio.sleep(0)
+    await owner.release({partition_of("acme", "moves")})
+    go_on.set()
+    stays, moves = await asyncio.wait_for(following, 5)
+    assert isinstance(stays, Attachment)
+    assert isinstance(moves, StaleOwner)
 
 
 async def test_unstored_messages_keep_their_place_behind_stored_ones(alone: Alone) -> None:
