@@ -140,13 +140,11 @@ class RemoteBus:
         complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def conclude(places: list[int], followed: Any, error: HubbubError | None) -> None:
-            if error is not None:
-                answers.update(dict.fromkeys(places, error))
-            else:
-                for at, attachment, refusal in zip(
-                    places, followed.attachments, followed.errors, strict=True
-                ):
-                    answers[at] = attachment or refusal or Internal("an owner gave no answer")
+            missing = error or Internal("an owner gave no answer")
+            answers.update(dict.fromkeys(places, missing))
+            if followed is not None:
+                told = zip(places, followed.attachments, followed.errors, strict=False)
+                answers.update({at: state or refusal or missing for at, state, refusal in told})
             if len(answers) == len(followings) and not complete.done():
                 complete.set_result(None)
 
