@@ -123,7 +123,7 @@ def _explain(error: OSError, settings: Settings) -> str:
     listener = settings.listener
     address = f"{listener.host}:{listener.port}"
     reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.filename == settings.zeromq.endpoint:
+    if error.filename and error.filename == settings.zeromq.endpoint:
         return f"cannot listen on {error.filename}: {reason}; choose another zeromq.endpoint"
     if error.filename:
         return f"{error.filename}: {reason}"
