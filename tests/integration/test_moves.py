@@ -201,6 +201,23 @@ async def test_two_nodes_that_both_believe_to_own_a_channel_cannot_both_append(
 
 
 @pytest.mark.spec("CLU-04")
+async def test_a_publish_in_the_very_moment_when_the_owner_is_lost_goes_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    async with MovingCluster(tmp_path, hubs=[open_hub(rules=STORED)]) as cluster:
+        channel = cluster.channel_of("west")
+        publisher = cluster.nodes["north"].connect()
+        assert await put(publisher, channel, 1)
+        cluster.vanish("west")
+        for node in cluster.nodes.values():
+            membership = node.member.membership
+            beat = next(beat for beat in membership.beats if beat.node == "west")
+            membership.disconnected("west", beat.incarnation)
+        async with asyncio.timeout(5):
+            assert await put(publisher, channel, 2)
+
+
+@pytest.mark.spec("CLU-04")
 async def test_a_node_that_was_cut_off_for_a_while_comes_back_and_everyone_agrees(
     tmp_path: Path,
 ) -> None:

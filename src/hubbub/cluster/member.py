@@ -247,6 +247,8 @@ class ClusterMember:
                 self._bus.introduce(beat.node, beat.incarnation)
             self.ownership.follow(ring, self.membership.lives(), afresh)
             self._say()
+            for node in self._forgotten.keys() - self.membership.nodes:
+                self._bus.lose(node)  # it may have been called since, while the ring still named it
         else:
             # Somebody may be about to serve. To match the partitions takes milliseconds, and is
             # remembered: so the ring is there at once when they do.
