@@ -92,7 +92,6 @@ class Membership:
         self.silence_seconds = silence_seconds
         self.pauses = False
         """Whether this node may be silent for a moment now."""
-        self.behind_seconds = MOST_SILENCES_BEHIND * silence_seconds
         self.ring_version = ""
         self.changed: Callable[[], None] = _nothing
         self.lost: Callable[[str, bool], None] = _nothing_of
@@ -241,8 +240,10 @@ class Membership:
     def is_deaf(self, now: float) -> bool:
         """Whether this node does not even hear itself: then the silence of others means nothing.
         For a while it may just be behind with what it hears."""
-        behind = self._listens_since if now - self._echo_at < self.behind_seconds else 0.0
-        return now - max(self._echo_at, behind) > self.silence_seconds / 2
+        unheard = now - self._echo_at
+        if unheard < MOST_SILENCES_BEHIND * self.silence_seconds:
+            unheard = min(unheard, now - self._listens_since)
+        return unheard > self.silence_seconds / 2
 
     def may_be_given_up(self, now: float) -> bool:
         """Whether this node has not heard itself for as long as others wait for it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +39,8 @@ from hubbub.ports.bus import (
     MembersPresent,
     OccupancyChanged,
 )
+
+T = TypeVar("T")
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -107,11 +110,7 @@ class Subscriptions:
                 asked[channel.channel] = channel
             except HubbubError as error:
                 failures.append(ChannelFailure(channel.channel, error))
-        planning = [self._try_plan(session, each) for each in asked.values()]
-        if len(planning) == 1:  # most ask for one, and a task costs more than it does
-            answers = [await planning[0]]
-        else:
-            answers = await asyncio.gather(*planning)
+        answers = await _side_by_side([self._try_plan(session, each) for each in asked.values()])
         plans: list[Plan] = []
         for name, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Plan):
@@ -296,16 +295,12 @@ class Subscriptions:
         session.node.restorer.touched(session)
 
     async def _send_states(self, session: Session, feeds: Iterable[Feed]) -> None:
-        """The owners are asked side by side, as in `prepare`."""
         asking = []
         for feed in feeds:
             rules = session.hub.rules_for(feed.channel)
             if rules.presence or rules.occupancy:
                 asking.append(self._try_send_state(session, feed))
-        if len(asking) == 1:
-            await asking[0]
-        elif asking:
-            await asyncio.gather(*asking)
+        await _side_by_side(asking)
 
     async def _try_send_state(self, session: Session, feed: Feed) -> None:
         try:
@@ -350,6 +345,13 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
             del feeds[feed.channel]
             self._bus.detach(feed.hub.name, feed.channel)
+
+
+async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Ask owners, who may be on other nodes. Most ask one, and a task costs more than that does."""
+    if len(asking) == 1:
+        return [await asking[0]]
+    return await asyncio.gather(*asking)
 
 
 def _continues(page: HistoryPage, epoch: str) -> bool:

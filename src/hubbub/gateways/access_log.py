@@ -39,7 +39,7 @@ class LoggedConnection(HttpConnection):
     def refuse(self, error: HubbubError) -> None:
         if not self._failed:
             self._log(error.http_status, 0, error=error.code)
-        super().refuse(error)
+            super().refuse(error)
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """To WebSocket or server-sent events: the request is answered, the connection stays."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hubbub import __version__
@@ -38,7 +39,7 @@ class Programs:
         self._calls = HttpServices()
         self.broker = _make_broker(settings, node_name)
         self.streams = _Streams(journal or NO_STREAMS)
-        self._serve: Callable[[NatsBroker], Awaitable[None]] | None = None
+        self._serve: Callable[[], Awaitable[None]] | None = None
         prefix = settings.broker.subject
         if self.broker is None:
             self.authenticator = Authenticators(self._auth, None)
@@ -95,12 +96,12 @@ class Programs:
             door.about,
             self._clock,
         )
-        self._serve = lambda broker: door.start(broker, micro)
+        self._serve = partial(door.start, self.broker, micro)
 
     async def serve(self) -> None:
         """Take requests from now on."""
-        if self.broker is not None and self._serve is not None:
-            await self._serve(self.broker)
+        if self._serve is not None:
+            await self._serve()
 
     async def stop_serving(self) -> None:
         if self.broker is not None:
