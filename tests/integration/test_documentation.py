@@ -216,3 +216,14 @@ def test_yaml_of_other_programs_can_be_read() -> None:
         for block in blocks_of(page):
             if block.language == "yaml":
                 assert yaml.safe_load(block.text)
+
+
+def test_the_threat_model_states_the_shipped_limits() -> None:
+    """Each row of "What tenants share" names a setting and its default."""
+    text = (ROOT / "docs" / "security.md").read_text()
+    rows = re.findall(r"^\|[^|]+\|[^|]+\| `([a-z][\w.]+)` \| `([^`]+)` \|", text, re.MULTILINE)
+    assert len(rows) > 20
+    reference = (ROOT / "docs" / "configuration.md").read_text()
+    for key, default in rows:
+        entry = rf"^\| `{key}`<br>[^|]*\|[^|]*\| `{default}` \|"
+        assert re.search(entry, reference, re.MULTILINE), f"{key} is not {default} by default"
