@@ -25,9 +25,9 @@ from benchmarks.servers import workplace
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import partition_of
 from hubbub.ports.store import Append, Store
-from hubbub.storage.postgres import PostgresStore
-from hubbub.storage.postgres_connection import PostgresOptions
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.postgres.connection import PostgresOptions
+from hubbub.storage.postgres.store import PostgresStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 SLICE = 500
 PAYLOAD = b'"' + b"x" * 198 + b'"'

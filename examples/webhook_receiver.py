@@ -3,7 +3,7 @@
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from hubbub.client.receiver import Delivery, Receiver
+from hubbub.client.webhooks.receiver import Delivery, Receiver
 
 
 class Handler(BaseHTTPRequestHandler):

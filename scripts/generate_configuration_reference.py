@@ -20,16 +20,16 @@ from hubbub.domain.rules import (
     TrustedIssuer,
 )
 from hubbub.server.settings import Settings
-from hubbub.server.settings_keys import CATEGORIES, REFUSED
-from hubbub.server.settings_reader import camel, expected, is_category, join, key_types
-from hubbub.server.settings_sources import variable_of
+from hubbub.server.settings.keys import CATEGORIES, REFUSED
+from hubbub.server.settings.reader import camel, expected, is_category, join, key_types
+from hubbub.server.settings.sources import variable_of
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 INTRODUCTION = """# Configuration
 
 <!-- Written by scripts/generate_configuration_reference.py; change the sentences there or in
-     src/hubbub/server/settings_keys.py and the settings_*.py beside it. -->
+     src/hubbub/server/settings/keys.py and the modules beside it. -->
 
 A hub starts without any configuration: it listens on this machine only, has no hub, lets nobody
 in anonymously, and makes its own signing keys. Everything else is decided in one YAML file

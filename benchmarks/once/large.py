@@ -24,7 +24,7 @@ from benchmarks.servers import free_port, workplace
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.ports.store import Append
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 _CHUNK = 1000
 

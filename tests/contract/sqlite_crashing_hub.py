@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hubbub.domain.messages import Message
 from hubbub.ports.store import Append
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 
 async def main() -> None:

@@ -20,7 +20,7 @@ from contract.store_contract import (
 from harness.cutting_proxy import CuttingProxy, cutting_proxy
 from harness.postgres import TestDatabase, new_database, restart
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.storage.postgres import PostgresStore
+from hubbub.storage.postgres.store import PostgresStore
 
 COMMIT = b"COMMIT\x00"
 """The statement as it travels."""

@@ -23,11 +23,11 @@ from contract.store_contract import (
 from harness.postgres import TestDatabase
 from hubbub.domain.errors import Conflict, StaleOwner, StoreUnavailable
 from hubbub.ports.store import Append, ChannelHead, SettingsEntry
-from hubbub.storage.postgres import PostgresStore
-from hubbub.storage.postgres_connection import connect
-from hubbub.storage.postgres_schema import migrate
-from hubbub.storage.schema import POSTGRES, Migration, load_migrations
-from hubbub.storage.worker_queue import Limits
+from hubbub.storage.postgres.connection import connect
+from hubbub.storage.postgres.schema import migrate
+from hubbub.storage.postgres.store import PostgresStore
+from hubbub.storage.sql.fair_queue import Limits
+from hubbub.storage.sql.schema import POSTGRES, Migration, load_migrations
 
 MIGRATIONS = load_migrations(POSTGRES)
 NEWEST = MIGRATIONS[-1].version

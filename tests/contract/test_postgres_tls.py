@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from benchmarks.postgres import LocalPostgres, local_postgres, programs
 from contract.store_contract import append, message, opened, own, why_it_cannot_open
 from harness.postgres import TestDatabase, new_database
-from hubbub.storage.postgres import PostgresStore
+from hubbub.storage.postgres.store import PostgresStore
 
 
 def has_tls() -> bool:

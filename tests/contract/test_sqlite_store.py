@@ -29,10 +29,10 @@ from contract.store_contract import (
 )
 from hubbub.domain.errors import Conflict, StoreUnavailable
 from hubbub.ports.store import ChannelHead, Deleted
-from hubbub.storage.schema import SQLITE, Migration, load_migrations
-from hubbub.storage.sqlite import SqliteStore
-from hubbub.storage.sqlite_connection import migrate
-from hubbub.storage.worker_queue import Limits
+from hubbub.storage.sql.fair_queue import Limits
+from hubbub.storage.sql.schema import SQLITE, Migration, load_migrations
+from hubbub.storage.sqlite.connection import migrate
+from hubbub.storage.sqlite.store import SqliteStore
 
 NEWEST = load_migrations(SQLITE)[-1].version
 
@@ -258,7 +258,7 @@ def test_a_folder_that_cannot_be_written_is_refused_with_a_remedy(tmp_path: Path
     folder = tmp_path / "fixed"
     folder.mkdir(mode=0o555)
     code = (
-        "import asyncio, pathlib, sys; from hubbub.storage.sqlite import SqliteStore;"
+        "import asyncio, pathlib, sys; from hubbub.storage.sqlite.store import SqliteStore;"
         "asyncio.run(SqliteStore(pathlib.Path(sys.argv[1])).open())"
     )
     hub = subprocess.run(

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.client import Options, Outbox, connect
-from hubbub.client import outbox_tables as tables
-from hubbub.client.conversation import Answered, Conversation
-from hubbub.client.outbox_lane import Lane
-from hubbub.client.outbox_sender import Sender
-from hubbub.client.outbox_tables import Draft, Waiting
+from hubbub.client.connection.conversation import Answered, Conversation
+from hubbub.client.outbox import tables
+from hubbub.client.outbox.lane import Lane
+from hubbub.client.outbox.sender import Sender
+from hubbub.client.outbox.tables import Draft, Waiting
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.requests import PublishItem
 

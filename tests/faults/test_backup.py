@@ -31,10 +31,10 @@ from harness.data_folder import (
     tree,
 )
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.server.archive import BackupError
-from hubbub.server.backup import back_up
-from hubbub.server.online_backup import back_up_online
-from hubbub.server.restore import complete_restore, restore
+from hubbub.server.backup.archive import BackupError
+from hubbub.server.backup.making import back_up
+from hubbub.server.backup.online import back_up_online
+from hubbub.server.backup.restore import complete_restore, restore
 
 pytestmark = pytest.mark.spec("OPS-03", "OPS-04")
 

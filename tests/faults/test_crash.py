@@ -22,7 +22,7 @@ from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import Published as Acknowledged
 from hubbub.domain.rules import Rules
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.spec("OPS-03", "LIVE-12")
 

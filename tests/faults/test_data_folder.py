@@ -30,8 +30,8 @@ from harness.data_folder import (
 from harness.running_hub import hub_settings, open_hub
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.server.wiring import Server
-from hubbub.storage.schema import SQLITE, load_migrations
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sql.schema import SQLITE, load_migrations
+from hubbub.storage.sqlite.store import SqliteStore
 
 PAGE = 4096
 GARBAGE = bytes(range(256)) * (PAGE // 256)

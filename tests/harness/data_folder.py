@@ -18,8 +18,8 @@ import msgspec
 from harness.running_hub import OPEN, RunningHub, hub_settings, open_hub
 from hubbub.ports.clock import Clock
 from hubbub.server.wiring import Server
-from hubbub.storage.schema import SQLITE, load_migrations
-from hubbub.storage.sqlite_connection import migrate
+from hubbub.storage.sql.schema import SQLITE, load_migrations
+from hubbub.storage.sqlite.connection import migrate
 
 KEPT = msgspec.structs.replace(OPEN, store=True, retain=True)
 STORE = {"store": True}

@@ -22,19 +22,19 @@ from hubbub.domain.notices import Delivery, Notice, Subscribed
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request, Subscribe
 from hubbub.domain.rules import AuthProvider, HubConfiguration
+from hubbub.engine.access.tokens import SigningKey, Tokens
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import Node
-from hubbub.engine.owner import ChannelOwner
-from hubbub.engine.session import Session
-from hubbub.engine.tokens import SigningKey, Tokens
+from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.store import Append, Store
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 N = TypeVar("N", bound=Notice)
 

@@ -36,7 +36,7 @@ from harness.nats import open_nats_server
 from harness.running_hub import RunningHub, Socket
 from harness.zeromq_examples import run_bytes, run_frames
 from hubbub.server.settings import Settings, developer_settings, load
-from hubbub.server.settings_keys import CATEGORIES
+from hubbub.server.settings.keys import CATEGORIES
 from hubbub.server.wiring import Server
 
 PATIENCE_SECONDS = 30

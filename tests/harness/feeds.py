@@ -9,7 +9,7 @@ from hubbub.domain.errors import Unavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import ChannelReset, Delivery, HistoryPage
-from hubbub.engine.feed import Feed
+from hubbub.engine.delivery.feed import Feed
 from hubbub.ports.bus import Attachment, Published
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from benchmarks.postgres import PASSWORD, USER, LocalPostgres, local_postgres
-from hubbub.storage.postgres_connection import PostgresOptions
+from hubbub.storage.postgres.connection import PostgresOptions
 
 DATABASE = "postgres"
 

@@ -19,7 +19,7 @@ from harness.command import COMMAND, PATIENCE_SECONDS, Ended, hubbub
 from harness.invoking import Run, answer, at, invoke, lines
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.topics import STORED, HttpTopic
-from hubbub.cli import admin_client
+from hubbub.cli.administration import admin_client
 from hubbub.cli.main import main
 from hubbub.domain.permissions import Level
 from hubbub.gateways.admin.shapes import HubSettings, Rules

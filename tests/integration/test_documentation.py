@@ -28,7 +28,7 @@ from hubbub.domain.journal import KINDS
 from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols.hubbub_pb2 import EventType
 from hubbub.server.settings import known_keys, load
-from hubbub.server.settings_keys import CATEGORIES
+from hubbub.server.settings.keys import CATEGORIES
 
 PAGES = pages()
 WITH_EXAMPLES = [

@@ -13,7 +13,7 @@ from harness.callbacks import Callbacks
 from harness.light import Light
 from harness.raw import RawConnection, Response
 from harness.running_hub import RunningHub
-from hubbub.client.receiver import Delivery, Receiver
+from hubbub.client.webhooks.receiver import Delivery, Receiver
 from hubbub.domain.webhooks import verify_signature
 
 shared = pytest.mark.asyncio(loop_scope="module")

@@ -21,7 +21,7 @@ from hubbub.client import (
     Refusal,
     connect,
 )
-from hubbub.client.outbox_sender import OnRefused
+from hubbub.client.outbox.sender import OnRefused
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import (
     Internal,

@@ -14,8 +14,8 @@ from hubbub.domain import errors, notices, requests
 from hubbub.domain.messages import TEXT
 from hubbub.domain.requests import Producer, PublishItem, Request
 from hubbub.domain.topics import Article, SubscriptionOptions
-from hubbub.engine.session import Session
-from hubbub.engine.topic_desk import MAX_UNDER_WAY
+from hubbub.engine.sessions.session import Session
+from hubbub.engine.sessions.topic_requests import MAX_UNDER_WAY
 from hubbub.protocols.json_v1 import JSON_V1
 from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
 from hubbub.server.wiring import Server

@@ -17,7 +17,7 @@ from harness.zeromq import ANY_PORT, ZeroMqClient, ZeroMqClients, zeromq_clients
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
 from hubbub.server.settings import SettingsError, cautions, developer_settings, load
-from hubbub.server.settings_zeromq import CurveClient
+from hubbub.server.settings.zeromq import CurveClient
 from hubbub.server.wiring import Server
 
 pytestmark = pytest.mark.spec("ONCE-04")

@@ -20,7 +20,7 @@ from hubbub.domain.errors import (
     NotPermitted,
     NotSubscribed,
 )
-from hubbub.server.settings_keys import SettingsError
+from hubbub.server.settings.keys import SettingsError
 
 FAILED = 1
 """The command was right and did not work."""

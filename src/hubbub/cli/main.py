@@ -5,29 +5,29 @@ from __future__ import annotations
 import click
 
 from hubbub import __version__
-from hubbub.cli.backup import backup, restore
-from hubbub.cli.bench import bench
-from hubbub.cli.calling import call, submit
-from hubbub.cli.channels import channels
+from hubbub.cli.administration.channels import channels
+from hubbub.cli.administration.hubs import hubs
+from hubbub.cli.administration.namespaces import namespaces
+from hubbub.cli.administration.rules import rules
+from hubbub.cli.administration.sessions import sessions
+from hubbub.cli.administration.stats import stats
+from hubbub.cli.administration.subscriptions import subscriptions
+from hubbub.cli.administration.webhooks import webhooks
 from hubbub.cli.completion import completion
-from hubbub.cli.getting import get
-from hubbub.cli.hubs import hubs
 from hubbub.cli.journal import journal
-from hubbub.cli.namespaces import namespaces
+from hubbub.cli.messages.calling import call, submit
+from hubbub.cli.messages.getting import get
+from hubbub.cli.messages.publishing import publish
+from hubbub.cli.messages.putting import put
+from hubbub.cli.messages.reading import history, presence, subscribe
+from hubbub.cli.messages.shell import shell
+from hubbub.cli.messages.topics import ack, topics, unsubscribe
 from hubbub.cli.pipeline import pipeline
 from hubbub.cli.pipeline_results import report, show
-from hubbub.cli.publishing import publish
-from hubbub.cli.putting import put
-from hubbub.cli.reading import history, presence, subscribe
-from hubbub.cli.rules import rules
-from hubbub.cli.serving import config_group, serve
-from hubbub.cli.sessions import sessions
-from hubbub.cli.shell import shell
-from hubbub.cli.stats import stats
-from hubbub.cli.subscriptions import subscriptions
-from hubbub.cli.tokens import token
-from hubbub.cli.topics import ack, topics, unsubscribe
-from hubbub.cli.webhooks import webhooks
+from hubbub.cli.server.backup import backup, restore
+from hubbub.cli.server.bench import bench
+from hubbub.cli.server.serving import config_group, serve
+from hubbub.cli.server.tokens import token
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

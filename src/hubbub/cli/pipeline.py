@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from hubbub.cli.failures import clear_failures, fail
-from hubbub.cli.journal_options import journal_option
-from hubbub.cli.serving import config_option, load_settings
+from hubbub.cli.journal.options import journal_option
+from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:

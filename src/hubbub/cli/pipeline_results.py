@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.messages.printing import to_json
 from hubbub.cli.pipeline import folders, warehouse_option
-from hubbub.cli.printing import to_json
-from hubbub.cli.serving import config_option
+from hubbub.cli.server.serving import config_option
 from hubbub.cli.tables import readable, table
 from hubbub.domain.analytics import LISTED, WHOLE_TABLE_ROWS, Rows, RowsQuery, table_named
 from hubbub.domain.errors import NotFound

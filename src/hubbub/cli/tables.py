@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hubbub.cli.printing import escape_control, to_json
+from hubbub.cli.messages.printing import escape_control, to_json
 
 Entry = Mapping[str, Any]
 Column = tuple[str, Callable[[Any], object]]

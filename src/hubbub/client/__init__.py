@@ -30,16 +30,16 @@ from hubbub.client.events import (
     Occupancy,
     Presence,
 )
-from hubbub.client.inbox import Inbox
+from hubbub.client.inbox.inbox import Inbox
 from hubbub.client.messages import HistoryPage, Item, Message, Receipt, TopicMessage
 from hubbub.client.options import Options
-from hubbub.client.outbox import Outbox, put_in
-from hubbub.client.outbox_tables import Limits, Refusal
+from hubbub.client.outbox.outbox import Outbox, put_in
+from hubbub.client.outbox.tables import Limits, Refusal
 from hubbub.client.services import Answer
-from hubbub.client.shared import SharedReader
 from hubbub.client.subscription import Subscription
-from hubbub.client.topic_reader import TopicReader
-from hubbub.client.topics import Topics
+from hubbub.client.topics.reader import TopicReader
+from hubbub.client.topics.shared import SharedReader
+from hubbub.client.topics.topics import Topics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions

@@ -11,10 +11,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hubbub.client.conversation import Conversation
-from hubbub.client.establishing import authenticate
+from hubbub.client.connection.conversation import Conversation
+from hubbub.client.connection.establishing import authenticate
+from hubbub.client.connection.link import Codec, socket_url
+from hubbub.client.connection.state import ClientState
+from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.connection.tracker import Tracker
 from hubbub.client.events import Event, Gap, Member
-from hubbub.client.link import Codec, socket_url
 from hubbub.client.listeners import Listeners
 from hubbub.client.messages import (
     HistoryPage,
@@ -27,11 +30,8 @@ from hubbub.client.messages import (
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.services import Answer, Services
-from hubbub.client.state import ClientState
 from hubbub.client.subscription import OnGap, Subscription
-from hubbub.client.supervisor import Supervisor
-from hubbub.client.topics import Topics
-from hubbub.client.tracker import Tracker
+from hubbub.client.topics.topics import Topics
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import SessionInfo

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.messages import decode_data, encode_data
-from hubbub.client.supervisor import Supervisor
 from hubbub.domain import notices
 from hubbub.domain.errors import RequestTimeout
 from hubbub.domain.requests import Call, Enqueue, Request

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable
 from typing import Literal, Protocol
 
+from hubbub.client.connection.tracker import Tracker, Verdict
 from hubbub.client.errors import ClientClosed, MessagesLost
 from hubbub.client.events import Gap, Joined, Left, Member, Occupancy, Presence
 from hubbub.client.messages import Message, from_delivery
-from hubbub.client.tracker import Tracker, Verdict
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
 

@@ -9,7 +9,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest
-from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply, Replies
 
 NODE = "local"

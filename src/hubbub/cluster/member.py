@@ -24,7 +24,7 @@ from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import RemoteBus
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.names import PARTITIONS
-from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import FeedSink
 
 logger = logging.getLogger(__name__)

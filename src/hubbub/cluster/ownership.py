@@ -15,7 +15,7 @@ from typing import Any
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.ring import NO_RING, Ring
-from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.store import Store
 
 logger = logging.getLogger(__name__)

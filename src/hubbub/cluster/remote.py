@@ -30,7 +30,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
-from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import (
     Attachment,
     FeedSink,

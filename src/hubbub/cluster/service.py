@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Follow, Followed
 from hubbub.domain.errors import HubbubError, Unavailable
-from hubbub.engine.owner import ChannelOwner
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import FeedSink
 
 QUESTIONS = (

@@ -18,7 +18,7 @@ from hubbub.domain.rules import (
     RpcRoute,
     Rules,
 )
-from hubbub.engine.revocations import Revocations
+from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
 from hubbub.ports.store import AuditEntry, SettingsEntry, Store
 

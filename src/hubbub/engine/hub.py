@@ -8,12 +8,12 @@ from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.counters import HubCounters
-from hubbub.engine.fanout import Outbox
+from hubbub.engine.delivery.fanout import Outbox
 from hubbub.ports.connection import Pausable
 
 if TYPE_CHECKING:
-    from hubbub.engine.feed import Feed
-    from hubbub.engine.session import Session
+    from hubbub.engine.delivery.feed import Feed
+    from hubbub.engine.sessions.session import Session
 
 _REMEMBERED_RULES = 4096
 

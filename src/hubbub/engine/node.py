@@ -24,27 +24,27 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.notices import Ping, SessionInfo
 from hubbub.domain.permissions import ANONYMOUS, Identity
-from hubbub.engine.authentication import Authentication
-from hubbub.engine.chronicle import Chronicle
+from hubbub.engine.access.authentication import Authentication
+from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.counters import HubCounters
-from hubbub.engine.deliveries import Deliveries
+from hubbub.engine.delivery.fanout import Fanout
+from hubbub.engine.delivery.renewal import Renewal
+from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.directory import Directory
-from hubbub.engine.fanout import Fanout
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.publishing import Publisher
-from hubbub.engine.queries import Queries
-from hubbub.engine.renewal import Renewal
-from hubbub.engine.restoring import Restorer
-from hubbub.engine.services import Services
-from hubbub.engine.session import Session
-from hubbub.engine.subscriptions import Subscriptions
-from hubbub.engine.tokens import ANY_HUB, Tokens
-from hubbub.engine.topic_making import TopicMaker
-from hubbub.engine.topics import Topics
+from hubbub.engine.services.calls import Services
+from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.publishing import Publisher
+from hubbub.engine.sessions.queries import Queries
+from hubbub.engine.sessions.restore import Restorer
+from hubbub.engine.sessions.session import Session
+from hubbub.engine.sessions.subscriptions import Subscriptions
+from hubbub.engine.sessions.timer_wheel import Wheel
+from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.service import Webhooks
-from hubbub.engine.wheel import Wheel
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hubbub.domain.errors import NotAuthenticated
 from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub
-from hubbub.engine.tokens import Tokens
 from hubbub.gateways.http import Request, Target
 
 TOKEN_SUBPROTOCOL = "hubbub.token."  # noqa: S105

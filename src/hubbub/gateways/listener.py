@@ -23,8 +23,8 @@ from hubbub.domain.errors import (
     Overloaded,
     UpgradeRequired,
 )
+from hubbub.engine.access.issuers import KeysNeeded
 from hubbub.engine.hub import Hub
-from hubbub.engine.issuers import KeysNeeded
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.asgi import AsgiBridge

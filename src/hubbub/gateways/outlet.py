@@ -19,7 +19,7 @@ from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 
 if TYPE_CHECKING:
-    from hubbub.engine.session import Session
+    from hubbub.engine.sessions.session import Session
 
 LINGER_SECONDS = 2.0
 """How long a connection that is being closed may take to read its last words."""

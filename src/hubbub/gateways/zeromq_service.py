@@ -18,9 +18,9 @@ from hubbub.domain.requests import (
     TopicUnsubscribe,
 )
 from hubbub.domain.topics import Article
+from hubbub.engine.access.tokens import ANY_HUB
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.engine.tokens import ANY_HUB
 from hubbub.protocols import zeromq_answers as answers
 from hubbub.protocols.zeromq import Credential, Request
 from hubbub.protocols.zeromq_commands import Shutdown

@@ -6,10 +6,10 @@ import logging
 from pathlib import Path
 
 from hubbub.domain.rules import AuthProvider
+from hubbub.engine.access.issuers import Issuers
+from hubbub.engine.access.revocations import Revocations
+from hubbub.engine.access.tokens import KeyRing, Tokens
 from hubbub.engine.administration import LoginSettings
-from hubbub.engine.issuers import Issuers
-from hubbub.engine.revocations import Revocations
-from hubbub.engine.tokens import KeyRing, Tokens
 from hubbub.ports.clock import Clock
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings, SettingsError

@@ -21,14 +21,14 @@ from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.sealing import Seals
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.administration import NodeFacts
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
-from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
 from hubbub.server.brokers import nats_options, reveal
 from hubbub.server.settings import Settings
-from hubbub.server.settings_cluster_checks import node_name
-from hubbub.server.telemetry_cluster import ClusterFigures
+from hubbub.server.settings.cluster_checks import node_name
+from hubbub.server.telemetry.cluster import ClusterFigures
 
 logger = logging.getLogger(__name__)
 

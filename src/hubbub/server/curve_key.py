@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zmq
 
-from hubbub.server.settings_keys import SettingsError
+from hubbub.server.settings.keys import SettingsError
 
 KEY = "zeromq.curve.secretKeyFile"
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.server.secrets import FILE_NAME as SECRETS
-from hubbub.storage.sqlite_connection import lock_file
+from hubbub.storage.sqlite.connection import lock_file
 
 __all__ = [
     "BACKUPS",

@@ -11,12 +11,12 @@ from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import RemoteBus
 from hubbub.domain.names import PARTITIONS
 from hubbub.engine.administration import NodeFacts
+from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
-from hubbub.engine.owner import ChannelOwner
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
 from hubbub.server.settings import Settings
-from hubbub.server.telemetry_cluster import ClusterFigures
+from hubbub.server.telemetry.cluster import ClusterFigures
 
 
 class Fabric(Protocol):

@@ -21,8 +21,8 @@ from typing import Literal
 
 import msgspec
 
-from hubbub.engine.tokens import KeyRing, SigningKey
-from hubbub.server.settings_keys import Auth, SettingsError, SigningSecret
+from hubbub.engine.access.tokens import KeyRing, SigningKey
+from hubbub.server.settings.keys import Auth, SettingsError, SigningSecret
 
 logger = logging.getLogger(__name__)
 

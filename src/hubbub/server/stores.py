@@ -7,21 +7,21 @@ from pathlib import Path
 from hubbub.ports.store import Store
 from hubbub.server.data_folder import DATABASE
 from hubbub.server.settings import Settings
-from hubbub.server.settings_checks import is_on_this_machine
+from hubbub.server.settings.checks import is_on_this_machine
 
 
 def make_store(settings: Settings) -> Store:
     """On PostgreSQL where a host is configured, else embedded. Each is loaded only if wanted."""
     if settings.storage.postgres.host is not None:
         return _on_postgres(settings)
-    from hubbub.storage.sqlite import SqliteStore
+    from hubbub.storage.sqlite.store import SqliteStore
 
     return SqliteStore(Path(settings.storage.path) / DATABASE)
 
 
 def _on_postgres(settings: Settings) -> Store:
-    from hubbub.storage.postgres import PostgresStore
-    from hubbub.storage.postgres_connection import PostgresOptions
+    from hubbub.storage.postgres.connection import PostgresOptions
+    from hubbub.storage.postgres.store import PostgresStore
 
     postgres, sql = settings.storage.postgres, settings.sql
     ssl_mode = postgres.ssl_mode

@@ -13,15 +13,15 @@ from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.access.issuers import Issuers
+from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.administration import Administration
+from hubbub.engine.channels.owner import ChannelOwner
+from hubbub.engine.channels.retention import Retention
 from hubbub.engine.directory import Directory
-from hubbub.engine.issuers import Issuers
-from hubbub.engine.lags import LagSurvey
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
-from hubbub.engine.owner import ChannelOwner
-from hubbub.engine.retention import Retention
-from hubbub.engine.revocations import ANY_HUB, Revocations
+from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.asgi import Application, AsgiBridge
 from hubbub.gateways.http import HttpLimits
@@ -31,13 +31,13 @@ from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
 from hubbub.server.access import login_settings, make_tokens
-from hubbub.server.archive import Manifest
+from hubbub.server.backup.archive import Manifest
+from hubbub.server.backup.online import back_up_online
+from hubbub.server.backup.restore import complete_restore
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
-from hubbub.server.online_backup import back_up_online
-from hubbub.server.restore import complete_restore
 from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
 from hubbub.server.stores import make_store

@@ -23,7 +23,7 @@ from hubbub.server.lifecycle import raise_file_limit
 from hubbub.server.nats_server import USER, NatsServer
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings, SettingsError
-from hubbub.server.settings_cluster_checks import node_name
+from hubbub.server.settings.cluster_checks import node_name
 from hubbub.server.supervisor import Supervised, Supervisor, hubbub_command
 
 logger = logging.getLogger(__name__)

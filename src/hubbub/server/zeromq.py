@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hubbub.domain.permissions import Identity, Level
 from hubbub.server.settings import Settings
-from hubbub.server.settings_zeromq import Curve, CurveClient
+from hubbub.server.settings.zeromq import Curve, CurveClient
 
 if TYPE_CHECKING:
     from hubbub.engine.node import Node

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.client import Message
-from hubbub.client.link import socket_url
+from hubbub.client.connection.link import socket_url
 from hubbub.client.messages import encode_data
 from hubbub.domain.errors import BadRequest, InvalidPayload
 

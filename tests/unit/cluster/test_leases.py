@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.cluster.leases import LAPSE_SECONDS, Leases
 from hubbub.cluster.membership import Heartbeat, Membership
-from hubbub.storage.sqlite import SqliteStore
+from hubbub.storage.sqlite.store import SqliteStore
 
 
 class Watch:

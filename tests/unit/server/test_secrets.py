@@ -13,7 +13,7 @@ from threading import Barrier
 import pytest
 
 from hubbub.server.secrets import FILE_NAME, Secrets, SecretsError, load_or_create, rotate
-from hubbub.server.settings_keys import Auth, Secret, SettingsError, SigningSecret
+from hubbub.server.settings.keys import Auth, Secret, SettingsError, SigningSecret
 
 CONFIGURED = "correct-horse-battery-staple-0123456789"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.administration.access import AccessAdministration, LoginSettings
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.analytics import AnalyticsAdministration
@@ -26,7 +27,6 @@ from hubbub.engine.administration.survey import NodeFacts, Survey
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
-from hubbub.engine.revocations import Revocations
 from hubbub.ports.analytics import Analytics
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.store import Store

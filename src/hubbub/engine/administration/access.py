@@ -13,11 +13,11 @@ from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import AuthProvider
 from hubbub.domain.setting_checks import user_problem
+from hubbub.engine.access.revocations import ANY_HUB, Revocations
+from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS, IssuedToken
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
-from hubbub.engine.revocations import ANY_HUB, Revocations
-from hubbub.engine.tokens import MAX_TOKEN_SECONDS, IssuedToken
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.store import Revocation, Store
 

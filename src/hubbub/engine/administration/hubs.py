@@ -8,14 +8,14 @@ from hubbub.domain.errors import AuthProviderFailed, BadRequest, Conflict, HubNo
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.domain.setting_checks import settings_problems
+from hubbub.engine.access.issuers import parse_keys
+from hubbub.engine.access.revocations import Revocations
+from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.settings import SettingsEditor, need_rules, refuse
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
-from hubbub.engine.issuers import parse_keys
 from hubbub.engine.node import Node
-from hubbub.engine.revocations import Revocations
-from hubbub.engine.tokens import MAX_TOKEN_SECONDS
 from hubbub.ports.store import Revocation
 
 _HUB_ITSELF = ""

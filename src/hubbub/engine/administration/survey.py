@@ -22,7 +22,7 @@ from hubbub.engine.administration.views import (
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.engine.session import Session
+from hubbub.engine.sessions.session import Session
 
 
 class NodeFacts(msgspec.Struct, frozen=True):

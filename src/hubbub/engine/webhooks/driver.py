@@ -28,7 +28,7 @@ from hubbub.domain.topics import (
     WebhookRequest,
 )
 from hubbub.domain.webhooks import Webhook
-from hubbub.engine.revocations import ANY_HUB
+from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
@@ -55,7 +55,7 @@ _SWEEP_SECONDS = 5.0
 
 
 class Driver:
-    """Of one node; on the event loop's thread. Implements `hubbub.engine.pushes.Pushes`."""
+    """Of one node; on the event loop's thread. Implements `engine.channels.pushes.Pushes`."""
 
     def __init__(
         self,

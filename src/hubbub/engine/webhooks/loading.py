@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from hubbub.domain.webhooks import WEBHOOK_OWNER
-from hubbub.engine.places import cursor_of
+from hubbub.engine.topics.cursors import cursor_of
 from hubbub.engine.webhooks.push import Push
 from hubbub.ports.store import Cursor, Store
 

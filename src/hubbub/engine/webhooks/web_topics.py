@@ -17,8 +17,8 @@ from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.webhooks import WebTopic
 from hubbub.engine.hub import Hub
-from hubbub.engine.topic_making import TopicMaker
-from hubbub.engine.topics import Topics
+from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.fetching import Fetched, Fetcher
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, PublishOutcome

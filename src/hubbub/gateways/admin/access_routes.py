@@ -17,10 +17,10 @@ from hubbub.domain.errors import (
     QuotaExceeded,
     RateLimited,
 )
+from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.access.tokens import IssuedToken
 from hubbub.engine.administration import Administration
 from hubbub.engine.administration.access import RevocationKind
-from hubbub.engine.revocations import ANY_HUB
-from hubbub.engine.tokens import IssuedToken
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import given, make_page

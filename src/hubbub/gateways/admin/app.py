@@ -20,8 +20,8 @@ from hubbub.domain.errors import (
     TooLarge,
 )
 from hubbub.domain.permissions import ANONYMOUS, Identity, Level
+from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
-from hubbub.engine.revocations import ANY_HUB
 from hubbub.gateways.admin.routes import (
     Access,
     Answer,

@@ -1,0 +1,1 @@
+"""Commands that administer a server over its admin API."""

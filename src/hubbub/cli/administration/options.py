@@ -1,0 +1,139 @@
+"""The options of all commands that administer a server, and how their requests fail."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import msgspec
+
+from hubbub.cli.administration.admin_client import AdminClient, Refused, is_loopback
+from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.messages.options import DEFAULT_URL
+from hubbub.cli.server.backup import data_option
+from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.domain.permissions import Identity, Level
+from hubbub.server.settings import Settings
+
+OWN_TOKEN_SECONDS = 300
+
+_REMEDIES = {
+    "not_authenticated": "give a token with --token or HUBBUB_TOKEN",
+    "invalid_token": (
+        "make another where the server runs: `hubbub token --hub '*' --level admin`, or leave out"
+        " --token and give that server's --config or --data"
+    ),
+    "not_permitted": "use a token of that level (`hubbub token --level admin --hub '*'`)",
+    "hub_not_found": "`hubbub hubs list` shows those that are there; give one with --hub",
+    "not_found": "the `list` of the same command shows what is there",
+    "version_mismatch": "somebody else changed it meanwhile; look at it and try again",
+    "internal": "the server's log has more",
+}
+_LATER = frozenset(("rate_limited", "overloaded", "store_unavailable", "going_away", "timeout"))
+
+_url = click.option(
+    "--url",
+    envvar="HUBBUB_URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    show_envvar=True,
+    help="Address of the server.",
+)
+_token = click.option(
+    "--token",
+    envvar="HUBBUB_TOKEN",
+    show_envvar=True,
+    help="An administrator's or a service's token; without it, one is signed with the server's own"
+    " keys where --config or --data leads to them.",
+)
+hub_option = click.option(
+    "--hub",
+    envvar="HUBBUB_HUB",
+    default="demo",
+    show_default=True,
+    show_envvar=True,
+    help="The hub to use.",
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="A line of JSON for each entry."
+)
+
+
+def admin_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command a caller of the admin API as its first argument."""
+
+    @functools.wraps(command)
+    def with_admin(
+        url: str, token: str | None, config: Path | None, data: Path | None, **arguments: Any
+    ) -> None:
+        with clear_failures():
+            token = token or _sign_token(url, config, data)
+            with closing(AdminClient(url, token)) as admin:
+                try:
+                    command(admin, **arguments)
+                except Refused as error:
+                    _explain(error)
+
+    for option in (data_option, config_option, _token, _url):
+        with_admin = option(with_admin)
+    return with_admin
+
+
+def _explain(error: Refused) -> NoReturn:
+    remedy = _REMEDIES.get(error.reason, "try again later" if error.reason in _LATER else "")
+    fail(f"{error.message} ({error.reason})" + (f"; {remedy}" if remedy else ""))
+
+
+def _sign_token(url: str, config: Path | None, data: Path | None) -> str:
+    """A short-lived token, signed as the server would. Keys that merely happen to lie in the
+    current folder are used for a server on this machine only: no other may get such a token."""
+    from hubbub.server.access import make_tokens
+    from hubbub.server.clock import SystemClock
+
+    if config is None and data is None and not is_loopback(url):
+        fail("this needs a token: give it with --token or HUBBUB_TOKEN", WRONG)
+    settings = load_settings(config)
+    if data is not None:
+        storage = msgspec.structs.replace(settings.storage, path=str(data))
+        settings = msgspec.structs.replace(settings, storage=storage)
+    if not _has_keys(settings):
+        fail(
+            "this needs a token: give it with --token or HUBBUB_TOKEN, or give the server's"
+            f" --config or --data (there are no signing keys in {settings.storage.path})",
+            WRONG,
+        )
+    identity = Identity(user_id=_user_name(), level=Level.ADMIN)
+    return make_tokens(settings, SystemClock()).issue("*", identity, OWN_TOKEN_SECONDS)
+
+
+def _has_keys(settings: Settings) -> bool:
+    """Without making any: new ones would be of no use to a server that has others."""
+    from hubbub.server.data_folder import SECRETS
+
+    configured = settings.auth.admin.secret and settings.auth.session.secret
+    return bool(configured) or (Path(settings.storage.path) / SECRETS).exists()
+
+
+def _user_name() -> str:
+    """Who the audit log names."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Go on only if that is wanted; without a terminal to ask on, only with --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("this deletes for good; confirm it with --yes", WRONG)
+    if not click.confirm(question):
+        fail("nothing was deleted")

@@ -1,0 +1,166 @@
+"""`hubbub webhooks`: where the messages of channels are sent, how that goes, and what to do about
+it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from hubbub.cli.administration.admin_client import AdminClient
+from hubbub.cli.administration.options import (
+    admin_options,
+    confirm,
+    hub_option,
+    json_lines_option,
+    yes_option,
+)
+from hubbub.cli.failures import FAILED
+from hubbub.cli.messages.printing import to_json
+from hubbub.cli.server.backup import json_option
+from hubbub.cli.tables import Column, local_time, show_entry, show_list
+
+_TIMES = ("createdAt", "expiresAt", "lastDeliveredAt", "nextTryAt")
+
+
+def _status(found: Mapping[str, Any], name: str) -> Any:
+    """Nothing where nobody drives the webhook just now."""
+    status = found["status"]
+    return None if status is None else status[name]
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else local_time(milliseconds)
+
+
+_COLUMNS: list[Column] = [
+    ("ID", lambda found: found["id"]),
+    ("KIND", lambda found: found["kind"]),
+    ("CHANNEL", lambda found: found["channel"]),
+    ("CALLBACK", lambda found: found["callback"]),
+    ("STATE", lambda found: found["state"]),
+    ("WAITING", lambda found: _status(found, "lag")),
+    ("TRIES", lambda found: _status(found, "attempts")),
+    ("NEXT TRY", lambda found: _time(_status(found, "nextTryAt"))),
+    ("DEAD", lambda found: _status(found, "deadLetters")),
+    ("LAST ERROR", lambda found: _status(found, "lastError")),
+]
+_TOPIC_COLUMNS: list[Column] = [
+    ("CHANNEL", lambda found: found["channel"]),
+    ("KEY", lambda found: found["withKey"]),
+    ("SINCE", lambda found: _time(found["createdAt"])),
+    ("FETCHED FROM", lambda found: found["url"]),
+]
+
+
+@click.group()
+def webhooks() -> None:
+    """See, replay and remove the webhooks of a hub, and the topics that are registered."""
+
+
+@webhooks.command("list")
+@click.option("--channel", help="Only those of this channel.")
+@click.option("--failing", is_flag=True, help="Only those whose last request failed.")
+@json_lines_option
+@hub_option
+@admin_options
+def list_webhooks(
+    admin: AdminClient, hub: str, channel: str | None, failing: bool, as_json: bool
+) -> None:
+    """List the webhooks with what waits for them and how the last request went."""
+    found = admin.pages("hubs", hub, "webhooks", channel=channel, status="true")
+    if failing:
+        found = (each for each in found if _status(each, "lastError") is not None)
+    show_list(found, _COLUMNS, f"the hub {hub!r} has no such webhook", as_json)
+
+
+@webhooks.command()
+@click.argument("webhook")
+@json_option
+@hub_option
+@admin_options
+def show(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
+    """Show where the WEBHOOK of this id leads, and how it is doing."""
+    found = admin.get("hubs", hub, "webhooks", webhook)
+    show_entry(found if as_json else _readable(found), as_json)
+
+
+def _readable(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """With times that people read."""
+    return {
+        name: _time(value)
+        if name in _TIMES
+        else _readable(value)
+        if isinstance(value, dict)
+        else value
+        for name, value in entry.items()
+    }
+
+
+@webhooks.command()
+@click.argument("webhook")
+@yes_option
+@hub_option
+@admin_options
+def remove(admin: AdminClient, hub: str, webhook: str, yes: bool) -> None:
+    """Remove the WEBHOOK of this id for good.
+
+    What waits for it is not sent any more. Its dead letters stay in their channel.
+    """
+    confirm(f"Remove the webhook {webhook!r}?", yes)
+    admin.delete("hubs", hub, "webhooks", webhook)
+    click.echo(f"removed {webhook}")
+
+
+@webhooks.command()
+@click.argument("webhook")
+@json_option
+@hub_option
+@admin_options
+def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
+    """Send once more what the WEBHOOK of this id could not get and was given up.
+
+    What arrives is done. What fails again stays with the dead letters, and the exit code is 1.
+    """
+    delivered = failed = after = 0
+    more = True
+    while more:
+        path = ("hubs", hub, "webhooks", webhook, "replay")
+        part = admin.post(*path, after=after or None)
+        delivered, failed = delivered + part["delivered"], failed + part["failed"]
+        more, after = part["more"], part["after"]
+        if more and not as_json:
+            click.echo(f"{delivered:,} delivered, {failed:,} failed so far", err=True)
+    if as_json:
+        click.echo(to_json({"delivered": delivered, "failed": failed}))
+    else:
+        click.echo(f"{delivered:,} delivered, {failed:,} failed")
+    if failed:
+        sys.exit(FAILED)
+
+
+@webhooks.command()
+@json_lines_option
+@hub_option
+@admin_options
+def topics(admin: AdminClient, hub: str, as_json: bool) -> None:
+    """List the topics that were registered, or that the hub fetches."""
+    found = admin.pages("hubs", hub, "web-topics")
+    show_list(found, _TOPIC_COLUMNS, f"the hub {hub!r} has no registered topic", as_json)
+
+
+@webhooks.command("remove-topic")
+@click.argument("channel")
+@yes_option
+@hub_option
+@admin_options
+def remove_topic(admin: AdminClient, hub: str, channel: str, yes: bool) -> None:
+    """Remove the topic CHANNEL, and who subscribed to it by Light-PubSubHubbub.
+
+    The channel and its messages stay.
+    """
+    confirm(f"Remove the topic {channel!r} and its subscriptions?", yes)
+    admin.delete("hubs", hub, "web-topics", channel)
+    click.echo(f"removed {channel}")

@@ -1,0 +1,75 @@
+"""`hubbub journal compact` and `prune`: keep the journal small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hubbub.cli.journal.options import duration, echo_json, existing, journal_command, json_option
+
+_MEGABYTE = 1_000_000
+
+
+@click.command()
+@click.option("--small", default=32, show_default=True, help="Megabytes under which one is small.")
+@click.option("--target", default=128, show_default=True, help="Megabytes of a new segment.")
+@click.option(
+    "--grace",
+    callback=duration,
+    default="1h",
+    show_default=True,
+    help="How long old files stay for readers that are under way.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_option
+@journal_command
+def compact(
+    journal: Path, small: int, target: int, grace: float, dry_run: bool, as_json: bool
+) -> None:
+    """Put the small sealed segments of each day together."""
+    from hubbub.journal.compaction import compact as put_together
+
+    done = put_together(
+        existing(journal),
+        small_bytes=small * _MEGABYTE,
+        target_bytes=target * _MEGABYTE,
+        grace_seconds=grace,
+        dry_run=dry_run,
+    )
+    if as_json:
+        echo_json(done)
+        return
+    verb = "would make" if dry_run else "made"
+    click.echo(f"{verb} {done.after} segments of {done.before}; removed {done.removed} old files")
+    _echo_skipped(done.skipped)
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    callback=duration,
+    required=True,
+    metavar="DURATION",
+    help="Such as 30d: segments whose youngest event is older go.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@json_option
+@journal_command
+def prune(journal: Path, older_than: float, dry_run: bool, as_json: bool) -> None:
+    """Remove sealed segments by age. Tables that were made of them stay."""
+    from hubbub.journal.retention import prune as remove_old
+
+    done = remove_old(existing(journal), older_than, dry_run=dry_run)
+    if as_json:
+        echo_json(done)
+        return
+    verb = "would remove" if dry_run else "removed"
+    size = f"{done.bytes / _MEGABYTE:.1f} MB"
+    click.echo(f"{verb} {len(done.segments)} segments ({size}); {done.kept} stay")
+    _echo_skipped(done.skipped)
+
+
+def _echo_skipped(reasons: tuple[str, ...]) -> None:
+    for reason in reasons:
+        click.echo(f"left alone: {reason}", err=True)

@@ -1,0 +1,145 @@
+"""`hubbub put`: store a message in a topic, once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from hubbub.cli.failures import WRONG, fail, run
+from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.publishing import read_payload
+from hubbub.client import Client, ClientClosed, Options, Outbox, Receipt, Refusal
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import BINARY, JSON, TEXT
+
+OFFLINE = Options(start_offline=True)
+
+
+@click.command()
+@click.argument("topic", required=False)
+@click.argument("message", required=False)
+@click.option("--json", "kind", flag_value=JSON, help="MESSAGE is JSON; else it is text.")
+@click.option("--text", "kind", flag_value=TEXT, help="MESSAGE is text.")
+@click.option("--binary", "kind", flag_value=BINARY, help="MESSAGE is bytes.")
+@click.option("--type", "content_type", metavar="TYPE", help="The content type, any other.")
+@click.option("--file", type=click.Path(path_type=Path), help="Put what is in this file.")
+@click.option("--event", default="", help="Your own name for what the message is.")
+@click.option(
+    "--outbox",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the message in FILE until the hub has it, whatever crashes.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="With --outbox: seconds to wait for the hub.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
+@hub_options
+def put(
+    make_client: Callable[..., Client],
+    topic: str | None,
+    message: str | None,
+    kind: str | None,
+    content_type: str | None,
+    file: Path | None,
+    event: str,
+    outbox: Path | None,
+    wait: float,
+    quiet: bool,
+) -> None:
+    """Put MESSAGE into TOPIC; `-` is standard input. Prints its id and serial once it is on disk.
+
+    It is stored once, however often the connection breaks. With --outbox also if this command or
+    the server crashes: the message is in FILE before it is sent, and whatever FILE still holds is
+    sent first. Without TOPIC, that is all.
+    """
+    if topic is None:
+        if outbox is None:
+            fail("name a TOPIC, or give --outbox to send what waits in it", WRONG)
+        run(_send_waiting(make_client, outbox, wait, quiet))
+        return
+    if message == "-" and file is None:
+        message, file = None, Path("-")
+    payload, content_type = read_payload(message, file, content_type or kind)
+
+    async def work() -> None:
+        async with make_client() as client:
+            _show(await client.topics.put(topic, payload, event, content_type=content_type), quiet)
+
+    if outbox is None:
+        run(work())
+    else:
+        run(_put_safely(make_client, outbox, (topic, payload, event), content_type, wait, quiet))
+
+
+async def _put_safely(
+    make_client: Callable[..., Client],
+    file: Path,
+    message: tuple[str, bytes, str],
+    content_type: str,
+    wait: float,
+    quiet: bool,
+) -> None:
+    """Once the message is in the file it will arrive, and the command has done its work."""
+    async with (
+        make_client(options=OFFLINE) as client,
+        Outbox(client, file, on_refused=_tell_refused) as outbox,
+    ):
+        receipt = await outbox.submit(*message, content_type=content_type)
+        await asyncio.wait([receipt], timeout=wait)
+        try:
+            if receipt.done():
+                _show(receipt.result(), quiet)
+                return
+            receipt.cancel()
+            why = f"the hub did not confirm it in {wait:g} s"
+        except HubbubError as error:
+            if outbox.error is None:  # refused: it is not kept
+                raise
+            if not isinstance(error, ClientClosed):
+                fail(f"{error.message}. The message stays in {file}")
+            why = error.message
+        click.echo(
+            f"{why}; the message is safe in {file}: the next put with it, or "
+            f"`hubbub put --outbox {file}`, sends it",
+            err=True,
+        )
+        await outbox.close(wait_seconds=0)
+
+
+async def _send_waiting(
+    make_client: Callable[..., Client], file: Path, wait: float, quiet: bool
+) -> None:
+    async with (
+        make_client(options=OFFLINE) as client,
+        Outbox(client, file, on_refused=_tell_refused) as outbox,
+    ):
+        before = await outbox.waiting()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(outbox.drained(), wait)
+        left = await outbox.waiting()
+        if not quiet:
+            click.echo(f"{before - left} sent")
+        if left:
+            await outbox.close(wait_seconds=0)
+            fail(f"{left} messages wait in {file}: the hub did not take them in {wait:g} s")
+
+
+def _tell_refused(refusal: Refusal) -> None:
+    click.echo(
+        f"the hub refused an earlier message to {refusal.topic}: {refusal.message}", err=True
+    )
+
+
+def _show(receipt: Receipt, quiet: bool) -> None:
+    if not quiet:
+        parts = [receipt.id, str(receipt.serial or ""), "duplicate" if receipt.duplicate else ""]
+        click.echo(" ".join(part for part in parts if part))

@@ -1,0 +1,159 @@
+"""`hubbub subscribe`, `history` and `presence`: see what is said, was said, and who is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from hubbub.cli.failures import run
+from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.printing import describe_event, message_line, print_line, to_json
+from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
+from hubbub.client import Client, Disconnected, Gap, Message
+
+
+@click.command()
+@click.argument("channels", nargs=-1, required=True)
+@click.option("--since", type=click.IntRange(min=0), help="Also what came after this serial.")
+@click.option("--from-start", is_flag=True, help="Also all that there is.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after so many messages.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
+@click.option("--presence", is_flag=True, help="Also show who comes and goes.")
+@click.option("--strict", is_flag=True, help="Stop with exit code 1 where messages are missing.")
+@click.option(
+    "--durable", is_flag=True, help="Make a subscription that lasts, for `hubbub get`, and end."
+)
+@name_option
+@click.option("--shared", is_flag=True, help="With --durable: several consumers share it.")
+@hub_options
+def subscribe(
+    make_client: Callable[[], Client],
+    channels: tuple[str, ...],
+    since: int | None,
+    from_start: bool,
+    count: int | None,
+    as_json: bool,
+    presence: bool,
+    strict: bool,
+    durable: bool,
+    name: str,
+    shared: bool,
+) -> None:
+    """Print the messages of CHANNELS as they come, until Ctrl-C.
+
+    With --durable, subscribe to them as topics: the hub keeps what you have not acknowledged, and
+    `hubbub get` fetches it.
+    """
+    if durable:
+        start: Start = "first" if from_start else "new" if since is None else since
+        run(subscribe_durably(make_client, channels, name, start, shared, as_json))
+        return
+
+    async def work() -> None:
+        left = count
+        async with make_client() as client:
+            client.on(Disconnected, _tell_disconnected)
+            subscription = client.subscribe(
+                *channels,
+                since=0 if from_start else since,
+                on_gap="raise" if strict else "mark",
+            )
+            await subscription
+            print_note(f"subscribed to {', '.join(channels)}; Ctrl-C ends it")
+            if strict:
+                async for message in subscription:
+                    print_line(message_line(message, as_json))
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
+            async for event in subscription.events():
+                if isinstance(event, Message):
+                    print_line(message_line(event, as_json))
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
+                elif isinstance(event, Gap):
+                    print_note(f"messages of {event.channel} may be missing here: {event.reason}")
+                elif presence:
+                    print_line(describe_event(event, as_json))
+
+    run(work(), until_interrupted=count is None)
+
+
+@click.command()
+@click.argument("channel")
+@click.option("--after", type=click.IntRange(min=0), help="What came after this serial.")
+@click.option("--before", type=click.IntRange(min=0), help="What came before this serial.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many messages.")
+@click.option("--all", "everything", is_flag=True, help="All pages, from the oldest on.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
+@hub_options
+def history(
+    make_client: Callable[[], Client],
+    channel: str,
+    after: int | None,
+    before: int | None,
+    limit: int | None,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Print the newest messages of CHANNEL, or a part of its history."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            if everything:
+                shown = 0
+                async for message in client.read_history(channel, after=after or 0):
+                    if message.gap is not None:
+                        print_note("older messages are no longer there")
+                    print_line(message_line(message, as_json))
+                    shown += 1
+                    if shown == limit:
+                        return
+                return
+            page = await client.history(channel, after=after, before=before, limit=limit or 0)
+            for message in page.messages:
+                print_line(message_line(message, as_json))
+            if not page.recovered:
+                print_note("not all that was asked for is still there")
+            elif page.more:
+                print_note("there is more; see --after, --before and --all")
+
+    run(work())
+
+
+@click.command()
+@click.argument("channel")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each member.")
+@hub_options
+def presence(make_client: Callable[[], Client], channel: str, as_json: bool) -> None:
+    """Print who is in CHANNEL: session, user, since when."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            members = await client.presence(channel)
+        for member in members:
+            if as_json:
+                print_line(to_json(msgspec.to_builtins(member)))
+            else:
+                since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
+                user = member.user_id or "(anonymous)"
+                print_line(f"{member.session_id}  {user}  since {since:%H:%M:%S}")
+        if not members and sys.stderr.isatty():
+            print_note(f"nobody is in {channel}")
+
+    run(work())
+
+
+def print_note(text: str) -> None:
+    """Remarks go to stderr: what is piped on stays clean."""
+    click.echo(text, err=True)
+
+
+def _tell_disconnected(event: Disconnected) -> None:
+    if event.retry_in is not None:
+        print_note(f"disconnected: {event.error.message}; connecting again")

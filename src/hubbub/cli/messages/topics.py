@@ -1,0 +1,152 @@
+"""`hubbub topics`, `unsubscribe` and `ack`: durable subscriptions and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from hubbub.cli.failures import WRONG, fail, run
+from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.printing import to_json
+from hubbub.cli.tables import Column, show_list
+from hubbub.client import Client, SubscriptionInfo, SubscriptionOptions
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
+
+Start = Literal["new", "first"] | int
+
+name_option = click.option(
+    "--name",
+    "-n",
+    default=DEFAULT_SUBSCRIPTION,
+    show_default=True,
+    help="Which of your durable subscriptions.",
+)
+
+_COLUMNS: list[Column] = [
+    ("topic", lambda entry: entry["topic"]),
+    ("name", lambda entry: entry["name"]),
+    ("lag", lambda entry: entry["lag"]),
+    ("floor", lambda entry: entry["floor"]),
+    ("head", lambda entry: entry["head"]),
+    ("held", lambda entry: entry["handedOut"]),
+    ("again", lambda entry: entry["redeliveries"]),
+    ("dead", lambda entry: entry["deadLetters"]),
+    ("missed", lambda entry: entry["missed"]),
+    ("shared", lambda entry: entry["shared"]),
+]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+@hub_options
+def topics(make_client: Callable[[], Client], as_json: bool) -> None:
+    """List your durable subscriptions: how far each is, and how much waits for it."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            found = await client.topics.subscriptions()
+        show_subscriptions(found, as_json)
+
+    run(work())
+
+
+@click.command()
+@click.argument("topics", nargs=-1, required=True)
+@name_option
+@hub_options
+def unsubscribe(make_client: Callable[[], Client], topics: tuple[str, ...], name: str) -> None:
+    """End durable subscriptions to TOPICS: their places are forgotten."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            for topic in topics:
+                await client.topics.unsubscribe(topic, name)
+                click.echo(f"UNSUBSCRIBED {topic}")
+
+    run(work())
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("serials", nargs=-1, type=click.IntRange(min=1))
+@click.option("--up-to", type=click.IntRange(min=0), help="All messages up to this serial.")
+@click.option("--give-back", is_flag=True, help="Not done: hand them out again at once.")
+@click.option("--consumer", default="", help="Which consumer of a shared subscription.")
+@name_option
+@hub_options
+def ack(
+    make_client: Callable[[], Client],
+    topic: str,
+    serials: tuple[int, ...],
+    up_to: int | None,
+    give_back: bool,
+    consumer: str,
+    name: str,
+) -> None:
+    """Acknowledge messages of TOPIC: they are not handed out again.
+
+    Prints the serial up to which all are done.
+    """
+    if bool(serials) == (up_to is not None):
+        fail("give either SERIALS or --up-to", WRONG)
+
+    async def work() -> None:
+        async with make_client() as client:
+            floor = await client.topics.ack(
+                topic, serials, name, up_to=up_to, consumer=consumer, give_back=give_back
+            )
+        click.echo(floor)
+
+    run(work())
+
+
+async def subscribe_durably(
+    make_client: Callable[[], Client],
+    topics: tuple[str, ...],
+    name: str,
+    start: Start,
+    shared: bool,
+    as_json: bool,
+) -> None:
+    """The answer for each topic; one that is there keeps its place."""
+    options = SubscriptionOptions(shared=True) if shared else None
+    async with make_client() as client:
+        for topic in topics:
+            info = await client.topics.subscribe(topic, name, options=options, start=start)
+            if as_json:
+                click.echo(to_json({"answer": "SUBSCRIBED", **_entry(info)}))
+            else:
+                click.echo(describe(info))
+
+
+def describe(info: SubscriptionInfo) -> str:
+    """In one line, what came of a request to subscribe."""
+    there = "" if info.new else ", was there already"
+    return f"SUBSCRIBED {info.key.channel} ({info.key.name}{there}), {info.lag} waiting"
+
+
+def show_subscriptions(found: list[SubscriptionInfo], as_json: bool = False) -> None:
+    entries = sorted(map(_entry, found), key=lambda entry: (entry["topic"], entry["name"]))
+    none = "no durable subscriptions; make one with `hubbub subscribe --durable TOPIC`"
+    show_list(entries, _COLUMNS, none, as_json)
+
+
+def _entry(info: SubscriptionInfo) -> dict[str, Any]:
+    """As it is on the wire."""
+    return {
+        "topic": info.key.channel,
+        "name": info.key.name,
+        "shared": info.options.shared,
+        "epoch": info.epoch,
+        "floor": str(info.floor),
+        "head": str(info.head),
+        "lag": info.lag,
+        "handedOut": info.handed_out,
+        "redeliveries": info.redeliveries,
+        "deadLetters": info.dead_letters,
+        "missed": info.missed,
+        "options": msgspec.to_builtins(info.options),
+    }

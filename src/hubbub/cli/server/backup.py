@@ -1,0 +1,138 @@
+"""`hubbub backup` and `hubbub restore`: the data folder as one archive, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.server.backup.archive import BackupError, Manifest, Progress
+from hubbub.server.data_folder import SECRETS
+
+_MEGABYTE = 1_000_000
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The data folder; without it, the one that the configuration names.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@data_option
+@config_option
+@click.option("--with-secrets", is_flag=True, help=f"Also pack the signing keys ({SECRETS}).")
+@json_option
+def backup(
+    target: Path, data: Path | None, config: Path | None, with_secrets: bool, as_json: bool
+) -> None:
+    """Write an archive of the store to TARGET, a new file or a folder.
+
+    The hub may be running: the archive holds the store as it was at one moment, and the hub goes
+    on undisturbed.
+    """
+    from hubbub.server.backup.making import back_up
+
+    with clear_failures():
+        folder = _data_folder(data, config)
+        _step_back()
+        try:
+            path, manifest = back_up(folder, target, with_secrets=with_secrets, progress=_show())
+        except BackupError as error:
+            fail(str(error))
+        if as_json:
+            _echo_json({"archive": str(path), "manifest": manifest})
+            return
+        click.echo(f"wrote {path} ({path.stat().st_size / _MEGABYTE:.1f} MB): {_summary(manifest)}")
+        if with_secrets:
+            click.echo("it holds the signing keys: keep it where only you can read it")
+
+
+@click.command()
+@click.argument("archive", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@data_option
+@config_option
+@click.option("--force", is_flag=True, help="Replace what is there; it is kept beside.")
+@json_option
+def restore(
+    archive: Path, data: Path | None, config: Path | None, force: bool, as_json: bool
+) -> None:
+    """Put the content of ARCHIVE into the data folder of a hub that is not running.
+
+    Everything is checked before anything is changed.
+    """
+    from hubbub.server.backup.restore import restore as put_back
+
+    with clear_failures():
+        folder = _data_folder(data, config)
+        try:
+            restored = put_back(archive, folder, force=force, progress=_show())
+        except BackupError as error:
+            fail(str(error))
+        manifest, kept = restored.manifest, restored.kept
+        if as_json:
+            _echo_json(
+                {"data": str(folder), "manifest": manifest, "kept": str(kept) if kept else None}
+            )
+            return
+        click.echo(f"restored {folder}: {_summary(manifest)}")
+        if kept is not None:
+            click.echo(f"what was there before is in {kept}")
+        if not (folder / SECRETS).exists():
+            click.echo(
+                "no signing keys are in this folder: the hub makes new ones, or takes those of its"
+                " settings; tokens signed with others stop working"
+            )
+
+
+def _step_back() -> None:
+    """Leave the processor to the hub, where that is allowed."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
+
+
+def _data_folder(data: Path | None, config: Path | None) -> Path:
+    if data is not None:
+        return data
+    storage = load_settings(config).storage
+    if storage.postgres.host is not None:
+        fail(
+            f"the store is the PostgreSQL server {storage.postgres.host}; back it up and restore it"
+            " with that server's own tools (pg_dump, pg_restore)"
+        )
+    return Path(storage.path)
+
+
+def _summary(manifest: Manifest) -> str:
+    size = sum(entry.bytes for entry in manifest.files.values())
+    return (
+        f"the store of {manifest.created}, {size / _MEGABYTE:.1f} MB, Hubbub {manifest.hubbub},"
+        f" schema version {manifest.schema}"
+    )
+
+
+def _show() -> Progress:
+    """On a terminal, one line that changes; elsewhere nothing."""
+    width = 0
+
+    def show(work: str, share: float) -> None:
+        nonlocal width
+        line = f"{work} {share:4.0%}" if share else f"{work}…"
+        click.echo(f"\r{line:{width}}", nl=False, err=True)
+        width = len(line)
+        if share >= 1:
+            click.echo(f"\r{'':{width}}\r", nl=False, err=True)
+
+    return show if sys.stderr.isatty() else lambda _work, _share: None
+
+
+def _echo_json(value: object) -> None:
+    click.echo(msgspec.json.encode(value).decode())

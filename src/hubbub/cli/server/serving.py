@@ -1,0 +1,147 @@
+"""`hubbub serve` and `hubbub config check`: run a server, and see with which settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import msgspec
+
+from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.server.banner import banner
+from hubbub.server.settings import (
+    Settings,
+    SettingsError,
+    cautions,
+    describe,
+    developer_settings,
+    load,
+)
+from hubbub.server.settings.cluster_checks import signing_problems
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="HUBBUB_CONFIG",
+    show_envvar=True,
+    help="The YAML configuration file.",
+)
+
+
+def load_settings(
+    config: Path | None,
+    dev: bool = False,
+    host: str | None = None,
+    port: int | None = None,
+    worker: int | None = None,
+) -> Settings:
+    """For a whole hub, or for one of several workers. Raises `SettingsError`."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES
+    }
+    settings = load(config, environment, {"listener.host": host, "listener.port": port})
+    problems = list(signing_problems(settings))
+    if problems and worker is None:
+        raise SettingsError(problems)
+    settings = msgspec.structs.replace(settings, worker=worker)
+    return developer_settings(settings) if dev else settings
+
+
+CLIENT_VARIABLES = frozenset(("HUBBUB_URL", "HUBBUB_HUB", "HUBBUB_TOKEN", "HUBBUB_CONFIG"))
+"""Variables of the other commands, which are no settings of a server."""
+
+
+@click.command()
+@click.option("--dev", is_flag=True, help="Developer mode: an open hub `demo`, loopback only.")
+@config_option
+@click.option("--host", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0: any.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Processes that share the port; needs PostgreSQL.",
+)
+@click.option("--worker", type=int, hidden=True, help="Which of them this is.")
+def serve(
+    dev: bool,
+    config: Path | None,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    worker: int | None,
+) -> None:
+    """Run a hub until Ctrl-C or SIGTERM."""
+    if workers is not None and workers > 1:
+        _serve_with_workers(dev, config, host, port, workers)
+        return
+    from hubbub.server.lifecycle import run
+    from hubbub.server.logs import configure
+    from hubbub.server.wiring import Server
+
+    def started(server: Server) -> None:
+        click.echo(banner(settings, server.port, server.zeromq))
+        for caution in cautions(settings):
+            click.echo(f"caution: {caution}", err=True)
+
+    with clear_failures():
+        settings = load_settings(config, dev, host, port, worker)
+        configure(settings.debug.level, settings.debug.log_format)
+        try:
+            run(settings, started)
+        except OSError as error:
+            fail(_explain(error, settings))
+
+
+def _serve_with_workers(
+    dev: bool, config: Path | None, host: str | None, port: int | None, count: int
+) -> None:
+    from hubbub.server.logs import configure
+    from hubbub.server.supervisor import NotReady
+    from hubbub.server.workers import run_workers
+
+    arguments = ["--dev"] if dev else []
+    if config is not None:
+        arguments += ["--config", str(config)]
+
+    def started(shared_port: int) -> None:
+        click.echo(banner(settings, shared_port))
+        click.echo(f"{count} workers share the port")
+
+    with clear_failures():
+        settings = load_settings(config, dev, host, port, worker=0)
+        configure(settings.debug.level, settings.debug.log_format)
+        try:
+            run_workers(settings, count, arguments, started)
+        except NotReady as error:
+            fail(str(error))
+        except OSError as error:
+            fail(_explain(error, settings))
+
+
+def _explain(error: OSError, settings: Settings) -> str:
+    listener = settings.listener
+    address = f"{listener.host}:{listener.port}"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.filename and error.filename == settings.zeromq.endpoint:
+        return f"cannot listen on {error.filename}: {reason}; choose another zeromq.endpoint"
+    if error.filename:
+        return f"{error.filename}: {reason}"
+    return f"cannot listen on {address}: {reason}; choose another with --port"
+
+
+@click.group("config")
+def config_group() -> None:
+    """Look at the configuration."""
+
+
+@config_group.command()
+@config_option
+@click.option("--dev", is_flag=True, help="As `serve --dev` would use it.")
+def check(config: Path | None, dev: bool) -> None:
+    """List the settings in effect; problems go to stderr with exit code 2."""
+    with clear_failures():
+        settings = load_settings(config, dev)
+        click.echo(describe(settings), nl=False)
+        for caution in cautions(settings):
+            click.echo(f"caution: {caution}", err=True)

@@ -1,0 +1,118 @@
+"""`hubbub token`: make a signed token, without a running server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import check_name
+from hubbub.domain.permissions import Grant, Identity, Level
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+MAX_SECONDS = 10 * 365 * 86_400
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value).strip().lower()
+        unit = text[-1:] if text[-1:] in _UNITS else "s"
+        number = text.removesuffix(unit)
+        if not number.isascii() or not number.isdigit():
+            self.fail(f"{value!r} is not a time, such as 90, 15m, 12h or 30d", param, ctx)
+        seconds = int(number) * _UNITS[unit]
+        if not 0 < seconds <= MAX_SECONDS:
+            self.fail(f"{value!r} is not between a second and ten years", param, ctx)
+        return float(seconds)
+
+
+class _GrantType(click.ParamType[Grant]):
+    name = "pattern=ps"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Grant:
+        pattern, separator, letters = str(value).rpartition("=")
+        if not separator or not pattern or not letters or set(letters) - {"p", "s"}:
+            self.fail(
+                f"{value!r} is not a pattern and letters (p publish, s subscribe), "
+                "such as 'room:*=ps'",
+                param,
+                ctx,
+            )
+        return Grant(pattern, publish="p" in letters, subscribe="s" in letters)
+
+
+@click.command()
+@click.option(
+    "--hub", envvar="HUBBUB_HUB", default="demo", show_default=True, help="The hub it is for."
+)
+@click.option("--user", help="The user's id.")
+@click.option(
+    "--level",
+    type=click.Choice([level.value for level in Level]),
+    default=Level.CLIENT.value,
+    show_default=True,
+    help="client: by its grants; service: all of the hub; admin: administration.",
+)
+@click.option(
+    "--grant",
+    "grants",
+    type=_GrantType(),
+    multiple=True,
+    help="Channels it may use: 'room:*=ps' to publish and subscribe, 'news=s' to subscribe.",
+)
+@click.option(
+    "--rpc", "rpcs", multiple=True, help="Methods of services it may call: 'cart.*', or one name."
+)
+@click.option("--ttl", type=_Duration(), help="How long it is valid: 90, 15m, 12h, 30d.")
+@click.option("--extra", help="Metadata of the user, a JSON object; presence shows it.")
+@config_option
+def token(
+    hub: str,
+    user: str | None,
+    level: str,
+    grants: tuple[Grant, ...],
+    rpcs: tuple[str, ...],
+    ttl: float | None,
+    extra: str | None,
+    config: Path | None,
+) -> None:
+    """Print a signed token. Uses the key in the data folder of the server, which it makes if there
+    is none yet; run it where the server runs."""
+    from hubbub.server.access import make_tokens
+    from hubbub.server.clock import SystemClock
+
+    with clear_failures():
+        if hub != "*":
+            try:
+                check_name(hub, "hub")
+            except HubbubError as error:
+                fail(error.message, WRONG)
+        elif level != Level.ADMIN.value:
+            fail("only a token of the level admin can be for all hubs (`*`)", WRONG)
+        if user is None and level == Level.CLIENT.value and not (grants or rpcs):
+            fail("a client's token needs --user, --grant or --rpc", WRONG)
+        settings = load_settings(config)
+        identity = Identity(
+            user_id=user, level=Level(level), grants=grants, rpcs=rpcs, extra=_metadata(extra)
+        )
+        tokens = make_tokens(settings, SystemClock())
+        click.echo(tokens.issue(hub, identity, ttl or settings.auth.token_ttl))
+
+
+def _metadata(text: str | None) -> dict[str, object]:
+    if text is None:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.DecodeError as error:
+        fail(f"--extra is not a JSON object: {error}", WRONG)

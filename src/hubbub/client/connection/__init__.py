@@ -1,0 +1,1 @@
+"""One connection after the other: handshake, conversation, reconnection."""

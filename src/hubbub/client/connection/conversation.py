@@ -1,0 +1,251 @@
+"""The conversation on one connection: questions, their answers, and what the hub says unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from hubbub.client.connection.link import Link
+from hubbub.client.connection.state import ClientState
+from hubbub.client.errors import ConnectionLost
+from hubbub.client.subscription import Subscription
+from hubbub.domain import notices
+from hubbub.domain.errors import HubbubError, RequestTimeout, TooLarge
+from hubbub.domain.notices import Notice
+from hubbub.domain.requests import Pong, Publish, PublishItem, Request
+
+logger = logging.getLogger("hubbub.client")
+
+N = TypeVar("N", bound=Notice)
+Answered = Callable[[notices.PublishResult], None]
+
+_TOLD = (notices.Joined, notices.Left, notices.Occupancy)
+_ANSWERS = (
+    notices.Pong,
+    notices.Authenticated,
+    notices.SessionRestored,
+    notices.Subscribed,
+    notices.Unsubscribed,
+    notices.HistoryPage,
+    notices.Presence,
+    notices.TopicSubscribed,
+    notices.TopicUnsubscribed,
+    notices.TopicMessages,
+    notices.EachTopicMessages,
+    notices.TopicAcked,
+    notices.ProducerOpened,
+    notices.TopicSubscriptions,
+    notices.CallAnswered,
+    notices.Enqueued,
+)
+
+
+class Conversation:
+    """From the handshake to the end. `requested` are the channels that were asked for on it."""
+
+    def __init__(self, link: Link, state: ClientState) -> None:
+        self.link = link
+        self.requested: set[str] = set()
+        self._state = state
+        self._waiting: dict[int, asyncio.Future[Notice]] = {}
+        self._putting: dict[int, Answered] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._info: notices.SessionInfo | None = None
+        self.greeting: asyncio.Future[notices.SessionInfo] = _future()
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def ended(self) -> HubbubError:
+        """Wait for the end; answers why."""
+        return await asyncio.shield(self._reader)
+
+    @property
+    def over(self) -> bool:
+        return self._reader.done()
+
+    async def _read(self) -> HubbubError:
+        error: HubbubError = ConnectionLost("the client closed the connection")
+        try:
+            error = await self.link.receive(self._handle)
+        finally:
+            # Too large a message ends the connection: who sent it should learn that.
+            lost = (
+                error
+                if isinstance(error, TooLarge)
+                else ConnectionLost(f"the connection was lost: {error.message}")
+            )
+            waiting, self._waiting = self._waiting, {}
+            futures: list[asyncio.Future[Any]] = [*waiting.values(), self.greeting]
+            for future in futures:
+                if not future.done():
+                    future.set_exception(lost)
+                    future.exception()
+            self._state.send_queue.fail_sent(lost)
+        return error
+
+    def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Answers a function that takes the callback away again."""
+
+        def ended(_: object) -> None:
+            callback()
+
+        self._reader.add_done_callback(ended)
+
+        def forget() -> None:
+            self._reader.remove_done_callback(ended)
+
+        return forget
+
+    async def stop(self) -> None:
+        """End the connection if it has not ended yet, and all that runs for it."""
+        self.link.abort(ConnectionLost("the client closed the connection"))
+        tasks: list[asyncio.Task[Any]] = [self._reader, *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that ends with the connection."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, HubbubError):
+            self.link.abort(error)  # starting over is the remedy for whatever it was
+        elif error is not None:
+            logger.error("a task of the client failed", exc_info=error)
+
+    # -- questions ------------------------------------------------------------------------------
+
+    async def ask(
+        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
+    ) -> N:
+        """Send a request and wait for its answer, which may take so much longer than usual. Raises
+        the hub's error, `ConnectionLost`, or `RequestTimeout`."""
+        req_id = self._state.next_id()
+        request = make(req_id)
+        seconds = self._state.options.request_timeout + more_seconds
+        answer = self._waiting[req_id] = _future()
+        try:
+            await self.link.send(request)
+            async with asyncio.timeout(seconds):
+                notice = await answer
+        except TimeoutError:
+            name = type(request).__name__
+            raise RequestTimeout(f"the hub did not answer {name} in {seconds:g} s") from None
+        finally:
+            self._waiting.pop(req_id, None)
+        error = getattr(notice, "error", None)
+        if error is not None:
+            raise error
+        if not isinstance(notice, kind):
+            raise HubbubError(f"the hub answered {type(notice).__name__} to {request!r}")
+        return notice
+
+    async def put(self, items: Iterable[tuple[PublishItem, Answered]]) -> None:
+        """Send puts in one frame. Each one's function is called with what came of it, unless the
+        connection ends first. Raises `ConnectionLost`."""
+        numbered: list[PublishItem] = []
+        for item, answered in items:
+            req_id = self._state.next_id()
+            numbered.append(msgspec.structs.replace(item, req_id=req_id))
+            self._putting[req_id] = answered
+        await self.link.send(Publish(tuple(numbered)))
+
+    # -- what the hub says ----------------------------------------------------------------------
+
+    def _handle(self, received: list[Notice]) -> Awaitable[None] | None:
+        """Answers something to wait for where a subscription is full."""
+        full: Subscription | None = None
+        deliver = self._state.registry.deliver
+        for notice in received:
+            if type(notice) is notices.Delivery:
+                full = deliver(notice) or full
+            else:
+                self._handle_rarer(notice)
+        return None if full is None else full.room(self._state.options.slow_seconds)
+
+    def _handle_rarer(self, notice: Notice) -> None:
+        registry = self._state.registry
+        if isinstance(notice, notices.Subscribed | notices.SessionRestored) and notice.req_id:
+            # Before anyone else learns of it: what was missed may follow in the same frame.
+            registry.confirm(notice.channels)
+        if isinstance(notice, _ANSWERS) and notice.req_id:
+            self._answer(notice.req_id, notice)
+        elif isinstance(notice, notices.Published):
+            for result in notice.results:
+                self._conclude(result)
+        elif isinstance(notice, (notices.Presence, *_TOLD)):
+            registry.tell(notice)
+        elif isinstance(notice, notices.Unsubscribed):
+            registry.withdraw(notice)
+            self.requested.difference_update(failure.channel for failure in notice.failures)
+        elif isinstance(notice, notices.ChannelReset):
+            registry.reset(notice)
+        elif isinstance(notice, notices.Ping):
+            self.spawn(_quietly(self.link.send(Pong(notice.req_id))))
+        elif isinstance(notice, notices.RestoreKey):
+            self._state.restore_key = notice.restore_key if self._state.options.restore else None
+        elif isinstance(notice, notices.Failed):
+            self._fail(notice)
+        elif isinstance(notice, notices.SessionInfo):
+            self._info = notice
+            if not self.greeting.done():
+                self.greeting.set_result(notice)
+
+    def _answer(self, req_id: int, notice: Notice) -> None:
+        future = self._waiting.get(req_id)
+        if future is not None and not future.done():
+            future.set_result(notice)
+
+    def _fail(self, notice: notices.Failed) -> None:
+        future = self._waiting.get(notice.req_id)
+        if future is not None and not future.done():
+            future.set_exception(notice.error)
+        elif notice.req_id:
+            self._conclude(notices.PublishResult(notice.req_id, error=notice.error))
+        else:
+            logger.warning("the hub refused a request: %s", notice.error.message)
+
+    def _conclude(self, result: notices.PublishResult) -> None:
+        answered = self._putting.pop(result.req_id, None)
+        if answered is not None:
+            answered(result)
+        else:
+            self._state.send_queue.acknowledge(result)
+
+    # -- who this is ----------------------------------------------------------------------------
+
+    def identify(self, user_id: str | None, session_id: str | None = None) -> None:
+        """The session has another identity from now on."""
+        if self._info is not None:
+            self._info = msgspec.structs.replace(
+                self._info,
+                user_id=user_id,
+                session_id=session_id or self._info.session_id,
+                authenticated=True,
+            )
+
+    def introduce(self) -> notices.SessionInfo:
+        """Who this is becomes what the application sees: not before all is settled."""
+        assert self._info is not None
+        self._state.info = self._info
+        return self._info
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(HubbubError):
+        await work
+
+
+def _future() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()

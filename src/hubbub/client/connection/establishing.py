@@ -1,0 +1,147 @@
+"""What a client says on a new connection before the application goes on: who it is, and where it
+was in each channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from hubbub.client.connection.conversation import Conversation
+from hubbub.client.connection.state import ClientState
+from hubbub.client.errors import ConnectionLost
+from hubbub.client.proof import Proof
+from hubbub.domain.errors import HubbubError, RequestTimeout
+from hubbub.domain.names import user_channel
+from hubbub.domain.notices import (
+    Authenticated,
+    ChannelFailure,
+    SessionRestored,
+    Subscribed,
+    Unsubscribed,
+)
+from hubbub.domain.requests import ChannelRequest, Ping, Restore, Subscribe, Unsubscribe
+from hubbub.protocols.envelopes import MAX_ITEMS
+
+SUBSCRIBE_BATCH = 500
+
+
+async def establish(conversation: Conversation, state: ClientState, key: str | None) -> bool:
+    """Greet, restore with the key of the session before or authenticate, subscribe. Answers
+    whether the session was restored."""
+    seconds = state.options.connect_timeout
+    try:
+        async with asyncio.timeout(seconds):
+            info = await asyncio.shield(conversation.greeting)
+    except TimeoutError:
+        raise RequestTimeout(f"the hub did not greet in {seconds:g} s") from None
+    for tracker in state.registry.trackers():
+        tracker.recovering = True
+    restored = key is not None and await _restore(conversation, state, key)
+    if not restored and state.proof.given and not info.authenticated:
+        await authenticate(conversation, state.proof)
+    await subscribe_pending(conversation, state)
+    return restored
+
+
+async def authenticate(conversation: Conversation, proof: Proof) -> Authenticated:
+    answer = await conversation.ask(await proof.request(), Authenticated)
+    conversation.identify(answer.user_id)
+    return answer
+
+
+async def _restore(conversation: Conversation, state: ClientState, key: str) -> bool:
+    """Whether the session is the one from before. If not, the client says who it is again."""
+    positions = state.registry.positions()
+    begun = sum(tracker.began for tracker in state.registry.trackers())
+    if len(positions) < begun or len(positions) > MAX_ITEMS:
+        return False  # the hub would go on from its own idea of the positions
+    try:
+        answer = await conversation.ask(
+            lambda req_id: Restore(key, req_id, tuple(positions)), SessionRestored
+        )
+    except (ConnectionLost, RequestTimeout):
+        raise  # the key may still be good
+    except HubbubError:
+        if state.restore_key == key:
+            state.restore_key = None
+        return False
+    conversation.identify(answer.user_id, answer.session_id)
+    await conversation.link.send(Ping())  # from here on the old key is worthless
+    present = {confirmed.channel for confirmed in answer.channels}
+    conversation.requested |= present
+    _refuse(state, answer.failures)
+    own = {user_channel(answer.user_id)} if answer.user_id is not None else set()
+    unwanted = [each for each in present - own if each not in state.registry]
+    if unwanted:
+        await unsubscribe(conversation, unwanted)
+    return True
+
+
+async def subscribe_pending(conversation: Conversation, state: ClientState) -> None:
+    """Ask for all channels that this connection was not asked for yet."""
+    while True:
+        pending = [
+            tracker
+            for tracker in state.registry.trackers()
+            if tracker.channel not in conversation.requested
+        ]
+        if not pending:
+            return
+        batch = pending[:SUBSCRIBE_BATCH]
+        conversation.requested.update(tracker.channel for tracker in batch)
+        await _subscribe(conversation, state, [tracker.request() for tracker in batch])
+
+
+async def resubscribe(
+    conversation: Conversation, state: ClientState, request: ChannelRequest
+) -> None:
+    """Go on from a position: what comes after it is sent again."""
+    await _subscribe(conversation, state, [request])
+
+
+async def _subscribe(
+    conversation: Conversation, state: ClientState, channels: list[ChannelRequest]
+) -> None:
+    try:
+        answer = await conversation.ask(
+            lambda req_id: Subscribe(tuple(channels), req_id), Subscribed
+        )
+    except HubbubError as error:
+        if error.retry:  # so are lost connections and timeouts
+            raise
+        await _subscribe_one_by_one(conversation, state, channels, error)
+        return
+    conversation.requested.difference_update(failure.channel for failure in answer.failures)
+    _refuse(state, answer.failures)
+
+
+async def _subscribe_one_by_one(
+    conversation: Conversation,
+    state: ClientState,
+    channels: list[ChannelRequest],
+    error: HubbubError,
+) -> None:
+    """The hub refused the whole request, perhaps for one name: find out which."""
+    if len(channels) > 1:
+        for channel in channels:
+            await _subscribe(conversation, state, [channel])
+        return
+    refused = ChannelFailure(channels[0].channel, error)
+    conversation.requested.discard(refused.channel)
+    state.registry.refuse([refused])
+
+
+async def unsubscribe(conversation: Conversation, channels: Iterable[str]) -> None:
+    wanted = tuple(channels)
+    conversation.requested.difference_update(wanted)
+    await conversation.ask(lambda req_id: Unsubscribe(wanted, req_id), Unsubscribed)
+
+
+def _refuse(state: ClientState, failures: Iterable[ChannelFailure]) -> None:
+    """End the subscriptions that the hub refuses. One that has begun is worth another attempt if
+    the hub says so: then all starts over. Raises that error."""
+    begun = {tracker.channel for tracker in state.registry.trackers() if tracker.began}
+    for failure in failures:
+        if failure.error.retry and failure.channel in begun:
+            raise failure.error
+    state.registry.refuse(failures)

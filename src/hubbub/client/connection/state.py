@@ -1,0 +1,28 @@
+"""What a client knows and keeps while connections come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from hubbub.client.connection.registry import Registry
+from hubbub.client.connection.send_queue import SendQueue
+from hubbub.client.events import Event
+from hubbub.client.options import Options
+from hubbub.client.proof import Proof
+from hubbub.domain.notices import SessionInfo
+
+
+class ClientState:
+    def __init__(self, proof: Proof, options: Options, emit: Callable[[Event], None]) -> None:
+        self.options = options
+        self.emit = emit
+        self.proof = proof
+        self.send_queue = SendQueue(options.max_queued)
+        self.registry = Registry(emit)
+        self.info: SessionInfo | None = None
+        self.restore_key: str | None = None
+        self._ids = count(1)
+
+    def next_id(self) -> int:
+        return next(self._ids)

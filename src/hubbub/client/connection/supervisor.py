@@ -1,0 +1,243 @@
+"""Keeps a client connected: one connection after the other, until there is a reason to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.conversation import Conversation
+from hubbub.client.connection.establishing import (
+    establish,
+    resubscribe,
+    subscribe_pending,
+    unsubscribe,
+)
+from hubbub.client.connection.link import Codec, open_link
+from hubbub.client.connection.state import ClientState
+from hubbub.client.connection.tracker import Tracker
+from hubbub.client.errors import ClientClosed, ConnectionLost
+from hubbub.client.events import Connected, Disconnected, Gap
+from hubbub.client.subscription import Subscription
+from hubbub.domain.errors import (
+    AuthenticationTimeout,
+    HubbubError,
+    InvalidToken,
+    NotAuthenticated,
+    RequestTimeout,
+    TooLarge,
+)
+from hubbub.domain.notices import Notice
+from hubbub.domain.requests import Close, Request
+
+logger = logging.getLogger("hubbub.client")
+
+CLOSE_SECONDS = 5.0
+HEARTBEAT_SECONDS = 25.0
+
+N = TypeVar("N", bound=Notice)
+_PROOF_REFUSED = (InvalidToken, NotAuthenticated, AuthenticationTimeout)
+
+
+class Supervisor:
+    """Also what subscriptions need of their client (`subscription.Owner`)."""
+
+    def __init__(self, url: str, codec: Codec, state: ClientState) -> None:
+        self._url = url
+        self._codec = codec
+        self._state = state
+        self._conversation: Conversation | None = None
+        """Set while it is established."""
+        self._settled = asyncio.Event()
+        """Connected, or closed for good."""
+        self._closed: ClientClosed | None = None
+        self._runner: asyncio.Task[None] | None = None
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect for the first time. Raises what speaks against it."""
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._state.options.start_offline:
+            started.set_result(None)
+        self._runner = asyncio.get_running_loop().create_task(self._run(started))
+        try:
+            await asyncio.shield(started)
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def connected(self) -> bool:
+        return self._conversation is not None
+
+    def check_open(self) -> None:
+        """Raises `ClientClosed`."""
+        if self._closed is not None:
+            raise ClientClosed(self._closed.message) from self._closed.__cause__
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        options = self._state.options
+        backoff = Backoff(options.backoff_first, options.backoff_longest)
+        while True:
+            began = time.monotonic()
+            error = await self._serve_connection(started)
+            if self._closed is not None:
+                return
+            if not started.done():
+                self._give_up(error)
+                started.set_exception(error)
+                return
+            if not self._worth_retrying(error):
+                self._give_up(error)
+                return
+            if time.monotonic() - began >= options.stable_seconds:
+                backoff.reset()
+            delay = backoff.next(error)
+            logger.info("disconnected: %s; connecting again in %.2f s", error.message, delay)
+            self._state.emit(Disconnected(error, delay))
+            await asyncio.sleep(delay)
+
+    def _worth_retrying(self, error: HubbubError) -> bool:
+        if isinstance(error, _PROOF_REFUSED) and self._state.proof.renewable:
+            return True
+        # What was too large is not sent again, so the next connection has no reason to end.
+        return error.reconnect or isinstance(error, TooLarge)
+
+    async def _serve_connection(self, started: asyncio.Future[None]) -> HubbubError:
+        """From the handshake to the end; answers why it ended."""
+        state = self._state
+        key = state.restore_key
+        try:
+            token = None if key else await state.proof.token()
+            seconds = state.options.connect_timeout
+            link = await open_link(
+                self._url, self._codec, token=token, tls=state.options.tls, timeout_seconds=seconds
+            )
+        except HubbubError as error:
+            return error
+        conversation = Conversation(link, state)
+        try:
+            restored = await establish(conversation, state, key)
+            self._begin(conversation, restored)
+            if not started.done():
+                started.set_result(None)
+            return await conversation.ended()
+        except HubbubError as error:
+            return await conversation.ended() if conversation.over else error
+        finally:
+            self._conversation = None
+            if self._closed is None:
+                self._settled.clear()
+            await conversation.stop()
+
+    def _begin(self, conversation: Conversation, restored: bool) -> None:
+        info = conversation.introduce()
+        self._conversation = conversation
+        self._settled.set()
+        conversation.spawn(self._send_publishes(conversation))
+        interval = self._state.options.heartbeat_interval or info.ping_interval_seconds
+        conversation.spawn(
+            conversation.link.watch(
+                interval or HEARTBEAT_SECONDS, self._state.options.heartbeat_timeout
+            )
+        )
+        self._state.emit(Connected(info.session_id, info.user_id, restored))
+
+    async def _send_publishes(self, conversation: Conversation) -> None:
+        queue = self._state.send_queue
+        while True:
+            await queue.filled()
+            if not conversation.link.is_open:
+                return
+            publish = queue.take()
+            if publish is not None:
+                await conversation.link.send(publish)
+
+    def _give_up(self, error: HubbubError) -> None:
+        self._closed = ClientClosed(f"the hub ended the session: {error.message}")
+        self._closed.__cause__ = error
+        self._state.emit(Disconnected(error, None))
+        self._finish(self._closed, error)
+
+    async def close(self) -> None:
+        """Send what is queued if there is a connection, then leave for good. Idempotent."""
+        conversation = self._conversation
+        if self._closed is None and conversation is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._state.send_queue.emptied(), CLOSE_SECONDS)
+        if self._closed is None:
+            self._closed = ClientClosed("the client is closed")
+            if conversation is not None:
+                with contextlib.suppress(HubbubError):
+                    await conversation.link.send(Close())
+                await conversation.link.close()
+            self._finish(self._closed, None)
+        if self._runner is not None:
+            self._runner.cancel()
+            await asyncio.gather(self._runner, return_exceptions=True)
+
+    def _finish(self, closed: ClientClosed, error: HubbubError | None) -> None:
+        if len(self._state.send_queue):
+            logger.warning("%d messages were never sent", len(self._state.send_queue))
+        self._state.registry.finish(error)
+        self._state.send_queue.fail_all(closed)
+        self._settled.set()
+
+    # -- for the client -------------------------------------------------------------------------
+
+    async def conversation(self) -> Conversation:
+        """Wait until there is one. Raises `ClientClosed`."""
+        while True:
+            await self._settled.wait()
+            self.check_open()
+            conversation = self._conversation
+            if conversation is not None and not conversation.over:
+                return conversation
+            await asyncio.sleep(0)  # it ended, and the runner is about to notice
+
+    async def call(
+        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
+    ) -> N:
+        """Ask when there is a connection, and again if it breaks before the answer. It may take so
+        much longer than usual."""
+        seconds = self._state.options.request_timeout + more_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    conversation = await self.conversation()
+                    try:
+                        return await conversation.ask(make, kind, more_seconds)
+                    except ConnectionLost:
+                        await conversation.ended()
+        except TimeoutError:
+            raise RequestTimeout(f"no connection to the hub for {seconds:g} s") from None
+
+    def subscribe_soon(self) -> None:
+        """There are new subscriptions; without a connection, the next one brings them."""
+        conversation = self._conversation
+        if conversation is not None:
+            conversation.spawn(subscribe_pending(conversation, self._state))
+
+    def recover(self, tracker: Tracker) -> None:
+        conversation = self._conversation
+        if conversation is not None:
+            request = tracker.recover()
+            conversation.spawn(resubscribe(conversation, self._state, request))
+
+    async def end(self, subscription: Subscription) -> None:
+        """Unsubscribe; what was received can still be read."""
+        channels = self._state.registry.remove(subscription)
+        subscription.finish(None)
+        conversation = self._conversation
+        if channels and conversation is not None:
+            with contextlib.suppress(ConnectionLost):  # the next one does not ask for them
+                await unsubscribe(conversation, channels)
+
+    def emit(self, gap: Gap) -> None:
+        logger.warning("messages of %r may be missing: %s", gap.channel, gap.reason)
+        self._state.emit(gap)

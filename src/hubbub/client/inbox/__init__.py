@@ -1,0 +1,1 @@
+"""An inbox: messages whose effects happen once."""

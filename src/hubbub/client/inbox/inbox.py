@@ -1,0 +1,175 @@
+"""An inbox: messages whose effects happen once, whatever crashes.
+
+    async with connect() as client, Inbox(client, "billing.db") as inbox:
+        async for message in inbox.messages("orders", "billing"):
+            with inbox.processing(message) as transaction:
+                transaction.execute("INSERT INTO bills VALUES (?)", (message.data["item"],))
+
+The application's work and the position of the message are committed in one transaction, in the
+application's own database. The hub learns of it later. What it hands out again because it has not
+learned of it yet is left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+from hubbub.client.client import Client
+from hubbub.client.inbox import tables
+from hubbub.client.inbox.tables import Key
+from hubbub.client.local_file import clear_errors, open_file, transaction
+from hubbub.client.messages import TopicMessage
+from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, OnReplaced, Start, TopicReader
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
+
+
+class Inbox:
+    """Use it with `async with`. `file` is the application's own SQLite database, or a new one.
+
+    Exactly once and in order hold for one inbox per subscription.
+    """
+
+    def __init__(self, client: Client, file: str | PathLike[str]) -> None:
+        self._client = client
+        self._path = Path(file)
+        self._readers: dict[Key, TopicReader] = {}
+        self._own: sqlite3.Connection | None = None
+
+    async def __aenter__(self) -> Inbox:
+        self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def open(self) -> None:
+        """Raises `FileUnusable`."""
+        with clear_errors(self._path):
+            self._own = open_file(self._path)
+            with transaction(self._own):
+                tables.prepare(self._own)
+
+    async def close(self) -> None:
+        """Tell the hub what is done, if it is there."""
+        readers, self._readers = self._readers, {}
+        for reader in readers.values():
+            await reader.close()
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The inbox's connection to the file, for reading between transactions."""
+        assert self._own is not None, "the inbox is not open"
+        return self._own
+
+    # -- reading --------------------------------------------------------------------------------
+
+    async def messages(
+        self,
+        topic: str,
+        subscription: str = DEFAULT_SUBSCRIPTION,
+        *,
+        start: Start = "new",
+        options: SubscriptionOptions | None = None,
+        batch: int = BATCH,
+        wait_seconds: float = WAIT_SECONDS,
+        on_replaced: OnReplaced = "raise",
+    ) -> AsyncIterator[TopicMessage]:
+        """The messages of a durable subscription, which is made if it is not there; then `start`
+        says where. They come in order. One that was not processed comes again.
+
+        Raises `TopicReplaced` where the topic was deleted and made anew, or with
+        `on_replaced="reset"` begins with what there is.
+        """
+        reader = self.reader(
+            topic,
+            subscription,
+            start=start,
+            options=options,
+            batch=batch,
+            wait_seconds=wait_seconds,
+            on_replaced=on_replaced,
+        )
+        async for message in reader:
+            yield message
+
+    def reader(
+        self,
+        topic: str,
+        subscription: str = DEFAULT_SUBSCRIPTION,
+        *,
+        start: Start = "new",
+        options: SubscriptionOptions | None = None,
+        batch: int = BATCH,
+        wait_seconds: float = WAIT_SECONDS,
+        on_replaced: OnReplaced = "raise",
+    ) -> TopicReader:
+        """What `messages` iterates over. Its `batch()` is for applications that do several
+        messages in one transaction."""
+        key = Key(self._client.hub, topic, subscription)
+
+        def placed(epoch: str, serial: int) -> None:
+            with clear_errors(self._path), transaction(self.connection):
+                tables.place(self.connection, key, epoch, serial)
+
+        with clear_errors(self._path):
+            position = tables.position(self.connection, key)
+        self._readers[key] = reader = self._client.topics.reader(
+            topic,
+            subscription,
+            skip_up_to=position,
+            start=start,
+            options=options,
+            batch=batch,
+            wait_seconds=wait_seconds,
+            on_replaced=on_replaced,
+            placed=placed,
+        )
+        return reader
+
+    # -- doing ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def processing(
+        self, *messages: TopicMessage, connection: sqlite3.Connection | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """A transaction in which the application does what the messages ask for. Leaving it commits
+        that and their position together; an exception undoes both. With `connection`, it is one of
+        the application's to the same database.
+
+        Raises `AlreadyProcessed` where another process was faster, and ValueError where a message
+        before these is not done or a transaction is open already.
+        """
+        first, last = messages[0], messages[-1]
+        key = Key(self._client.hub, first.channel, first.subscription)
+        reader = self._readers[key]
+        reader.check_turn(first)
+        used = connection or self.connection
+        if used.in_transaction:
+            raise ValueError(
+                "a transaction is open on this connection; end it first, or use an inbox for each "
+                "of the messages that are done at the same time"
+            )
+        with transaction(used) as open_transaction:
+            tables.check(open_transaction, key, first.epoch, first.serial)
+            yield open_transaction
+            tables.place(open_transaction, key, last.epoch, last.serial)
+        reader.done(last)
+
+    def skip(self, *messages: TopicMessage) -> None:
+        """Pass over messages that the application cannot do."""
+        with self.processing(*messages):
+            pass
+
+    def reset(self, topic: str, subscription: str = DEFAULT_SUBSCRIPTION) -> None:
+        """Forget the position: the next reader begins where the hub says. For a topic that was
+        deleted and made anew."""
+        key = Key(self._client.hub, topic, subscription)
+        with clear_errors(self._path), transaction(self.connection):
+            tables.forget(self.connection, key)

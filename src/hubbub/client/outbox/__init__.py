@@ -1,0 +1,1 @@
+"""An outbox: messages that reach the hub once."""

@@ -1,0 +1,329 @@
+"""The way of one topic's messages from the outbox to the hub.
+
+A lane opens the producer on every connection. From then on the hub refuses what an older connection
+may still have under way, so what is known of a message stays true. Puts are sent without waiting
+for those before them; after the first error the lane stops, waits for all answers, and begins anew
+behind what the hub has on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+from typing import Protocol
+
+from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.conversation import Conversation
+from hubbub.client.errors import ConnectionLost, OutboxMismatch
+from hubbub.client.local_file import FileThread
+from hubbub.client.outbox import tables
+from hubbub.client.outbox.tables import Waiting
+from hubbub.domain import errors
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import ProducerOpened, PublishResult
+from hubbub.domain.requests import Producer, ProducerOpen, PublishItem
+
+logger = logging.getLogger("hubbub.client")
+
+FRAME_BYTES = 64 * 1024
+SMALLEST_FRAME_BYTES = 512
+FRAME_ITEMS = 250
+WIDEST = 2000
+"""So many messages of a lane may be under way."""
+PATIENCE = 3
+"""So often a message is tried with which the hub fails."""
+CALM_AFTER = 100
+"""So many messages went well one at a time: then they may go together again."""
+CUT_PATIENCE = 2
+"""So often one that is alone under way when the connection ends as if for its size."""
+
+_FATAL = (
+    errors.ProducerFenced,
+    errors.UnknownEvent,  # a hub without topics
+    OutboxMismatch,
+)
+_NOT_OF_THE_MESSAGE = (
+    errors.NotAuthenticated,
+    errors.InvalidToken,
+    errors.HubNotFound,
+    errors.SequenceGap,
+    errors.SequenceReused,
+)
+_REFUSED = (errors.BadRequest, errors.Denied, errors.NotFound, errors.Conflict)
+
+
+class Office(Protocol):
+    """What a lane needs of its outbox."""
+
+    producer: str
+    file: FileThread
+    careful: bool
+    """A message seems to be larger than a connection can bear: one at a time."""
+    turn: asyncio.Lock
+    """Whose it is then."""
+    opening: asyncio.Semaphore
+    """Not all lanes open their producer at once."""
+    answer_seconds: float
+    frame_bytes: int
+    """Payload in one frame, unless one message has more."""
+
+    async def conversation(self) -> Conversation: ...
+    def confirmed(self, place: int, result: PublishResult) -> None: ...
+    def forget(self, places: list[int]) -> None: ...
+    def refused_by_hub(self, refusal: tables.Refusal, error: HubbubError) -> None: ...
+    def fail(self, error: HubbubError) -> None: ...
+
+
+class _Suspect(Exception):
+    """The hub seems to refuse this message for good."""
+
+    def __init__(self, message: Waiting, error: HubbubError) -> None:
+        super().__init__()
+        self.message = message
+        self.error = error
+
+
+class Lane:
+    def __init__(self, topic: str, office: Office) -> None:
+        self._topic = topic
+        self._office = office
+        self._news = asyncio.Event()
+        self._backoff = Backoff(0.05, 5.0)
+        self._width = WIDEST
+        self._failures: Counter[int] = Counter()
+        """By place: how often something other than the message itself was to blame."""
+        self._suspect: _Suspect | None = None
+        self._last_at_opening = 0
+        self._alone = 0
+        self._begin()
+
+    def stir(self) -> None:
+        """There may be something to send, or to react to."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Until there is no use in going on."""
+        while True:
+            conversation = await self._office.conversation()
+            forget = conversation.call_at_end(self.stir)
+            self._begin()
+            try:
+                await self._serve(conversation)
+            except ConnectionLost:
+                self._lost(await conversation.ended())
+            except _Suspect as suspect:
+                self._suspect = suspect
+            except _FATAL as error:
+                self._office.fail(error)
+                return
+            except HubbubError as error:
+                logger.info("putting to %r again: %s", self._topic, error.message)
+                await asyncio.sleep(self._backoff.next(error))
+            finally:
+                self._note_confirmed()
+                forget()
+                if self._holds_turn:
+                    self._office.turn.release()
+
+    def _begin(self) -> None:
+        self._under_way: dict[int, Waiting] = {}
+        """By sequence."""
+        self._troubles: dict[int, tuple[Waiting, HubbubError]] = {}
+        self._done: list[int] = []
+        self._sent = 0
+        self._holds_turn = False
+
+    # -- one connection -------------------------------------------------------------------------
+
+    async def _serve(self, conversation: Conversation) -> None:
+        self._news.set()
+        fence: int | None = None
+        while True:
+            await self._wait()
+            self._note_confirmed()
+            if conversation.over:
+                raise ConnectionLost("the connection to the hub was lost")
+            if self._troubles:
+                if not self._under_way:
+                    self._judge()
+                continue
+            following = await self._following(fence)
+            if following and fence is None:
+                fence = await self._open(conversation)
+                self._news.set()  # what waits may have changed
+                continue
+            await self._send(conversation, following, fence or 0)
+
+    async def _wait(self) -> None:
+        """Raises `RequestTimeout` where the hub owes answers and says nothing."""
+        seconds = self._office.answer_seconds if self._under_way else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            raise errors.RequestTimeout(
+                f"the hub did not answer a put to {self._topic!r} in {seconds:g} s"
+            ) from None
+        self._news.clear()
+
+    async def _open(self, conversation: Conversation) -> int:
+        """Take the producer over; answers the fence, 0 where the hub does not let us."""
+        office = self._office
+        try:
+            async with office.opening:
+                opened = await conversation.ask(
+                    lambda req_id: ProducerOpen(self._topic, office.producer, req_id),
+                    ProducerOpened,
+                )
+        except HubbubError as error:
+            if not _refuses(error):
+                raise
+            # A put that was stored before can still be confirmed. All others tell what is wrong.
+            self._width = 1
+            await self._drop_suspect(None)
+            return 0
+        last = self._last_at_opening = opened.sequence
+        await office.file.write(lambda file: tables.reconcile(file, self._topic, last))
+        await self._drop_suspect(last)
+        return opened.fence
+
+    async def _drop_suspect(self, last: int | None) -> None:
+        """Nothing of older connections can be stored any more: what is not stored by now is
+        refused for good."""
+        suspect, self._suspect = self._suspect, None
+        if suspect is None or (last is not None and suspect.message.sequence <= last):
+            return
+        place, error = suspect.message.place, suspect.error
+        refusal = await self._office.file.write(lambda file: tables.refuse(file, place, error))
+        self._office.careful = False  # this was the reason
+        if refusal is not None:
+            self._failures.pop(place, None)
+            self._office.refused_by_hub(refusal, error)
+
+    # -- out ------------------------------------------------------------------------------------
+
+    async def _following(self, fence: int | None) -> list[Waiting]:
+        """What may be sent now."""
+        width = 1 if self._office.careful or fence == 0 else self._width
+        room = min(width - len(self._under_way), FRAME_ITEMS)
+        if room <= 0:
+            return []
+        return await self._office.file.read(
+            lambda file: tables.waiting(file, self._topic, self._sent, room)
+        )
+
+    async def _send(self, conversation: Conversation, following: list[Waiting], fence: int) -> None:
+        if not following:
+            return
+        if self._office.careful and not self._holds_turn:
+            await self._office.turn.acquire()
+            self._holds_turn = True
+            following = following[:1]
+        frame: list[Waiting] = []
+        size = 0
+        for message in following:
+            size += len(message.draft.payload)
+            if frame and size > self._office.frame_bytes:
+                break
+            frame.append(message)
+        self._sent = frame[-1].sequence
+        self._under_way.update((message.sequence, message) for message in frame)
+        producer = self._office.producer
+        await conversation.put(
+            (_item(message, producer, fence), partial(self._answered, message, self._under_way))
+            for message in frame
+        )
+        self._news.set()  # there may be room for more
+
+    # -- back -----------------------------------------------------------------------------------
+
+    def _answered(
+        self, message: Waiting, under_way: dict[int, Waiting], result: PublishResult
+    ) -> None:
+        del under_way[message.sequence]
+        if under_way is not self._under_way:  # it was given up on
+            return
+        if result.error is not None:
+            self._troubles[message.sequence] = message, result.error
+        else:
+            self._done.append(message.place)
+            self._office.confirmed(message.place, result)
+        self._news.set()
+
+    def _note_confirmed(self) -> None:
+        if self._done:
+            self._office.forget(self._done)
+            self._width = min(self._width + len(self._done), WIDEST)
+            self._failures.clear()
+            self._backoff.reset()
+            self._done = []
+        if self._holds_turn and not self._under_way:
+            self._office.turn.release()
+            self._holds_turn = False
+            self._alone += 1
+            if self._alone >= CALM_AFTER:  # whatever it was, it is over
+                self._office.careful = False
+
+    def _judge(self) -> None:
+        """The first that failed made those behind it fail. Raises what is to be done about it."""
+        message, error = self._troubles[min(self._troubles)]
+        if isinstance(error, errors.SequenceReused):
+            raise self._explain_reuse(message, error)
+        if isinstance(error, errors.Limited):
+            self._width = max(1, self._width // 2)
+        if _refuses(error):
+            raise _Suspect(message, error)
+        of_the_message = not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE))
+        if not error.retry and of_the_message and self._fails_again(message) >= PATIENCE:
+            raise _Suspect(message, error)
+        raise error
+
+    def _explain_reuse(self, message: Waiting, error: HubbubError) -> HubbubError:
+        """Somebody else put under this producer: since it was opened here, or before."""
+        if message.sequence > self._last_at_opening:
+            return errors.ProducerFenced(f"another process uses this outbox: {error.message}")
+        return OutboxMismatch(
+            f"the outbox is a copy, or another one of it was used: {error.message}"
+        )
+
+    def _lost(self, why: HubbubError) -> None:
+        """The connection ended. If that is for our pace, slow down; if it is for a message that is
+        too large, find out which."""
+        if isinstance(why, errors.Limited):
+            self._width = max(1, self._width // 4)
+        if not isinstance(why, errors.TooLarge) or not self._under_way:
+            return
+        office = self._office
+        if not self._holds_turn or len(self._under_way) > 1:
+            if not office.careful:  # a frame of many may be too large, too
+                office.frame_bytes = max(office.frame_bytes // 2, SMALLEST_FRAME_BYTES)
+            office.careful = True
+            self._alone = 0
+            return
+        (message,) = self._under_way.values()
+        if self._fails_again(message) >= CUT_PATIENCE:
+            self._suspect = _Suspect(message, why)
+
+    def _fails_again(self, message: Waiting) -> int:
+        """It may be the message's fault, or not. Answers how often it happened."""
+        self._failures[message.place] += 1
+        return self._failures[message.place]
+
+
+def _refuses(error: HubbubError) -> bool:
+    """Whether the hub says that it will never take this message."""
+    return isinstance(error, _REFUSED) and not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE))
+
+
+def _item(message: Waiting, producer: str, fence: int) -> PublishItem:
+    draft = message.draft
+    return PublishItem(
+        draft.topic,
+        draft.event,
+        draft.payload,
+        draft.content_type,
+        store=True,
+        producer=Producer(producer, message.sequence, fence),
+    )

@@ -1,0 +1,226 @@
+"""An outbox: messages that reach the hub once, whatever crashes.
+
+    async with connect() as client, Outbox(client, "orders.outbox") as outbox:
+        await outbox.put("orders", {"item": 7})
+
+A message is in the outbox's file before anything else happens, and leaves it when the hub has
+confirmed it. What was under way when either side crashed is sent again under the same sequence, by
+which the hub knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from os import PathLike
+from pathlib import Path
+from typing import Literal, overload
+
+from hubbub.client.client import Client
+from hubbub.client.errors import ClientClosed
+from hubbub.client.local_file import FileLock, FileThread, join_transaction
+from hubbub.client.messages import Receipt
+from hubbub.client.outbox import tables
+from hubbub.client.outbox.sender import POLL_SECONDS, OnRefused, Sender
+from hubbub.client.outbox.tables import Limits, Refusal
+from hubbub.domain.errors import HubbubError
+
+CLOSE_SECONDS = 5.0
+
+
+class Outbox:
+    """Use it with `async with`, or call `open` and `close`. One file has one process at a time.
+
+    `on_refused` is called with each message that the hub refuses for good, unless somebody waits
+    for its confirmation. Refused messages stay in the file until they are forgotten or put again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        file: str | PathLike[str],
+        *,
+        limits: Limits | None = None,
+        on_refused: OnRefused | None = None,
+    ) -> None:
+        self._client = client
+        self._path = Path(file)
+        self._limits = limits or Limits()
+        self._lock: FileLock | None = None
+        self._file = FileThread(self._path)
+        self._sender = Sender(client, self._file, on_refused)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Outbox:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Begin to send what the file holds. Raises `FileInUse`, `FileUnusable` or
+        `OutboxMismatch`."""
+        self._lock = FileLock(self._path)
+        try:
+            owner = await self._file.open(self._prepare)
+            await self._sender.start(owner.producer)
+        except BaseException:
+            await self._leave()
+            raise
+
+    def _prepare(self, file: sqlite3.Connection) -> tables.Owner:
+        tables.prepare(file, self._limits)
+        return tables.belongs_to(file, self._client.hub)
+
+    async def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
+        """Send what waits if the hub is there and takes it in time; the rest stays in the file."""
+        if self._lock is None:
+            return
+        if self._client.connected and self._sender.error is None:
+            with contextlib.suppress(TimeoutError, HubbubError):
+                await asyncio.wait_for(self.drained(), wait_seconds)
+        await self._leave()
+
+    async def _leave(self) -> None:
+        await self._sender.stop()
+        await self._file.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+        self._sender.give_up(ClientClosed("the outbox was closed; the message stays in its file"))
+
+    @property
+    def producer(self) -> str:
+        """The id under which the hub knows this outbox."""
+        return self._sender.producer
+
+    @property
+    def error(self) -> HubbubError | None:
+        """What ended the outbox, if something did."""
+        return self._sender.error
+
+    # -- putting --------------------------------------------------------------------------------
+
+    @overload
+    async def put(
+        self,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+        confirm: Literal[True],
+    ) -> Receipt: ...
+    @overload
+    async def put(
+        self,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+        confirm: bool = False,
+    ) -> Receipt | None: ...
+
+    async def put(
+        self,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+        confirm: bool = False,
+    ) -> Receipt | None:
+        """Returns when the message is in the file and will reach the hub. With `confirm`, waits
+        until the hub has it on disk and answers the receipt; raises what the hub has against it.
+
+        Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
+        """
+        if confirm:
+            return await (await self.submit(topic, data, event, content_type=content_type))
+        await self._write(topic, data, event, content_type)
+        return None
+
+    async def submit(
+        self, topic: str, data: object, event: str = "", *, content_type: str | None = None
+    ) -> asyncio.Future[Receipt]:
+        """Returns when the message is in the file. Await what it answers for the receipt, or for
+        what the hub has against the message."""
+        return self._sender.receipt(await self._write(topic, data, event, content_type))
+
+    async def _write(self, topic: str, data: object, event: str, content_type: str | None) -> int:
+        self._sender.check()
+        message = tables.draft(topic, data, event, content_type)
+        place = await self._file.write(lambda file: tables.add(file, message))
+        self._sender.stir(topic)
+        return place
+
+    def put_in(
+        self,
+        connection: sqlite3.Connection,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+    ) -> None:
+        """Put as part of a transaction of the application: when it commits, the message will reach
+        the hub; when it does not, the message never was. The connection is one to the file of this
+        outbox."""
+        self._sender.check()
+        put_in(connection, topic, data, event, content_type=content_type)
+        self._sender.expect_commit()
+
+    async def waiting(self) -> int:
+        """How many messages the hub has not confirmed."""
+        return await self._file.read(tables.count_waiting)
+
+    async def drained(self) -> None:
+        """Wait until the hub has confirmed or refused all. Raises what ended the outbox."""
+        while True:
+            self._sender.progress.clear()
+            self._sender.check()
+            if not await self.waiting():
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sender.progress.wait(), POLL_SECONDS)
+
+    # -- refused messages -----------------------------------------------------------------------
+
+    async def refused(self) -> list[Refusal]:
+        """Those that the hub refused, oldest first; also of earlier runs."""
+        return await self._file.read(tables.refused)
+
+    async def forget_refused(self, refusal: Refusal) -> None:
+        await self._file.write(lambda file: tables.forget(file, refusal.place))
+
+    async def put_again(self, refusal: Refusal) -> None:
+        """Put it once more, behind what waits: what spoke against it is settled."""
+        topic = await self._file.write(lambda file: tables.put_again(file, refusal.place))
+        if topic is not None:
+            self._sender.stir(topic)
+
+
+def put_in(
+    connection: sqlite3.Connection,
+    topic: str,
+    data: object,
+    event: str = "",
+    *,
+    content_type: str | None = None,
+) -> None:
+    """Write a message into the outbox tables of the application's database, as part of its own
+    transaction. Whichever process has an `Outbox` on this database sends it after the commit.
+    Raises `OutboxFull`."""
+    message = tables.draft(topic, data, event, content_type)
+    join_transaction(connection)
+    try:
+        tables.add(connection, message)
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        tables.prepare(connection)
+        tables.add(connection, message)

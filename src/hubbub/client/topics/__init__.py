@@ -1,0 +1,1 @@
+"""Topics as a client uses them: put, get, acknowledge, durable subscriptions."""

@@ -1,0 +1,209 @@
+"""The messages of a durable subscription in order, by one reader that knows what it has done.
+
+The hub hands out what is not acknowledged. The reader acknowledges what is done when it asks for
+more, and leaves out what was done before a crash kept it from saying so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Literal
+
+from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.conversation import Conversation
+from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.errors import ConnectionLost, TopicReplaced
+from hubbub.client.messages import TopicMessage, from_article
+from hubbub.domain import notices
+from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.requests import TopicAck, TopicGet, TopicSubscribe, TopicUnsubscribe
+from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
+
+logger = logging.getLogger("hubbub.client")
+
+BATCH = 100
+WAIT_SECONDS = 30.0
+TELL_SECONDS = 5.0
+"""A slow reader acknowledges before its batch is done, so that others see how far it is."""
+
+OnReplaced = Literal["raise", "reset"]
+Start = Literal["new", "first"] | int
+
+
+class TopicReader:
+    """Iterate over it and say `done` for each message, in order: one that is not done comes again.
+
+    A topic that was deleted and made anew counts from 1 again. Then the position means nothing:
+    `TopicReplaced`, or with `on_replaced="reset"` the reader begins with what there is.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        topic: str,
+        name: str,
+        *,
+        position: tuple[str, int] | None,
+        start: Start,
+        options: SubscriptionOptions | None,
+        batch: int,
+        wait_seconds: float,
+        on_replaced: OnReplaced,
+        placed: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.epoch = position[0] if position else None
+        self.position = position[1] if position else 0
+        """Everything up to this serial is done."""
+        self._supervisor = supervisor
+        self._start: Start = start
+        self._options = options
+        self._batch = batch
+        self._wait_seconds = wait_seconds
+        self._on_replaced = on_replaced
+        self._placed = placed
+        self._acknowledged = 0
+        self._told_at = time.monotonic()
+        self._known: Conversation | None = None
+        self._messages: list[TopicMessage] = []
+        self._last: TopicMessage | None = None
+        self._backoff = Backoff()
+
+    # -- for the application --------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[TopicMessage]:
+        return self
+
+    async def __anext__(self) -> TopicMessage:
+        (message, *_) = await self.batch()
+        if message is self._last:
+            logger.warning(
+                "message %d of %r was not done and comes again", message.serial, self.topic
+            )
+        self._last = message
+        return message
+
+    async def batch(self) -> list[TopicMessage]:
+        """The next messages, at least one, as soon as there is one."""
+        while True:
+            self._messages = [
+                message for message in self._messages if message.serial > self.position
+            ]
+            if not self._messages:
+                self._messages = await self._fetch()
+            elif time.monotonic() - self._told_at > TELL_SECONDS:
+                await self.close()
+            else:
+                return list(self._messages)
+
+    def done(self, message: TopicMessage) -> None:
+        """It and all before it."""
+        self.position = max(self.position, message.serial)
+
+    def check_turn(self, message: TopicMessage) -> None:
+        """Raises ValueError where a message before it is not done."""
+        for other in self._messages:
+            if self.position < other.serial < message.serial:
+                raise ValueError(
+                    f"message {other.serial} of {self.topic!r} comes before {message.serial} and "
+                    "is not done"
+                )
+
+    async def close(self) -> None:
+        """Acknowledge what is done, if the hub is there. What it does not learn now, it learns
+        from the next reader with this position."""
+        self._told_at = time.monotonic()
+        if self.position > self._acknowledged and self._supervisor.connected and self._known:
+            with contextlib.suppress(HubbubError):
+                await self._supervisor.call(
+                    lambda req_id: TopicAck(
+                        self.topic, self.name, up_to=self.position, req_id=req_id
+                    ),
+                    notices.TopicAcked,
+                )
+                self._acknowledged = self.position
+
+    # -- the hub --------------------------------------------------------------------------------
+
+    async def _fetch(self) -> list[TopicMessage]:
+        while True:
+            conversation = await self._supervisor.conversation()
+            try:
+                if conversation is not self._known:
+                    await self._subscribe(conversation)
+                return await self._get(conversation)
+            except ConnectionLost:
+                await conversation.ended()
+            except HubbubError as error:
+                if not error.retry:
+                    raise
+                await asyncio.sleep(self._backoff.next(error))
+
+    async def _get(self, conversation: Conversation) -> list[TopicMessage]:
+        done = self.position
+        answer = await conversation.ask(
+            lambda req_id: TopicGet(
+                self.topic,
+                self.name,
+                self._batch,
+                self._wait_seconds,
+                ack_up_to=done if done > self._acknowledged else None,
+                req_id=req_id,
+            ),
+            notices.TopicMessages,
+            self._wait_seconds,
+        )
+        self._acknowledged = max(self._acknowledged, done)
+        self._told_at = time.monotonic()
+        self._backoff.reset()
+        return [from_article(article, self.name, self.epoch or "") for article in answer.messages]
+
+    async def _subscribe(self, conversation: Conversation) -> None:
+        """On every connection: the topic may be another by now."""
+        if self.epoch is None:
+            info = await self._ask(conversation, self._start)
+            self._place(info)
+        else:
+            info = await self._check(conversation)
+        self._acknowledged = info.floor
+        self._known = conversation
+
+    async def _check(self, conversation: Conversation) -> SubscriptionInfo:
+        """Go on behind the position, where it still means something."""
+        info: SubscriptionInfo | None = None
+        with contextlib.suppress(BadRequest):  # the topic is not that long
+            info = await self._ask(conversation, self.position)
+        if info is not None and info.epoch == self.epoch and self.position <= info.head:
+            return info
+        if info is not None and info.new:  # at a place that means nothing
+            await conversation.ask(
+                lambda req_id: TopicUnsubscribe(self.topic, self.name, req_id),
+                notices.TopicUnsubscribed,
+            )
+        if self._on_replaced == "raise":
+            raise TopicReplaced(
+                f"{self.topic!r} was deleted and made anew: position {self.position} means "
+                "nothing there. Reset the position, or read with on_replaced='reset'"
+            )
+        logger.warning("%r was deleted and made anew; reading from its start", self.topic)
+        info = await self._ask(conversation, "first")
+        self._place(info)
+        return info
+
+    async def _ask(self, conversation: Conversation, start: Start) -> SubscriptionInfo:
+        answer = await conversation.ask(
+            lambda req_id: TopicSubscribe(self.topic, self.name, self._options, start, req_id),
+            notices.TopicSubscribed,
+        )
+        return answer.subscription
+
+    def _place(self, info: SubscriptionInfo) -> None:
+        self.epoch, self.position = info.epoch, info.floor
+        self._messages = []
+        if self._placed is not None:
+            self._placed(info.epoch, info.floor)

@@ -1,0 +1,119 @@
+"""One consumer of a durable subscription that several share.
+
+Each message goes to one of them, under a lease. Who crashes before acknowledging leaves it to
+another, who may do it a second time: at least once, and in no order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.messages import TopicMessage, from_article
+from hubbub.client.topics.reader import Start
+from hubbub.domain import notices
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.requests import TopicAck, TopicGet, TopicSubscribe
+from hubbub.domain.topics import SubscriptionOptions
+
+
+class SharedReader:
+    """Made by `client.topics.shared`. Iterate over it, and `ack` or `give_back` each message.
+    Leaving `async with` gives back what was not acknowledged."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        topic: str,
+        name: str,
+        consumer: str,
+        options: SubscriptionOptions,
+        start: Start,
+        batch: int,
+        wait_seconds: float,
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.consumer = consumer
+        self._supervisor = supervisor
+        self._options = options
+        self._start = start
+        self._batch = batch
+        self._wait_seconds = wait_seconds
+        self._subscribed = False
+        self._fetched: deque[TopicMessage] = deque()
+        self._held: set[int] = set()
+        self._backoff = Backoff()
+
+    async def __aenter__(self) -> SharedReader:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._held and self._supervisor.connected:
+            await self._acknowledge(self._held, give_back=True)
+
+    def __aiter__(self) -> AsyncIterator[TopicMessage]:
+        return self
+
+    async def __anext__(self) -> TopicMessage:
+        """Goes on over lost connections and whatever else may work later."""
+        while not self._fetched:
+            try:
+                self._fetched.extend(await self.get(self._batch, self._wait_seconds))
+                self._backoff.reset()
+            except HubbubError as error:
+                if not error.retry:
+                    raise
+                await asyncio.sleep(self._backoff.next(error))
+        return self._fetched.popleft()
+
+    async def get(self, limit: int = 1, wait_seconds: float = 0.0) -> list[TopicMessage]:
+        """Messages for this consumer alone, for as long as the lease lasts."""
+        await self.open()
+        answer = await self._supervisor.call(
+            lambda req_id: TopicGet(
+                self.topic, self.name, limit, wait_seconds, self.consumer, req_id=req_id
+            ),
+            notices.TopicMessages,
+            wait_seconds,
+        )
+        found = [from_article(article, self.name) for article in answer.messages]
+        self._held.update(message.serial for message in found)
+        return found
+
+    async def open(self) -> None:
+        """Subscribe, unless it is done."""
+        if not self._subscribed:
+            await self._supervisor.call(
+                lambda req_id: TopicSubscribe(
+                    self.topic, self.name, self._options, self._start, req_id
+                ),
+                notices.TopicSubscribed,
+            )
+            self._subscribed = True
+
+    async def ack(self, *messages: TopicMessage) -> None:
+        """They are done, by whoever holds them."""
+        await self._acknowledge({message.serial for message in messages}, give_back=False)
+
+    async def give_back(self, *messages: TopicMessage) -> None:
+        """They are not done: another consumer may have them at once."""
+        await self._acknowledge({message.serial for message in messages}, give_back=True)
+
+    async def _acknowledge(self, serials: set[int], give_back: bool) -> None:
+        wanted = tuple(sorted(serials))
+        await self._supervisor.call(
+            lambda req_id: TopicAck(
+                self.topic,
+                self.name,
+                wanted,
+                consumer=self.consumer,
+                give_back=give_back,
+                req_id=req_id,
+            ),
+            notices.TopicAcked,
+        )
+        self._held.difference_update(wanted)

@@ -1,0 +1,1 @@
+"""A receiver of webhooks, for any web framework."""

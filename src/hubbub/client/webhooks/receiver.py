@@ -1,0 +1,173 @@
+"""A receiver of webhooks, for any web framework: proves that a subscription was wanted, checks the
+signature, decrypts, drops repeats.
+
+    receiver = Receiver(secret="s3cret")
+    answer = receiver.answer("POST", "/", headers, body, lambda delivery: print(delivery.text))
+
+`examples/webhook_receiver.py` is a whole one of twenty lines.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from hubbub.client.webhooks.received import KeysFile, Received, RecentKeys
+from hubbub.domain.encryption import CONTENT_ENCODING, decrypt
+from hubbub.domain.errors import BadRequest, Denied, HubbubError, NotFound
+from hubbub.domain.webhooks import verify_signature
+
+KEYS = 100_000
+"""How many requests are remembered, to know a repeat."""
+
+
+class Headers(Protocol):
+    """Those of any framework: a dictionary, or something like one. Case does not matter."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One message, as its publisher sent it. A hub other than Hubbub tells less about it.
+
+    `key` is the same for each try to deliver it; empty: nobody can tell. `transaction`: where the
+    receiver has a file, what is written here is kept exactly if the message is."""
+
+    body: bytes
+    content_type: str
+    key: str
+    message_id: str = ""
+    hub: str = ""
+    channel: str = ""
+    serial: int = 0
+    published_at: int = 0
+    attempt: int = 1
+    topic: str = ""
+    transaction: sqlite3.Connection | None = None
+
+    @property
+    def text(self) -> str:
+        return self.body.decode(errors="replace")
+
+    @property
+    def data(self) -> Any:
+        """The JSON that it is. Raises `msgspec.DecodeError`."""
+        return msgspec.json.decode(self.body)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What to answer the hub. 200: the message was handled, or had been before."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "text/plain"
+
+
+class Receiver:
+    """Any thread may use it; messages are handled one at a time.
+
+    `secret` and `key` (base64url, or bytes) are those of the subscription: with them, what is not
+    signed or encrypted is refused. `topics` are the WebSub topics that are wanted: a subscription
+    to one of them is confirmed, and the end of one to any other. The set may be changed.
+    `file`: a SQLite database, so that repeats are known after a restart, too.
+    """
+
+    def __init__(
+        self,
+        secret: str | bytes | None = None,
+        key: str | bytes | None = None,
+        topics: Iterable[str] = (),
+        file: str | PathLike[str] | None = None,
+    ) -> None:
+        self.topics = set(topics)
+        self.denied: dict[str, str] = {}
+        """Topics that the hub refused, with its reasons."""
+        self._secret = secret.encode() if isinstance(secret, str) else secret
+        self._key = _key_bytes(key) if isinstance(key, str) else key
+        self._received: Received = RecentKeys(KEYS) if file is None else KeysFile(file, KEYS)
+
+    def close(self) -> None:
+        self._received.close()
+
+    def answer(
+        self,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        handle: Callable[[Delivery], object],
+    ) -> Answer:
+        """Handle a request of the hub: `handle` is called for each new message. If it raises an
+        error, so does this; answer with a 500 then, and the hub tries again."""
+        try:
+            if method == "GET":
+                return Answer(200, self.confirm(target).encode())
+            delivery = self.read(headers, body)
+        except HubbubError as error:
+            return Answer(error.http_status, f"{error.message}\n".encode())
+        with self._received.turn(delivery.key) as turn:
+            if not turn.repeat:
+                handle(msgspec.structs.replace(delivery, transaction=turn.transaction))
+        return Answer(200)
+
+    def confirm(self, target: str) -> str:
+        """What to answer the hub that asks whether a WebSub subscription is wanted. `target`: the
+        path with its query. Raises `NotFound`: no."""
+        query = dict(parse_qsl(urlsplit(target).query))
+        mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
+        wanted = topic in self.topics
+        if mode == "denied":
+            if wanted:
+                self.denied[topic] = query.get("hub.reason", "")
+            return ""
+        if (mode, wanted) not in (("subscribe", True), ("unsubscribe", False)):
+            raise NotFound(f"nobody here asked to {mode} {topic[:200]!r}")
+        return query.get("hub.challenge", "")
+
+    def read(self, headers: Headers, body: bytes) -> Delivery:
+        """Raises `Denied` where the signature is missing or wrong, `BadRequest` where it cannot be
+        decrypted. Repeats are not looked for."""
+        said = {name.lower(): value for name, value in headers.items()}
+        if self._secret is not None and not verify_signature(
+            self._secret, said.get("x-hub-signature", ""), body
+        ):
+            raise Denied("the signature is missing or wrong")
+        if self._key is not None:
+            if said.get("content-encoding", "").strip().lower() != CONTENT_ENCODING:
+                raise BadRequest("the content is not encrypted, but it must be")
+            body = decrypt(self._key, body)
+        message_id = said.get("hubbub-message-id", "")
+        return Delivery(
+            body=body,
+            content_type=said.get("content-type", "application/octet-stream"),
+            key=said.get("idempotency-key") or message_id,
+            message_id=message_id,
+            hub=unquote(said.get("hubbub-hub", "")),
+            channel=unquote(said.get("hubbub-channel", "")),
+            serial=_number(said.get("hubbub-serial")),
+            published_at=_number(said.get("hubbub-published-at")),
+            attempt=_number(said.get("hubbub-attempt")) or 1,
+            topic=_self_link(said.get("link", "")),
+        )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
+
+
+def _self_link(header: str) -> str:
+    for link in header.split(", "):
+        url, _, rest = link.partition(">")
+        if 'rel="self"' in rest or "rel=self" in rest:
+            return url.strip().lstrip("<")
+    return ""
+
+
+def _key_bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

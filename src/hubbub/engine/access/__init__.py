@@ -1,0 +1,1 @@
+"""Who someone is: authentication, tokens, foreign issuers, revocations."""

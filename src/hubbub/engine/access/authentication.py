@@ -1,0 +1,85 @@
+"""Authentication: from a token or from credentials to an identity, at connect or later."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError, NotAuthenticated
+from hubbub.domain.names import user_channel
+from hubbub.domain.notices import Authenticated, RestoreKey
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import Authenticate, ChannelRequest, Subscribe
+from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.session import Session
+from hubbub.ports.authenticator import Authenticator
+
+
+class Authentication:
+    def __init__(self, tokens: Tokens, authenticator: Authenticator, limits: EngineLimits) -> None:
+        self._tokens = tokens
+        self._authenticator = authenticator
+        self._limits = limits
+
+    async def authenticate(self, session: Session, request: Authenticate) -> None:
+        """Answer with the new identity or with the error. Where nobody may be anonymous, a
+        failure ends the session."""
+        try:
+            identity, token = await self._identify(session, request)
+        except HubbubError as error:
+            session.send(Authenticated(req_id=request.req_id, error=error))
+            if not session.hub.configuration.settings.allow_anonymous:
+                session.connection.disconnect(error)
+            return
+        if session.closed:
+            return
+        session.identity = identity
+        session.send(
+            Authenticated(
+                req_id=request.req_id,
+                user_id=identity.user_id,
+                token=token,
+                grants=identity.grants,
+                rpcs=identity.rpcs,
+                extra=identity.extra,
+                expires_at=identity.expires_at,
+            )
+        )
+        await self.welcome(session)
+
+    async def welcome(self, session: Session) -> None:
+        """What follows from a new identity: access it lacks ends, its own channel begins, and it
+        gets a key to come back with."""
+        node = session.node
+        node.authenticated(session)
+        node.subscriptions.recheck(session)
+        node.subscriptions.announce_identity(session)
+        if session.hub.configuration.settings.session_restore:
+            session.send(RestoreKey(node.restorer.issue(session)))
+        if session.hub.user_channels and session.identity.user_id is not None:
+            own = user_channel(session.identity.user_id)
+            if own not in (session.feeds or ()):
+                await node.subscriptions.subscribe(session, Subscribe((ChannelRequest(own),)))
+
+    async def _identify(self, session: Session, request: Authenticate) -> tuple[Identity, str]:
+        if (request.token is None) == (request.credentials is None):
+            raise BadRequest("Auth takes either a token or credentials")
+        if request.token is not None:
+            identity = await self._tokens.verify_fetching(request.token, session.hub.name)
+            return identity, request.token
+        assert request.credentials is not None
+        identity = await self._ask_provider(session.hub, session.id, request.credentials)
+        issued = self._tokens.mint(session.hub.name, identity, self._limits.token_seconds)
+        proven = msgspec.structs.replace(
+            identity, token_id=issued.token_id, issued_at=issued.issued_at
+        )
+        return proven, issued.token
+
+    async def _ask_provider(self, hub: Hub, session_id: str, credentials: bytes) -> Identity:
+        provider = hub.configuration.auth_provider()
+        if provider is None:
+            raise NotAuthenticated(
+                f"hub {hub.name!r} has no auth provider; authenticate with a token"
+            )
+        return await self._authenticator.authenticate(provider, hub.name, session_id, credentials)

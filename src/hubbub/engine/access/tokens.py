@@ -1,0 +1,296 @@
+"""Signed tokens: who someone is and what they may do, verified once and then remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jwt
+import msgspec
+
+from hubbub.domain.errors import BadRequest, InvalidToken, TooLarge
+from hubbub.domain.permissions import Grant, Identity, Level
+from hubbub.engine.access.issuers import Issuers, KeysNeeded
+from hubbub.engine.access.revocations import ANY_HUB, Revocations
+from hubbub.ports.clock import Clock
+
+__all__ = ["ANY_HUB", "IssuedToken", "KeyRing", "SigningKey", "Tokens"]
+
+MAX_TOKEN_SECONDS = 10 * 365 * 24 * 3600
+RENEWABLE_SECONDS = 7 * 24 * 3600.0
+_REMEMBERED_TOKENS = 20_000
+_MAX_TOKEN_CHARS = 16 * 1024
+_REREAD_SECONDS = 1.0
+
+
+class SigningKey(msgspec.Struct, frozen=True):
+    """A secret with a name, so that keys can change while older tokens still hold."""
+
+    id: str
+    """Goes into the `kid` of the tokens that it signs."""
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"SigningKey(id={self.id!r}, secret=hidden)"
+
+
+class KeyRing(msgspec.Struct, frozen=True):
+    """The keys of session tokens and of administrators' tokens; the first of each signs."""
+
+    session: tuple[SigningKey, ...]
+    admin: tuple[SigningKey, ...]
+
+
+class IssuedToken(msgspec.Struct, frozen=True):
+    """A new token and what is known about it. Times are in seconds, `issued_at` in ms."""
+
+    token: str
+    token_id: str
+    issued_at: int
+    expires_at: int
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What a token says. `hub` is a hub's id, or '*' for an administrator of all hubs. Until
+    `renewable_until` the token can be exchanged for a newer one."""
+
+    hub: str
+    exp: int
+    iat: float = 0
+    sub: str | None = None
+    jti: str | None = None
+    level: Level = Level.CLIENT
+    channels: tuple[Grant, ...] = ()
+    rpcs: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}
+    renewable_until: int = 0
+
+
+class _Verified(msgspec.Struct, frozen=True):
+    hub: str
+    identity: Identity
+    renewable_until: int
+
+
+class Tokens:
+    """Issues and verifies the hub's own tokens. The first key signs; all keys verify.
+
+    Client and service tokens are signed with the session keys, admin tokens with the admin keys:
+    who can make the one kind cannot make the other.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_keys: Sequence[SigningKey],
+        admin_keys: Sequence[SigningKey],
+        issuer: str,
+        clock: Clock,
+        algorithm: str = "HS256",
+        renewable_seconds: float = RENEWABLE_SECONDS,
+        revocations: Revocations | None = None,
+        issuers: Issuers | None = None,
+        read_keys: Callable[[], KeyRing | None] | None = None,
+    ) -> None:
+        """`read_keys` is asked when a token names a key that is not known: it may be new. It
+        answers None if nothing can be told."""
+        self._keys = KeyRing(tuple(session_keys), tuple(admin_keys))
+        self._issuer = issuer
+        self._clock = clock
+        self._algorithm = algorithm
+        self._renewable_seconds = renewable_seconds
+        self._revocations = revocations
+        self._issuers = issuers
+        self._read_keys = read_keys
+        self._reread_at = float("-inf")
+        self._verified: dict[bytes, _Verified] = {}
+        self.changes = 0
+        """How often the keys changed; what was concluded from a token before is void."""
+
+    # -- issuing --------------------------------------------------------------------------------
+
+    def issue(self, hub: str, identity: Identity, ttl_seconds: float) -> str:
+        return self.mint(hub, identity, ttl_seconds).token
+
+    def mint(self, hub: str, identity: Identity, ttl_seconds: float) -> IssuedToken:
+        """A token for this identity, which never outlives it. Raises `BadRequest`."""
+        until = self._clock.now() + self._renewable_seconds
+        if identity.expires_at is not None:
+            until = identity.expires_at
+        return self._sign(hub, identity, ttl_seconds, identity.expires_at, int(until))
+
+    def renew(self, token: str, hub: str, ttl_seconds: float) -> IssuedToken:
+        """A newer token for the same identity, for a limited time after the first one. Raises
+        `InvalidToken`."""
+        identity = self.verify(token, hub)
+        known = self._verified.get(_digest(token))
+        now = self._clock.now()
+        if known is None or identity.foreign:
+            raise InvalidToken("this token is renewed where it was issued, not here")
+        if known.renewable_until <= now:
+            raise InvalidToken("the token can no longer be renewed; authenticate again")
+        return self._sign(
+            known.hub, identity, ttl_seconds, known.renewable_until, known.renewable_until
+        )
+
+    def _sign(
+        self,
+        hub: str,
+        identity: Identity,
+        ttl_seconds: float,
+        latest: int | None,
+        renewable_until: int,
+    ) -> IssuedToken:
+        if not 0 < ttl_seconds <= MAX_TOKEN_SECONDS:
+            raise BadRequest(f"a token is valid for 1 to {MAX_TOKEN_SECONDS} seconds")
+        now = self._clock.now()
+        expires_at = int(now + ttl_seconds)
+        if latest is not None:
+            expires_at = min(expires_at, latest)
+        token_id = secrets.token_urlsafe(12)
+        claims: dict[str, Any] = {
+            "iss": self._issuer,
+            "iat": round(now, 3),
+            "exp": expires_at,
+            "jti": token_id,
+            "hub": hub,
+            "level": identity.level.value,
+            "renewable_until": renewable_until,
+        }
+        if identity.user_id is not None:
+            claims["sub"] = identity.user_id
+        if identity.grants:
+            claims["channels"] = msgspec.to_builtins(identity.grants)
+        if identity.rpcs:
+            claims["rpcs"] = list(identity.rpcs)
+        if identity.extra:
+            claims["extra"] = identity.extra
+        admin = identity.level is Level.ADMIN
+        key = (self._keys.admin if admin else self._keys.session)[0]
+        headers = {"kid": key.id, "typ": "admin" if admin else "session"}
+        token = jwt.encode(claims, key.secret, self._algorithm, headers=headers)
+        if len(token) > _MAX_TOKEN_CHARS:
+            raise TooLarge("so many permissions and so much metadata do not fit into a token")
+        return IssuedToken(token, token_id, round(now * 1000), expires_at)
+
+    # -- verifying ------------------------------------------------------------------------------
+
+    def verify(self, token: str, hub: str) -> Identity:
+        """Who the token speaks for, in this hub. Raises `InvalidToken`; for the tokens of foreign
+        issuers also `AuthProviderFailed` and `KeysNeeded` (see `verify_fetching`)."""
+        digest = _digest(token)
+        known = self._verified.get(digest)
+        if known is None:
+            if len(token) > _MAX_TOKEN_CHARS:
+                raise InvalidToken(f"the token is longer than {_MAX_TOKEN_CHARS} characters")
+            if self._issuers is not None and hub != ANY_HUB:
+                identity = self._issuers.verify(token, digest, hub)
+                if identity is not None:
+                    self.check(identity, hub)
+                    return identity
+            known = self._remember(digest, token)
+        self.check(known.identity, hub)
+        if known.hub not in (hub, ANY_HUB):
+            raise InvalidToken(f"the token was made for another hub than {hub!r}")
+        return known.identity
+
+    def identify(self, token: str) -> tuple[str, Identity]:
+        """The hub that a token was made for (`ANY_HUB`: for all) and who it speaks for. For the
+        tokens of this server only: those of others name no hub. Raises `InvalidToken`."""
+        digest = _digest(token)
+        known = self._verified.get(digest)
+        if known is None:
+            known = self._remember(digest, token)
+        self.check(known.identity, known.hub)
+        return known.hub, known.identity
+
+    def _remember(self, digest: bytes, token: str) -> _Verified:
+        if len(token) > _MAX_TOKEN_CHARS:
+            raise InvalidToken(f"the token is longer than {_MAX_TOKEN_CHARS} characters")
+        known = self._verify_signature(token)
+        if len(self._verified) >= _REMEMBERED_TOKENS:
+            self._verified.clear()
+        self._verified[digest] = known
+        return known
+
+    async def verify_fetching(self, token: str, hub: str) -> Identity:
+        """The same, with time to get the keys of a foreign issuer."""
+        try:
+            return self.verify(token, hub)
+        except KeysNeeded as needed:
+            await self.fetch_keys(needed)
+        return self.verify(token, hub)
+
+    async def fetch_keys(self, needed: KeysNeeded) -> None:
+        """Raises `AuthProviderFailed` at the next `verify`, if the keys are not to be had."""
+        assert self._issuers is not None
+        await self._issuers.fetch(needed)
+
+    def check(self, identity: Identity, hub: str) -> None:
+        """That an identity still holds in this hub. Raises `InvalidToken`."""
+        if identity.expires_at is not None and identity.expires_at < self._clock.now():
+            raise InvalidToken("the token has expired; get a new one")
+        if self._revocations is not None and self._revocations.covers(hub, identity):
+            raise InvalidToken("the token was revoked; get a new one")
+
+    def revoked(self, identity: Identity, hub: str) -> bool:
+        return self._revocations is not None and self._revocations.covers(hub, identity)
+
+    def reread_keys(self) -> None:
+        """From now on the keys as they are now sign and verify; tokens of keys that are gone hold
+        no longer."""
+        keys = self._read_keys() if self._read_keys is not None else None
+        if keys is not None and keys != self._keys:
+            self._keys = keys
+            self._verified.clear()
+            self.changes += 1
+
+    def _verify_signature(self, token: str) -> _Verified:
+        try:
+            header = jwt.get_unverified_header(token)
+            admin = header.get("typ") == "admin"
+            payload = jwt.decode(
+                token,
+                self._key(str(header.get("kid")), admin).secret,
+                algorithms=[self._algorithm],
+                issuer=self._issuer,
+                # Expiry is checked at every use (`check`), by the hub's own clock.
+                options={"require": ["exp", "iss"], "verify_exp": False, "verify_iat": False},
+            )
+            claims = msgspec.convert(payload, _Claims)
+        except jwt.InvalidTokenError as error:
+            raise InvalidToken(f"the token is not valid: {error}") from None
+        except msgspec.ValidationError as error:
+            raise InvalidToken(f"the token's claims are not valid: {error}") from None
+        if (claims.level is Level.ADMIN) != admin or (claims.hub == ANY_HUB and not admin):
+            raise InvalidToken("the token claims a level that its key cannot give")
+        identity = Identity(
+            user_id=claims.sub,
+            level=claims.level,
+            grants=claims.channels,
+            rpcs=claims.rpcs,
+            extra=claims.extra,
+            expires_at=claims.exp,
+            token_id=claims.jti,
+            issued_at=round(claims.iat * 1000),
+            all_hubs=claims.hub == ANY_HUB,
+        )
+        return _Verified(claims.hub, identity, claims.renewable_until)
+
+    def _key(self, key_id: str, admin: bool) -> SigningKey:
+        for attempt in range(2):
+            for key in self._keys.admin if admin else self._keys.session:
+                if key.id == key_id:
+                    return key
+            now = self._clock.monotonic()
+            if attempt or now < self._reread_at + _REREAD_SECONDS:
+                break
+            self._reread_at = now
+            self.reread_keys()
+        raise InvalidToken("the token was signed with a key that is not known here")
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.blake2b(token.encode("utf-8", "replace"), digest_size=16).digest()

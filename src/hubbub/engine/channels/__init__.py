@@ -1,0 +1,1 @@
+"""A channel at its owner: order, appends, presence, retained messages, history, retention."""

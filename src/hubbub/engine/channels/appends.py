@@ -1,0 +1,170 @@
+"""Durable appends: collects what channels must store and hands it to the store in groups.
+
+A channel has one append under way at a time; what comes in meanwhile goes with the next one. So
+serials are given out only to messages that are on their way to the disk, in order, and a failed
+write leaves no gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from hubbub.domain.errors import HubbubError, StaleOwner
+from hubbub.domain.messages import Message
+from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.retained import RetainedMessages
+from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Append, Store
+
+_Entry = tuple[Channel, Message, PublishReply | None]
+
+
+class Appender:
+    """Serves all channels of one owner."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        terms: Mapping[int, int],
+        retained: RetainedMessages,
+        stored_bytes: StoredBytes,
+        row_of: Callable[[Channel, Message], tuple[int, int]],
+        deliver: Callable[[Channel, Message], None],
+        accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
+        landed: Callable[[Channel, bool], None],
+        fenced: Callable[[int], None],
+    ) -> None:
+        """`row_of(channel, message)` says whose put it is. `landed(channel, intact)` is called when
+        a channel's append has ended; not intact means that where the channel stands must be read
+        from the store again; `fenced(partition)` where another node owns it."""
+        self._store = store
+        self._clock = clock
+        self._retained = retained
+        self._stored_bytes = stored_bytes
+        self._row_of = row_of
+        self._deliver = deliver
+        self._accept_unstored = accept_unstored
+        self._landed = landed
+        self._fenced = fenced
+        self._ready: dict[Channel, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.terms = terms
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._ready or self._tasks)
+
+    async def settle(self) -> None:
+        """Wait until everything that was begun has ended."""
+        while self.busy:
+            await asyncio.gather(*self._tasks)
+            await asyncio.sleep(0)
+
+    async def landed_so_far(self) -> None:
+        """Wait until the appends that are under way now have ended."""
+        await asyncio.sleep(0)  # what is ready sets out in this turn of the loop
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
+        self._stored_bytes.add(channel.hub, len(message.payload))
+        channel.wait(message, reply)
+        self._make_ready(channel)
+
+    def _make_ready(self, channel: Channel) -> None:
+        if channel.flying or channel in self._ready:
+            return
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._ready[channel] = None
+
+    def _flush(self) -> None:
+        """Send what every ready channel has collected, as one group."""
+        ready, self._ready = self._ready, {}
+        entries: list[_Entry] = []
+        for channel in ready:
+            channel.flying = True
+            queue, channel.queue = channel.queue, None
+            entries.extend((channel, message, reply) for message, reply in queue or ())
+        task = asyncio.get_running_loop().create_task(self._write(list(ready), entries))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
+        heads = {channel: channel.head for channel in channels}
+        appends: list[Append] = []
+        for channel, message, _ in entries:
+            if channel.must_store(message):
+                heads[channel] += 1
+                message.serial = heads[channel]
+                message.store = True  # also where the rules wanted it and not the publisher
+                appends.append(self._append_of(channel, message))
+        try:
+            results = iter(await self._store.append(appends) if appends else [])
+        except HubbubError as error:
+            self._fail(channels, entries, error)
+            return
+        failed: dict[Channel, HubbubError] = {}
+        for channel, message, reply in entries:
+            result = next(results) if channel.must_store(message) else None
+            if isinstance(result, HubbubError):
+                failed[channel] = result
+                if isinstance(result, StaleOwner):
+                    self._fenced(channel.partition)
+            self._conclude(channel, message, reply, failed.get(channel))
+        self._release(channels, failed)
+
+    def _append_of(self, channel: Channel, message: Message) -> Append:
+        producer, sequence = self._row_of(channel, message)
+        return Append(
+            message=message,
+            epoch=channel.epoch,
+            partition=channel.partition,
+            term=self.terms.get(channel.partition, 0),
+            retain_until=self._retained.until(message) if channel.must_retain(message) else None,
+            producer=producer,
+            sequence=sequence,
+        )
+
+    def _conclude(
+        self,
+        channel: Channel,
+        message: Message,
+        reply: PublishReply | None,
+        error: HubbubError | None,
+    ) -> None:
+        if error is None and not channel.must_store(message):
+            self._accept_unstored(channel, message, reply)
+            return
+        if error is None:
+            channel.head = message.serial
+            if channel.must_retain(message):
+                self._retained.keep(channel, message)
+            self._deliver(channel, message)
+        elif channel.must_store(message):
+            self._stored_bytes.add(channel.hub, -len(message.payload))
+        if reply is not None:
+            reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
+
+    def _fail(self, channels: list[Channel], entries: list[_Entry], error: HubbubError) -> None:
+        for channel, message, reply in entries:
+            if channel.must_store(message):
+                self._stored_bytes.add(channel.hub, -len(message.payload))
+            if reply is not None:
+                reply(PublishOutcome(error=error))
+        self._release(channels, dict.fromkeys(channels, error))
+
+    def _release(self, channels: list[Channel], failed: dict[Channel, HubbubError]) -> None:
+        for channel in channels:
+            channel.flying = False
+            channel.idle_since = self._clock.monotonic()
+            queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
+            self._landed(channel, channel not in failed)
+            if not channel.loaded:
+                self._stored_bytes.add(channel.hub, -queued)  # they will set out again
+            if channel.queue and channel.loaded:
+                self._make_ready(channel)

@@ -1,0 +1,343 @@
+"""The owner of channels: takes publishes in, gives them an order, makes them durable if they must
+be, and sends them to every node that has subscribers.
+
+This is the one place where a channel changes. What it promises:
+- all subscribers of a channel see one order, and serials show any gap;
+- a stored message is on disk before anyone sees it or its publisher is told so;
+- a publish waits for nothing but its own channel.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from hubbub.domain.errors import HubbubError, StaleOwner
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.topics import (
+    FindPut,
+    OpenProducer,
+    SubscriptionKey,
+    TopicAnswer,
+    TopicRequest,
+    WebhookRequest,
+    channel_of,
+)
+from hubbub.engine.channels.announcements import Announcements, Emit
+from hubbub.engine.channels.appends import Appender
+from hubbub.engine.channels.attendance import Attendance
+from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.history import page_from_store
+from hubbub.engine.channels.lifecycle import Channels, moved
+from hubbub.engine.channels.pushes import NoPushes, Pushes
+from hubbub.engine.channels.retained import RetainedMessages
+from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.counters import TopicCounters
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.topics.cursors import no_topic
+from hubbub.engine.topics.durable import DurableSubscriptions
+from hubbub.engine.topics.producers import Producers
+from hubbub.engine.topics.receipts import Receipts
+from hubbub.ports.bus import Attachment, Following, Published, PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.store import Deleted, Store
+
+Publish = Callable[[Message, PublishReply], None]
+
+
+class ChannelOwner:
+    """All channels that this node owns, on the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        configuration_of: ConfigurationOf,
+        limits: EngineLimits,
+        emit: Emit,
+        publish: Publish,
+        journal: Journal = NO_JOURNAL,
+    ) -> None:
+        """`publish` reaches the owner of any channel, for what an owner has to say elsewhere."""
+        self._store = store
+        self._journal = journal
+        self._clock = clock
+        self._configuration_of = configuration_of
+        self._emit = emit
+        self._announcements = Announcements(emit)
+        self.terms: dict[int, int] = {}
+        """Of the partitions that this node owns."""
+        self._stored_bytes = StoredBytes(store, configuration_of)
+        self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
+        self._producers = Producers(store, self.terms, self._append_put)
+        self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
+        """By hub."""
+        receipts = Receipts(journal, clock)
+        self.durable = DurableSubscriptions(
+            store, clock, self.terms, publish, receipts, self.counters
+        )
+        self._appender = Appender(
+            store=store,
+            clock=clock,
+            terms=self.terms,
+            retained=self._retained,
+            stored_bytes=self._stored_bytes,
+            row_of=self._producers.row_of,
+            deliver=self._deliver,
+            accept_unstored=self._accept_unstored,
+            landed=self._landed,
+            fenced=lambda partition: self.fenced(partition),
+        )
+        self.channels = Channels(
+            store=store,
+            clock=clock,
+            configuration_of=configuration_of,
+            limits=limits,
+            retained=self._retained,
+            stored_bytes=self._stored_bytes,
+            loaded=self._loaded,
+            closed=self.durable.forget,
+        )
+        self._open = self.channels.open
+        self.attendance = Attendance(self._open, self._announcements, clock)
+        self.pushes: Pushes = NoPushes()
+        """Who sends the channels' messages to webhooks."""
+        self.fenced: Callable[[int], None] = lambda partition: None
+        """Called where the store says that another node owns a partition."""
+        self.detach = self.attendance.detach
+        self.join = self.attendance.join
+        self.leave = self.attendance.leave
+        self.occupy = self.attendance.occupy
+        self._announces = False
+
+    def start(self, terms: Mapping[int, int], settle_seconds: float = 0.0) -> None:
+        """Begin to own the partitions, each under its term. Where others owned them before, the
+        followers have some seconds to tell who they are."""
+        self.terms.update(terms)
+        self.pushes.owned(list(terms))
+        if settle_seconds:
+            self.attendance.settle(list(terms), settle_seconds)
+
+    async def release(self, partitions: Collection[int]) -> None:
+        """Another node owns these partitions now: let their channels go at once, and wait until
+        nothing is under way. What was not done ends with `StaleOwner`: it took no effect."""
+        self.pushes.released(partitions)
+        for partition in partitions:
+            self.terms.pop(partition, None)
+        self.channels.release(partitions)
+        await self._appender.landed_so_far()
+
+    async def stop(self) -> None:
+        """Let what was accepted become durable and be answered."""
+        await self.channels.settle()
+        await self._producers.settle()
+        await self.durable.settle()
+        await self._appender.settle()
+        await self._retained.settle()
+
+    def names(self, hub: str) -> list[str]:
+        return [name for of_hub, name in self._open if of_hub == hub]
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def publish(self, message: Message, reply: PublishReply | None) -> None:
+        try:
+            place = message.hub, message.channel
+            channel = self._open.get(place) or self.channels.use(*place)
+            if channel.loaded:
+                self._accept(channel, message, reply)
+            else:
+                self.channels.load(channel)
+                channel.wait(message, reply)
+        except HubbubError as error:
+            if reply is not None:
+                reply(PublishOutcome(error=error))
+
+    async def attach(self, node: str, hub: str, name: str) -> Attachment:
+        channel = self.channels.use(hub, name)
+        self.attendance.attach(node, channel)
+        await self.channels.ready(channel)
+        return self._state(channel)
+
+    async def follow(
+        self, node: str, followings: Sequence[Following]
+    ) -> list[Attachment | HubbubError]:
+        """What a node follows, all at once; each answer in its place."""
+        answers: list[Attachment | HubbubError] = []
+        channels: list[Channel | HubbubError] = []
+        for following in followings:
+            try:
+                channel = self.channels.use(following.hub, following.channel)
+            except HubbubError as error:
+                channels.append(error)
+                continue
+            self.attendance.renew(node, channel, following.members, following.count)
+            channels.append(channel)
+        for each in channels:
+            if isinstance(each, HubbubError):
+                answers.append(each)
+                continue
+            try:
+                if each.released or not each.loaded:
+                    await self.channels.ready(each)
+                answers.append(self._state(each))
+            except HubbubError as error:
+                answers.append(error)
+        return answers
+
+    def _state(self, channel: Channel) -> Attachment:
+        return Attachment(channel.epoch, channel.head, self._retained.current(channel))
+
+    async def members(self, hub: str, name: str) -> tuple[Member, ...]:
+        channel = self._open.get((hub, name))
+        return channel.present() if channel is not None else ()
+
+    async def occupancy(self, hub: str, name: str) -> int:
+        channel = self._open.get((hub, name))
+        return channel.occupancy() if channel is not None else 0
+
+    async def history(self, query: HistoryQuery) -> HistoryPage:
+        channel = self.channels.use(query.hub, query.channel)
+        await self.channels.ready(channel)
+        if channel.rules.store:
+            return await page_from_store(self._store, query, channel.epoch)
+        return channel.page_from_live_history(query)
+
+    async def topic(self, request: TopicRequest) -> TopicAnswer:
+        """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
+        not store."""
+        if isinstance(request, WebhookRequest):
+            return await self.pushes.serve(request)
+        hub, name = channel_of(request)
+        if isinstance(request, FindPut):
+            return await self._producers.find(self._open.get((hub, name)), request.message)
+        channel = self.channels.use(hub, name)
+        channel.busy += 1
+        try:
+            await self.channels.ready(channel)
+            if not channel.rules.store:
+                raise no_topic(hub, name)
+            if isinstance(request, OpenProducer):
+                return await self._producers.open(channel, request.principal, request.producer)
+            return await self.durable.serve(channel, request)
+        except HubbubError as error:
+            if isinstance(error, StaleOwner) and not channel.released:
+                self.fenced(channel.partition)
+            if channel.released:
+                raise moved(channel) from error
+            raise
+        finally:
+            channel.busy -= 1
+            channel.idle_since = self._clock.monotonic()
+
+    # -- the path of a message ------------------------------------------------------------------
+
+    def _accept(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
+        """Decide how durable the message must be, and deliver it once it is."""
+        if message.stamp is not None:
+            self._producers.put(channel, message, reply or _ignore)
+        elif channel.must_store(message):
+            self._stored_bytes.check(channel, message)
+            self._appender.append(channel, message, reply)
+        elif channel.queue or channel.flying:
+            channel.wait(message, reply)  # behind the stored ones that came first
+        else:
+            self._accept_unstored(channel, message, reply)
+
+    def _append_put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
+        self._stored_bytes.check(channel, message)
+        self._appender.append(channel, message, reply)
+
+    def _accept_unstored(
+        self, channel: Channel, message: Message, reply: PublishReply | None
+    ) -> None:
+        message.store = False
+        channel.number(message)
+        self._deliver(channel, message)
+        if channel.must_retain(message):
+            self._retained.save(channel, message, reply)
+        elif reply is not None:
+            reply(PublishOutcome(message.serial))
+
+    def _deliver(self, channel: Channel, message: Message) -> None:
+        """Show a message to everyone; it is as durable as it will be."""
+        if self._journal.enabled:
+            self._journal.published(message, channel.epoch, channel.rules.journal)
+        if message.store and message.serial:
+            if channel.cursors is not None:
+                self.durable.delivered(channel, message)
+            self.pushes.delivered(message)
+        if channel.history is not None:
+            channel.history.append(message)
+        if channel.nodes:
+            event = Published(message, channel.epoch)
+            if self._announces:
+                self._announcements.spoken[channel] = None
+            self._emit(channel.nodes, channel.hub, channel.name, event)
+        else:
+            channel.idle_since = self._clock.monotonic()
+
+    # -- the life of a channel ------------------------------------------------------------------
+
+    def _loaded(self, channel: Channel) -> None:
+        """It is known where the channel stands: those who waited for that go on."""
+        self._announcements.heads((channel,))
+        waiting, channel.queue = channel.queue, None
+        for message, reply in waiting or ():
+            self.publish(message, reply)
+
+    def _landed(self, channel: Channel, intact: bool) -> None:
+        """An append has ended. After a failed one, or under new rules, begin again from disk."""
+        if channel.released:
+            channel.fail_waiting(moved(channel))
+        elif channel.stale:
+            channel.stale = False
+            self.channels.apply_rules(channel)
+        elif not intact:
+            self.channels.reload(channel)
+
+    def lag_in_memory(self, key: SubscriptionKey) -> int | None:
+        """What a durable subscription has not acknowledged; None: only the disk knows."""
+        channel = self._open.get((key.hub, key.channel))
+        if channel is None or not channel.loaded or channel.cursors is None:
+            return None
+        place = channel.cursors.places.get((key.owner, key.name))
+        return place.cursor.lag(channel.head) if place is not None else None
+
+    def reclaimed(self, hub: str, name: str, deleted: Deleted) -> None:
+        """Retention has deleted messages of a channel, which may be open or not."""
+        self._stored_bytes.add(hub, -deleted.stored_bytes)
+        counters = self.counters[hub]
+        counters.reclaimed += deleted.messages
+        counters.reclaimed_bytes += deleted.stored_bytes
+        channel = self._open.get((hub, name))
+        if channel is not None:
+            channel.first = deleted.first
+            self.durable.lost_before(channel, deleted.first)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def hub_changed(self, hub: str) -> None:
+        """Apply changed rules to the hub's channels at once, or as soon as no append is under
+        way."""
+        self.pushes.hub_changed(hub)
+        self.channels.hub_changed(hub)
+        try:
+            self._configuration_of(hub)
+        except HubbubError:  # it was deleted, or the name stands for all hubs
+            self._stored_bytes.forget(hub)
+            self.counters.pop(hub, None)
+
+    def announce_news(self) -> None:
+        """Called every second where followers may miss what they are sent."""
+        self._announces = True
+        self._announcements.news(self._open.values())
+
+
+def _ignore(_: PublishOutcome) -> None:
+    """Nobody waits for it."""

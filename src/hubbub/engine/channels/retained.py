@@ -1,0 +1,97 @@
+"""Retained messages: the last one that asked for it, kept for those who subscribe later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from hubbub.domain.errors import HubbubError, StaleOwner, Unavailable
+from hubbub.domain.messages import Message
+from hubbub.engine.channels.channel import Channel
+from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Store
+
+FOREVER = 2**53 - 1
+
+
+class RetainedMessages:
+    """Keeps and saves the retained messages of one owner's channels."""
+
+    def __init__(
+        self, store: Store, clock: Clock, keep_seconds: float, terms: Mapping[int, int]
+    ) -> None:
+        """`keep_seconds`: 0 keeps a message until it is replaced."""
+        self._store = store
+        self._clock = clock
+        self._keep_seconds = keep_seconds
+        self._terms = terms
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def settle(self) -> None:
+        await asyncio.gather(*self._tasks)
+
+    async def load(self, channel: Channel) -> None:
+        now = int(self._clock.now() * 1000)
+        kept = await self._store.read_retained(channel.hub, channel.name, now)
+        channel.retained = kept.message if kept else None
+        channel.retained_until = kept.expires_at if kept else 0
+
+    def current(self, channel: Channel) -> Message | None:
+        expired = channel.retained_until <= self._clock.now() * 1000
+        return None if expired or not channel.rules.retain else channel.retained
+
+    def until(self, message: Message) -> int:
+        """When it expires (ms): at once, if it is empty, which clears what was kept."""
+        if not message.payload:
+            return 0
+        if not self._keep_seconds:
+            return FOREVER
+        return int((self._clock.now() + self._keep_seconds) * 1000)
+
+    def keep(self, channel: Channel, message: Message) -> None:
+        """Make it the retained one from now on."""
+        until = self.until(message)
+        channel.retained = message if until else None
+        channel.retained_until = until
+
+    def save(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
+        """Keep an unstored message, and answer when it is on disk. Saves are coalesced: of a
+        quick series only the latest is written, and all are answered then."""
+        self.keep(channel, message)
+        answer = (message.serial, reply)
+        if channel.retaining is not None:
+            channel.retaining.append(answer)
+            return
+        channel.retaining = [answer]
+        task = asyncio.get_running_loop().create_task(self._save(channel))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _save(self, channel: Channel) -> None:
+        while channel.retaining:
+            answers, channel.retaining = channel.retaining, []
+            error = await self._write(channel)
+            for serial, reply in answers:
+                if reply is not None:
+                    reply(PublishOutcome(serial=serial, error=error))
+        channel.retaining = None
+        channel.idle_since = self._clock.monotonic()
+
+    async def _write(self, channel: Channel) -> HubbubError | None:
+        term = self._terms.get(channel.partition, 0)
+        try:
+            if channel.retained is None:
+                await self._store.delete_retained(
+                    channel.hub, channel.name, channel.partition, term
+                )
+            else:
+                await self._store.save_retained(
+                    channel.retained, channel.retained_until, channel.partition, term
+                )
+        except StaleOwner as error:
+            # The message was delivered: nobody may take this for one that took no effect.
+            return Unavailable(f"the message was delivered, but not kept: {error.message}")
+        except HubbubError as error:
+            return error
+        return None

@@ -1,0 +1,48 @@
+"""What the hubs have stored, as far as a quota wants it known."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import QuotaExceeded
+from hubbub.domain.messages import Message
+from hubbub.engine.channels.channel import Channel
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.ports.store import Store
+
+
+class StoredBytes:
+    """Bytes are counted when they set out, and given back if they do not arrive: a quota must not
+    be passed by many messages at once."""
+
+    def __init__(self, store: Store, configuration_of: ConfigurationOf) -> None:
+        self._store = store
+        self._configuration_of = configuration_of
+        self._counts: dict[str, int] = {}
+        """By hub; those that have no quota are not counted."""
+
+    def must_count(self, channel: Channel) -> bool:
+        """Whether there is a quota and nobody knows yet how much of it is used."""
+        known = channel.hub in self._counts
+        return channel.rules.store and not known and bool(self._quota(channel.hub))
+
+    async def count(self, hub: str) -> None:
+        stored = await self._store.stored_bytes(hub)
+        self._counts.setdefault(hub, stored)
+
+    def check(self, channel: Channel, message: Message) -> None:
+        quota = self._quota(channel.hub)
+        if quota and self._counts.get(channel.hub, 0) + len(message.payload) > quota:
+            raise QuotaExceeded(
+                f"hub {channel.hub!r} has used up its quota of {quota} stored bytes; "
+                "shorten its retention or raise the quota"
+            )
+
+    def add(self, hub: str, size: int) -> None:
+        """Less than nothing where bytes were deleted, or did not arrive."""
+        if hub in self._counts:
+            self._counts[hub] = max(0, self._counts[hub] + size)
+
+    def forget(self, hub: str) -> None:
+        self._counts.pop(hub, None)
+
+    def _quota(self, hub: str) -> int:
+        return self._configuration_of(hub).settings.quotas.stored_bytes

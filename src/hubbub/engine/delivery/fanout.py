@@ -1,0 +1,236 @@
+"""Fan-out: writes what a channel says to all of its subscribers on this node.
+
+One send costs a few microseconds whatever is in it, so what counts is to send rarely: all that a
+group of subscribers must get within one turn of the loop is packed once and written as the same
+bytes to each of them. The work is done in slices, in turns between hubs, so that nobody waits for
+a hub with a large audience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from itertools import islice
+
+from hubbub.domain.messages import Message
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.tally import Deliveries, Noted, Tally
+from hubbub.ports.connection import Connection, Pausable, Transmitter
+from hubbub.ports.encoding import Encoder
+
+SLICE_WRITES = 128
+SLICE_BYTES = 512 * 1024
+CONGESTED_BYTES = 256 * 1024
+RESTING_BYTES = 64 * 1024
+REST_SECONDS = 0.005
+PATIENCE_RESTS = 100
+_SAMPLE = 32
+
+
+class Outbox:
+    """The groups of one hub that have something to write."""
+
+    __slots__ = ("congested", "counters", "groups", "in_rotation")
+
+    def __init__(self, counters: HubCounters) -> None:
+        self.counters = counters
+        self.groups: deque[Group] = deque()
+        self.congested: set[Group] = set()
+        self.in_rotation = False
+
+
+class _Job:
+    """Packed bytes on their way to those who were subscribed when they were packed."""
+
+    __slots__ = ("data", "done", "gone", "noted", "targets", "units")
+
+    def __init__(
+        self, data: bytes, targets: list[Connection], units: int, noted: Noted | None
+    ) -> None:
+        self.data = data
+        self.targets = targets
+        self.units = units
+        self.noted = noted
+        self.done = 0
+        self.gone: set[Connection] | None = None
+
+    def next_targets(self, count: int) -> list[Connection]:
+        targets = self.targets[self.done : self.done + count]
+        self.done += len(targets)
+        if self.gone:
+            targets = [target for target in targets if target not in self.gone]
+        return targets
+
+
+class Group:
+    """Subscribers of one channel that take the same bytes."""
+
+    __slots__ = (
+        "_jobs",
+        "_noted",
+        "_paused",
+        "_rests",
+        "_size",
+        "_units",
+        "connections",
+        "encoder",
+        "outbox",
+        "queued",
+        "tally",
+    )
+
+    def __init__(self, encoder: Encoder, outbox: Outbox, tally: Tally | None = None) -> None:
+        self.encoder = encoder
+        self.outbox = outbox
+        self.tally = tally
+        """Where deliveries are counted for the journal, if they are."""
+        self._noted: Noted | None = None
+        self.connections: dict[Connection, None] = {}
+        self.queued = False
+        self._units: list[bytes] = []
+        self._size = 0
+        self._jobs: deque[_Job] | None = None
+        self._paused: set[Pausable] | None = None
+        self._rests = 0
+
+    def add(self, connection: Connection) -> None:
+        """It gets everything from here on, and nothing that was said before."""
+        self._pack()
+        self.connections[connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        """It gets nothing more, not even what is already on its way to the others."""
+        self.connections.pop(connection, None)
+        for job in self._jobs or ():
+            if job.gone is None:
+                job.gone = set()
+            job.gone.add(connection)
+
+    def put(self, unit: bytes) -> None:
+        self._units.append(unit)
+        self._size += len(unit)
+        if self._size > CONGESTED_BYTES:
+            self.outbox.congested.add(self)
+
+    def note(self, message: Message, epoch: str) -> None:
+        """The unit that was put last is this message."""
+        if self.tally is not None:
+            if self._noted is None:
+                self._noted = Noted(epoch)
+            self.tally.note(self._noted, message)
+
+    def hold_back(self, publisher: Pausable) -> None:
+        """So much has gathered that who publishes here has to wait until it is written."""
+        if self._paused is None:
+            self._paused = set()
+        if publisher not in self._paused:
+            self._paused.add(publisher)
+            publisher.pause_reading()
+
+    def written(self) -> None:
+        """Everything is on its way: publishers may go on."""
+        self.queued = False
+        self.outbox.congested.discard(self)
+        paused, self._paused = self._paused, None
+        for publisher in paused or ():
+            publisher.resume_reading()
+
+    def needs_rest(self) -> bool:
+        """Much is waiting, and most of the subscribers have not taken in what they were sent: it
+        is the publishers who are too fast, so let those wait rather than cut these off."""
+        if self._jobs or self._size < RESTING_BYTES or self._rests >= PATIENCE_RESTS:
+            return False
+        sample = list(islice(self.connections, _SAMPLE))
+        busy = sum(connection.behind for connection in sample)
+        if busy * 2 <= len(sample):
+            return False
+        self._rests += 1
+        return True
+
+    def _pack(self) -> None:
+        if self._units:
+            units, self._units, self._size = self._units, [], 0
+            self._rests = 0
+            job = _Job(self.encoder.pack(units), list(self.connections), len(units), self._noted)
+            self._noted = None
+            if self._jobs is None:
+                self._jobs = deque()
+            self._jobs.append(job)
+
+    def write(self, transmit: Transmitter, budget: int) -> int:
+        """Write one slice; answers how many writes it took. The group is done when it is 0."""
+        if not self._jobs:
+            self._pack()
+        if not self._jobs:
+            self._jobs = None
+            return 0
+        job = self._jobs[0]
+        count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
+        targets = job.next_targets(count)
+        transmit(targets, job.data)
+        counters = self.outbox.counters
+        counters.messages_out += job.units * len(targets)
+        counters.bytes_out += len(job.data) * len(targets)
+        if job.noted is not None and self.tally is not None:
+            self.tally.written(job.noted, len(targets))
+        if job.done >= len(job.targets):
+            self._jobs.popleft()
+        return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
+
+
+class Fanout:
+    """All groups of a node that have something to write."""
+
+    def __init__(self, transmit: Transmitter, deliveries: Deliveries | None = None) -> None:
+        """`deliveries` are counted if there is a journal."""
+        self.deliveries = deliveries
+        self._transmit = transmit
+        self._rotation: deque[Outbox] = deque()
+        self._scheduled = False
+
+    def send(self, group: Group, unit: bytes) -> None:
+        """Say it to the whole group, in this turn of the loop if there is time."""
+        group.put(unit)
+        if not group.queued:
+            group.queued = True
+            self._queue(group)
+
+    def _queue(self, group: Group) -> None:
+        outbox = group.outbox
+        outbox.groups.append(group)
+        if not outbox.in_rotation:
+            outbox.in_rotation = True
+            self._rotation.append(outbox)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        """One turn: some slices, from one hub after the other."""
+        budget = SLICE_WRITES
+        try:
+            while self._rotation and budget > 0:
+                outbox = self._rotation.popleft()
+                try:
+                    budget -= self._serve(outbox, budget)
+                finally:  # also after a fault, which must not silence the others
+                    outbox.in_rotation = bool(outbox.groups)
+                    if outbox.in_rotation:
+                        self._rotation.append(outbox)
+        finally:
+            self._scheduled = bool(self._rotation)
+            if self._scheduled:
+                asyncio.get_running_loop().call_soon(self._run)
+
+    def _serve(self, outbox: Outbox, budget: int) -> int:
+        """Let one group of the hub write a slice; answers what it cost."""
+        group = outbox.groups.popleft()
+        if group.needs_rest():
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._queue, group)
+            return 1
+        cost = group.write(self._transmit, budget)
+        if cost:
+            outbox.groups.append(group)
+        else:
+            group.written()
+        return cost

@@ -1,0 +1,337 @@
+"""A feed: one channel as this node follows it for its subscribers.
+
+Events from the owner may be lost, doubled or late. The feed lets every message through once and
+in order: it knows the serial that must come next, ignores what it has had, and fetches what it
+missed. If that is gone, it says so to the subscribers instead of hiding it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.domain.names import partition_of
+from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy, Presence
+from hubbub.engine.delivery.fanout import Fanout, Group
+from hubbub.engine.delivery.tally import Tally
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import (
+    Attachment,
+    Bus,
+    FeedEvent,
+    HeadAnnounced,
+    MembersJoined,
+    MembersLeft,
+    MembersPresent,
+    OccupancyChanged,
+    Published,
+)
+from hubbub.ports.connection import Pausable
+from hubbub.ports.encoding import Encoder
+
+if TYPE_CHECKING:
+    from hubbub.engine.sessions.session import Session
+
+CATCH_UP_PAGE = 500
+
+
+class _Rumour(NamedTuple):
+    """How far an epoch was heard of that is not the feed's."""
+
+    start: int
+    """Where it was first heard of: what comes after that must be passed on."""
+    head: int
+
+    def and_then(self, start: int, head: int) -> _Rumour:
+        return _Rumour(min(self.start, start), max(self.head, head))
+
+
+class Feed:
+    """`position` is the serial of the last message that was passed on."""
+
+    __slots__ = (
+        "_attaching",
+        "_bus",
+        "_catching_up",
+        "_caught_up",
+        "_early",
+        "_fanout",
+        "_rumours",
+        "_seen_head",
+        "_watchers",
+        "attached",
+        "channel",
+        "epoch",
+        "groups",
+        "hub",
+        "occupancy",
+        "partition",
+        "position",
+        "retained",
+        "subscribers",
+        "users",
+    )
+
+    def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout) -> None:
+        self.hub = hub
+        self.channel = channel
+        self.partition = partition_of(hub.name, channel)
+        self.epoch = ""
+        self.position = 0
+        self.occupancy: int | None = None
+        self.attached = False
+        self.retained: Message | None = None
+        """The last message that was to be retained, among those that were passed on."""
+        self.groups: dict[Encoder, Group] = {}
+        self.subscribers = 0
+        self.users = 0
+        """How many are about to subscribe; the feed stays while there are any."""
+        self._bus = bus
+        self._fanout = fanout
+        self._attaching: asyncio.Task[Attachment] | None = None
+        self._catching_up = False
+        self._caught_up: asyncio.Event | None = None
+        self._seen_head = 0
+        self._watchers: list[list[FeedEvent]] = []
+        """Of those who ask the owner for its state: what came while the answer was on its way."""
+        self._rumours: dict[str, _Rumour] = {}
+        """Of other epochs, each of which may be the channel's new one, or a former one."""
+        self._early: tuple[str, int] | None = None
+        """The last position that was heard of while the owner's answer was on its way."""
+
+    # -- following the owner --------------------------------------------------------------------
+
+    async def attach(self) -> None:
+        """Begin to follow the channel; whoever comes meanwhile waits for the same answer."""
+        if self.attached:
+            return
+        if self._attaching is None:
+            loop = asyncio.get_running_loop()
+            self._attaching = loop.create_task(self._bus.attach(self.hub.name, self.channel))
+        attaching = self._attaching
+        try:
+            attachment = await asyncio.shield(attaching)
+        finally:
+            if self._attaching is attaching and attaching.done():
+                self._attaching = None
+        if not self.attached:
+            self.attached = True
+            self.epoch = attachment.epoch
+            self.position = attachment.head
+            if self._early is not None and self._early[0] == self.epoch:
+                self.position = max(self.position, self._early[1])
+
+    def renewed(self, attachment: Attachment) -> None:
+        """The channel's owner, a new one perhaps, was told again that this node follows it."""
+        if not self.attached:
+            return
+        if attachment.epoch == self.epoch:
+            self._compare(attachment.epoch, attachment.head)
+        elif attachment.head or self._catching_up:
+            # It began after this node lost the old owner.
+            self._compare(attachment.epoch, attachment.head, start=0)
+        else:
+            self._reset(attachment.epoch, 0)  # nothing of the new epoch can be missed
+
+    def receive(self, event: FeedEvent) -> None:
+        if not self.attached:
+            if isinstance(event, Published) and event.message.serial:
+                self._early = (event.epoch, event.message.serial)
+            return
+        if isinstance(event, Published):
+            self._receive_message(event.message, event.epoch)
+        elif isinstance(event, HeadAnnounced):
+            self._compare(event.epoch, event.head)
+        else:
+            self._receive_attendance(event)
+
+    def _receive_attendance(self, event: FeedEvent) -> None:
+        for watcher in self._watchers:
+            watcher.append(event)
+        if isinstance(event, OccupancyChanged):
+            if event.count != self.occupancy:
+                self.occupancy = event.count
+                self.say(Occupancy(self.channel, event.count))
+        elif isinstance(event, MembersJoined):
+            self.say(Joined(self.channel, event.members))
+        elif isinstance(event, MembersLeft):
+            self.say(Left(self.channel, event.members))
+        elif isinstance(event, MembersPresent):
+            self.say(Presence(self.channel, event.members))
+
+    @contextmanager
+    def watch(self) -> Iterator[list[FeedEvent]]:
+        """Gathers what the owner tells about presence and occupancy: its answer to a question can
+        be older than that, and arrive later."""
+        events: list[FeedEvent] = []
+        self._watchers.append(events)
+        try:
+            yield events
+        finally:
+            self._watchers.remove(events)
+
+    def _receive_message(self, message: Message, epoch: str) -> None:
+        serial = message.serial
+        if serial == 0:
+            self._pass_on(message)
+        elif serial == self.position + 1 and epoch == self.epoch and not self._catching_up:
+            self.position = serial
+            self._pass_on(message)
+        else:
+            self._compare(epoch, serial, start=serial - 1)
+
+    def _compare(self, epoch: str, head: int, start: int | None = None) -> None:
+        """The owner is at `head`. Behind it, or in another epoch, something was missed; unless
+        the event is a late one of a former epoch, which only the owner can tell. If that epoch is
+        the new one, what comes after `start` is news."""
+        if epoch != self.epoch:
+            first = head if start is None else start
+            known = self._rumours.get(epoch)
+            self._rumours[epoch] = known.and_then(first, head) if known else _Rumour(first, head)
+        elif head > self.position:
+            self._seen_head = max(self._seen_head, head)
+        else:
+            return
+        if not self._catching_up:
+            self._catching_up = True
+            asyncio.get_running_loop().create_task(self._catch_up())
+
+    async def reach(self, epoch: str, serial: int) -> None:
+        """Fetch what is missing up to a serial, if the owner can be asked and says that it is in
+        this epoch."""
+        self._compare(epoch, serial)
+        if self._catching_up:
+            self._caught_up = self._caught_up or asyncio.Event()
+            await self._caught_up.wait()
+
+    async def _catch_up(self) -> None:
+        try:
+            while (self.subscribers or self.users) and (
+                self._rumours or self.position < self._seen_head
+            ):
+                if not await self._fetch_next():
+                    break
+        except HubbubError:
+            pass  # the next announcement of the head tries again
+        finally:
+            self._catching_up = False
+            self._seen_head = 0
+            self._rumours.clear()
+            if self._caught_up is not None:
+                self._caught_up.set()
+                self._caught_up = None
+
+    async def _fetch_next(self) -> bool:
+        """Ask the owner once. Answers whether there is reason to ask again."""
+        seen, before = self._seen_head, self._rumours
+        self._rumours = {}  # of what is heard while the owner is asked
+        page = await self._bus.history(
+            HistoryQuery(
+                self.hub.name,
+                self.channel,
+                CATCH_UP_PAGE,
+                after=self.position,
+                epoch=self.epoch,
+            )
+        )
+        rumour = before.get(page.epoch)  # all others were of former epochs
+        since = self._rumours.pop(page.epoch, None)
+        if since is not None:
+            rumour = rumour.and_then(*since) if rumour else since
+        if not page.recovered:
+            start = page.head
+            if rumour is not None:
+                start = min(rumour.start, start)
+            if page.epoch != self.epoch and not self.position and self._stores:
+                start = 0  # a channel that was empty gets its epoch with its first message
+            self._reset(page.epoch, start)
+            self._seen_head = max(page.head, rumour.head if rumour else 0)
+            return True
+        for message in page.messages:
+            if message.serial == self.position + 1:
+                self.position = message.serial
+                self._pass_on(message)
+        return bool(page.messages or self._rumours) or self._seen_head > seen
+
+    def _reset(self, epoch: str, head: int) -> None:
+        """What lies between is lost, or never was: say so rather than hide a gap."""
+        if self._fanout.deliveries is not None and self._journals:
+            first = self.position + 1 if epoch == self.epoch else None
+            self._fanout.deliveries.missed(self.hub.name, self.channel, epoch, first, head)
+        self.epoch = epoch
+        self.position = head
+        self.say(ChannelReset(self.channel, epoch, head))
+
+    # -- speaking to subscribers ----------------------------------------------------------------
+
+    def _pass_on(self, message: Message) -> None:
+        if message.retain:
+            self.retained = message
+        for group in self.groups.values():
+            self._fanout.send(group, group.encoder.encode_message(message, self.epoch))
+            if group.tally is not None:
+                group.note(message, self.epoch)
+
+    def say(self, notice: Notice) -> None:
+        for group in self.groups.values():
+            self._fanout.send(group, group.encoder.encode(notice))
+
+    def hold_back(self, publisher: Pausable) -> None:
+        """Let it wait if the subscribers are far behind."""
+        for group in self.groups.values():
+            if group in self.hub.outbox.congested:
+                group.hold_back(publisher)
+
+    def add(self, session: Session) -> None:
+        """The session gets everything after `position`."""
+        connection = session.connection
+        group = self.groups.get(connection.encoder)
+        if group is None:
+            group = Group(connection.encoder, self.hub.outbox, self._tally(connection.technology))
+            self.groups[connection.encoder] = group
+        group.add(connection)
+        self.subscribers += 1
+
+    def remove(self, session: Session) -> None:
+        connection = session.connection
+        group = self.groups.get(connection.encoder)
+        if group is None or connection not in group.connections:
+            return
+        group.remove(connection)
+        self.subscribers -= 1
+        if not group.connections:
+            del self.groups[connection.encoder]
+
+    # -- the journal ----------------------------------------------------------------------------
+
+    @property
+    def _stores(self) -> bool:
+        return self.hub.rules_for(self.channel).store
+
+    @property
+    def _journals(self) -> bool:
+        return self.hub.rules_for(self.channel).journal != "off"
+
+    def _tally(self, technology: str) -> Tally | None:
+        """One for each technology, whatever the encodings; None: deliveries are not counted."""
+        if self._fanout.deliveries is None or not self._journals:
+            return None
+        for group in self.groups.values():
+            if group.tally is not None and group.tally.technology == technology:
+                return group.tally
+        return self._fanout.deliveries.tally(self.hub.name, self.channel, technology)
+
+    def rules_changed(self) -> None:
+        """Begin or end to count deliveries, as the rules want it now."""
+        journals = self._journals
+        for group in self.groups.values():
+            if not journals:
+                group.tally = None
+            elif group.tally is None:
+                technology = next(iter(group.connections)).technology
+                group.tally = self._tally(technology)

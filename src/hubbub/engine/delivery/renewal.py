@@ -1,0 +1,118 @@
+"""Renewal: a node tells the owners again what it follows, when they changed or lost sight of it.
+
+Where a channel stands at its owner comes back with the answer, so a feed finds out what it missed
+during the move and fetches it, or says that it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.notices import Member
+from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import Bus, Following
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 2000
+"""Channels that are told in one turn of the loop."""
+RETRY_SECONDS = 0.2
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Renewal:
+    """Of all feeds of a node. What fails is tried again while there is a feed."""
+
+    def __init__(self, bus: Bus, hubs: Mapping[str, Hub], spawn: Spawn) -> None:
+        self._bus = bus
+        self._hubs = hubs
+        self._spawn = spawn
+        self._due: dict[Feed, None] = {}
+        self._changed: set[int] = set()
+        """Partitions whose feeds have not been looked for yet."""
+        self._running = False
+
+    @property
+    def due(self) -> int:
+        """Channels, or partitions, that still have to be told."""
+        return len(self._due) + len(self._changed)
+
+    def owners_changed(self, partitions: Collection[int]) -> None:
+        """Looks through all feeds, so it does so once for all that changes in a turn of the
+        loop."""
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self._look)
+        self._changed.update(partitions)
+
+    def _look(self) -> None:
+        changed, self._changed = self._changed, set()
+        for hub in self._hubs.values():
+            for feed in hub.feeds.values():
+                if feed.partition in changed:
+                    self._due[feed] = None
+        if self._due and not self._running:
+            self._running = True
+            self._spawn(self._run())
+
+    async def _run(self) -> None:
+        told = 0
+        try:
+            while self._due:
+                feeds = list(self._due)
+                self._due.clear()
+                parts = [feeds[at : at + AT_ONCE] for at in range(0, len(feeds), AT_ONCE)]
+                tasks = []
+                for part in parts:
+                    tasks.append(asyncio.ensure_future(self._renew(part)))
+                    await asyncio.sleep(0)
+                told += len(feeds)
+                failed = [feed for feeds in await asyncio.gather(*tasks) for feed in feeds]
+                if failed:
+                    await asyncio.sleep(RETRY_SECONDS)
+                    told -= len(failed)
+                    self._due.update(dict.fromkeys(failed))
+            logger.info(
+                "the owners know again what this node follows",
+                extra={"fields": {"channels": told, "monotonic": time.monotonic()}},
+            )
+        finally:
+            self._running = False
+
+    async def _renew(self, feeds: list[Feed]) -> list[Feed]:
+        """Answers those that must be told again."""
+        feeds = [feed for feed in feeds if feed.hub.feeds.get(feed.channel) is feed]
+        present = _present(feeds)
+        answers = await self._bus.follow(
+            [
+                Following(
+                    feed.hub.name, feed.channel, tuple(present.get(feed, ())), feed.subscribers
+                )
+                for feed in feeds
+            ]
+        )
+        failed = []
+        for feed, answer in zip(feeds, answers, strict=True):
+            if not isinstance(answer, HubbubError):
+                feed.renewed(answer)
+            elif answer.retry:
+                failed.append(feed)
+        return failed
+
+
+def _present(feeds: list[Feed]) -> dict[Feed, list[Member]]:
+    """The sessions of those channels that keep presence."""
+    wanted = {feed for feed in feeds if feed.hub.rules_for(feed.channel).presence}
+    found: dict[Feed, list[Member]] = {}
+    for hub in {feed.hub for feed in wanted}:
+        for session in hub.sessions.values():
+            for feed in (session.feeds or {}).values():
+                if feed in wanted:
+                    found.setdefault(feed, []).append(session.member())
+    return found

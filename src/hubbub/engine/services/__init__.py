@@ -1,0 +1,1 @@
+"""Calls of services behind a hub, and events for streams."""

@@ -1,0 +1,1 @@
+"""A connection's requests: subscribe, publish, queries, restore, and what runs beside them."""

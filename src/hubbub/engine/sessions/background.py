@@ -1,0 +1,83 @@
+"""Requests of a session that run beside its others, because they may wait for long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from hubbub.domain import notices
+from hubbub.domain.errors import HubbubError, Internal, Limited
+from hubbub.domain.notices import Notice
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import ServiceRequest, TopicRequest
+
+if TYPE_CHECKING:
+    from hubbub.engine.sessions.session import Session
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=TopicRequest | ServiceRequest)
+
+
+class Desk(Generic[R]):
+    """One for each session that asked for it; a session that never does has none."""
+
+    __slots__ = ("_limit", "_session", "_under_way", "_waiting")
+
+    subject = ""
+    """What the requests are about, in words."""
+
+    def __init__(self, session: Session, limit: int) -> None:
+        self._session = session
+        self._limit = limit
+        self._under_way = 0
+        self._waiting: set[asyncio.Task[Notice]] = set()
+
+    def take(self, request: R) -> None:
+        """Answer in time, in whatever order. Raises what speaks against it at once."""
+        session = self._session
+        session.node.check_identity(session)
+        if self._under_way >= self._limit:
+            raise Limited(
+                f"{self._limit} requests about {self.subject} are under way in this session; "
+                "wait for an answer"
+            )
+        self._under_way += 1
+        session.node.spawn(self._serve(request, session.identity))
+
+    def close(self) -> None:
+        """The session is gone: nobody waits any more. What changes something is not cut in half."""
+        for task in self._waiting:
+            task.cancel()
+
+    async def _answer(self, request: R, identity: Identity) -> Notice:
+        raise NotImplementedError
+
+    async def _wait_for(self, work: Coroutine[Any, Any, Notice]) -> Notice:
+        """In a task of its own, which can be given up."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._waiting.add(task)
+        try:
+            return await task
+        finally:
+            self._waiting.discard(task)
+
+    async def _serve(self, request: R, identity: Identity) -> None:
+        try:
+            notice = await self._answer(request, identity)
+        except HubbubError as error:
+            notice = notices.Failed(error, request.req_id)
+        except asyncio.CancelledError:
+            if not self._session.closed:
+                raise
+            return
+        except Exception:
+            logger.exception("a request about %s failed in an unforeseen way", self.subject)
+            failure = Internal("the hub failed to handle the request")
+            notice = notices.Failed(failure, request.req_id)
+        finally:
+            self._under_way -= 1
+        if not self._session.closed:
+            self._session.send(notice)

@@ -1,0 +1,73 @@
+"""Sessions and subscriptions for the journal: who was here, when, and what they followed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.domain.journal import (
+    DROPPED,
+    SESSION_CLOSED,
+    SESSION_OPENED,
+    SUBSCRIBED,
+    UNSUBSCRIBED,
+    JournalEvent,
+)
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
+
+if TYPE_CHECKING:
+    from hubbub.engine.sessions.session import Session
+
+LOST = "lost"
+"""Why a session ended whose connection went without a word."""
+RESTORED = "restored"
+"""Why a session ended that went on as another one, or began that had been there before."""
+
+
+class Chronicle:
+    """Tells the journal; costs nothing where there is none."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._on = journal.enabled
+
+    def session_opened(self, session: Session, reason: str | None = None) -> None:
+        if self._on:
+            self._journal.record(self._of(SESSION_OPENED, session, reason=reason))
+
+    def session_closed(self, session: Session, reason: str | None = None) -> None:
+        if self._on:
+            event = self._of(SESSION_CLOSED, session, reason=reason or session.reason or LOST)
+            event.duration = max(0, event.at - int(session.opened_at * 1e6))
+            self._journal.record(event)
+
+    def subscribed(self, session: Session, channel: str) -> None:
+        self._subscription(SUBSCRIBED, session, channel)
+
+    def unsubscribed(self, session: Session, channel: str) -> None:
+        self._subscription(UNSUBSCRIBED, session, channel)
+
+    def cut_off(self, session: Session, unread_bytes: int) -> None:
+        """A slow consumer: what waited for it is dropped."""
+        if self._on:
+            event = self._of(DROPPED, session, reason="slow_consumer")
+            event.size = unread_bytes
+            self._journal.record(event)
+
+    def _subscription(self, kind: str, session: Session, channel: str) -> None:
+        if self._on and session.hub.rules_for(channel).journal != "off":
+            event = self._of(kind, session)
+            event.channel = channel
+            self._journal.record(event)
+
+    def _of(self, kind: str, session: Session, reason: str | None = None) -> JournalEvent:
+        return JournalEvent(
+            kind,
+            int(self._clock.now() * 1e6),
+            session.hub.name,
+            session=session.id,
+            user=session.identity.user_id,
+            technology=session.connection.technology,
+            reason=reason,
+        )

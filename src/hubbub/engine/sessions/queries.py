@@ -1,0 +1,95 @@
+"""Questions of a session about a channel: its history, who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.domain.errors import BadRequest, HubbubError, NotFound, NotPermitted
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.notices import HistoryPage, Member, Presence
+from hubbub.domain.permissions import Identity, may_subscribe
+from hubbub.domain.requests import History, PresenceQuery
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.session import Session
+from hubbub.ports.bus import Bus
+
+
+class Queries:
+    """The same answers for sockets and for plain HTTP."""
+
+    def __init__(self, bus: Bus, limits: EngineLimits) -> None:
+        self._bus = bus
+        self._limits = limits
+
+    async def history(self, session: Session, request: History) -> None:
+        try:
+            session.node.check_identity(session)
+            page = await self.page(session.hub, session.identity, request)
+        except HubbubError as error:
+            page = HistoryPage(request.channel, recovered=False, error=error, req_id=request.req_id)
+        session.send(page)
+
+    async def presence(self, session: Session, request: PresenceQuery) -> None:
+        try:
+            session.node.check_identity(session)
+            members = await self.members(session.hub, session.identity, request.channel)
+            answer = Presence(request.channel, members, request.req_id)
+        except HubbubError as error:
+            answer = Presence(request.channel, (), request.req_id, error)
+        session.send(answer)
+
+    async def page(self, hub: Hub, identity: Identity, request: History) -> HistoryPage:
+        """Raises what speaks against it."""
+        self._check(hub, identity, request.channel, "read")
+        bounds = (request.after, request.before, request.after_time, request.before_time)
+        if sum(bound is not None for bound in bounds) > 1:
+            raise BadRequest("give at most one of after, before, afterTime and beforeTime")
+        if request.limit < 0:
+            raise BadRequest(f"limit is {request.limit}; give a number from 1 on, or none")
+        largest = self._limits.history_page
+        page = await self._bus.history(
+            HistoryQuery(
+                hub.name,
+                request.channel,
+                min(request.limit or largest, largest),
+                after=request.after,
+                before=request.before,
+                after_time=request.after_time,
+                before_time=request.before_time,
+                epoch=request.epoch or None,
+            )
+        )
+        return HistoryPage(
+            channel=page.channel,
+            messages=page.messages,
+            epoch=page.epoch,
+            head=page.head,
+            recovered=page.recovered,
+            more=page.more,
+            req_id=request.req_id,
+        )
+
+    async def members(self, hub: Hub, identity: Identity, channel: str) -> tuple[Member, ...]:
+        self._check(hub, identity, channel, "see who is in")
+        if not hub.rules_for(channel).presence:
+            raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
+        return await self._bus.members(hub.name, channel)
+
+    def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
+        """That at least one of the channels may be followed. Raises what speaks against the
+        first."""
+        refusals: list[HubbubError] = []
+        for channel in channels:
+            try:
+                self._check(hub, identity, channel, "subscribe to")
+            except HubbubError as error:
+                refusals.append(error)
+            else:
+                return
+        raise refusals[0]
+
+    @staticmethod
+    def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
+        if not may_subscribe(identity, channel, hub.rules_for(channel), hub.user_channels):
+            raise NotPermitted(f"no permission to {action} {channel!r}")

@@ -1,0 +1,390 @@
+"""Subscriptions of sessions: who may follow what, what they missed, and taking it away again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import (
+    ChannelFailure,
+    ChannelReset,
+    Failed,
+    HistoryPage,
+    Member,
+    Notice,
+    Occupancy,
+    Presence,
+    Subscribed,
+    SubscribedChannel,
+    Unsubscribed,
+)
+from hubbub.domain.permissions import may_subscribe
+from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.engine.delivery.fanout import Fanout
+from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.catch_up import Replayer
+from hubbub.engine.sessions.session import Session
+from hubbub.ports.bus import (
+    Bus,
+    FeedEvent,
+    MembersJoined,
+    MembersLeft,
+    MembersPresent,
+    OccupancyChanged,
+)
+
+T = TypeVar("T")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A subscription that was granted and is about to begin."""
+
+    feed: Feed
+    page: HistoryPage | None
+    """What was missed, its first part; None: nothing was asked for."""
+    retains: bool
+    retained: Message | None
+    """The channel's retained message, as its owner answered."""
+    passed: Message | None
+    """The last one for retention that the feed had passed on when the owner was asked."""
+
+    def newest_retained(self) -> Message | None:
+        """The retained message as of now: a newer one may have passed since the owner's answer."""
+        latest, answered = self.feed.retained, self.retained
+        if not self.retains or latest is None or latest is self.passed:
+            return answered
+        if answered is not None and latest.published_at < answered.published_at:
+            return answered
+        return latest if latest.payload else None
+
+    def start(self) -> tuple[str, int]:
+        """Epoch and serial after which the session's messages begin."""
+        if self.page is not None and _continues(self.page, self.feed.epoch):
+            return self.page.epoch, _start_of(self.page)
+        return self.feed.epoch, self.feed.position
+
+    def confirmation(self) -> SubscribedChannel:
+        return SubscribedChannel(
+            channel=self.feed.channel,
+            epoch=self.feed.epoch,
+            serial=self.feed.position,
+            recovered=self.page is None
+            or (self.page.recovered and self.page.epoch == self.feed.epoch),
+        )
+
+
+class Subscriptions:
+    """Serves all sessions of a node."""
+
+    def __init__(self, bus: Bus, fanout: Fanout, limits: EngineLimits) -> None:
+        self._bus = bus
+        self._fanout = fanout
+        self._limits = limits
+        self._replayer = Replayer(bus, fanout)
+
+    async def subscribe(self, session: Session, request: Subscribe) -> None:
+        plans, failures = await self.prepare(session, request.channels)
+        confirmations = tuple(plan.confirmation() for plan in plans)
+        session.send(Subscribed(confirmations, tuple(failures), request.req_id))
+        await self.begin(session, plans)
+
+    async def prepare(
+        self, session: Session, wanted: Iterable[ChannelRequest]
+    ) -> tuple[list[Plan], list[ChannelFailure]]:
+        """Check each channel and find out what the session missed. The owners, who may be on other
+        nodes, are asked side by side. Every plan must be begun."""
+        asked: dict[str, ChannelRequest] = {}
+        failures: list[ChannelFailure] = []
+        for channel in wanted:
+            if channel.channel in asked:
+                continue
+            try:
+                self._check(session, channel.channel, len(asked))
+                asked[channel.channel] = channel
+            except HubbubError as error:
+                failures.append(ChannelFailure(channel.channel, error))
+        answers = await _side_by_side([self._try_plan(session, each) for each in asked.values()])
+        plans: list[Plan] = []
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Plan):
+                plans.append(answer)
+            else:
+                failures.append(ChannelFailure(name, answer))
+        return plans, failures
+
+    async def begin(self, session: Session, plans: Sequence[Plan]) -> None:
+        """Called right after the plans were confirmed. Those without a replay begin before
+        anything waits, so that they start exactly at the confirmed serial."""
+        confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
+        for plan in plans:
+            if plan.page is None and not session.closed:
+                self._begin_live(session, plan)
+        try:
+            for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
+                try:
+                    if plan.page is not None:
+                        await self._replay(session, plan, plan.page, epoch, serial)
+                except HubbubError as error:
+                    session.send(Failed(error))
+            await self._send_states(session, [plan.feed for plan in plans])
+        finally:
+            for plan in plans:
+                plan.feed.users -= 1
+                self._drop_if_unused(plan.feed)
+
+    def unsubscribe(self, session: Session, request: Unsubscribe) -> None:
+        ended: list[str] = []
+        failures: list[ChannelFailure] = []
+        for channel in request.channels:
+            if self.end(session, channel):
+                ended.append(channel)
+            else:
+                error = NotFound(f"not subscribed to {channel!r}")
+                failures.append(ChannelFailure(channel, error))
+        session.send(Unsubscribed(tuple(ended), tuple(failures), request.req_id))
+
+    def end(self, session: Session, channel: str) -> bool:
+        """Whether there was a subscription to end."""
+        feed = session.feeds.pop(channel, None) if session.feeds else None
+        if feed is None:
+            return False
+        self._remove(session, feed)
+        rules = session.hub.rules_for(channel)
+        if rules.presence:
+            self._bus.leave(session.hub.name, channel, [session.id])
+        if rules.occupancy and feed.subscribers:
+            self._bus.occupy(session.hub.name, channel, feed.subscribers)
+        self._drop_if_unused(feed)
+        session.node.restorer.touched(session)
+        return True
+
+    def end_all(self, session: Session) -> None:
+        for channel in list(session.feeds or ()):
+            self.end(session, channel)
+
+    def abandon_to(self, session: Session, kept: Container[str]) -> None:
+        """Take a session off its channels. Its successor is about to begin those that it `kept`:
+        nobody hears that it left them."""
+        for channel in [channel for channel in session.feeds or () if channel not in kept]:
+            self.end(session, channel)
+        feeds, session.feeds = session.feeds, None
+        for feed in (feeds or {}).values():
+            self._remove(session, feed)
+            self._drop_if_unused(feed)
+
+    def recheck(self, session: Session) -> None:
+        """End what the session may no longer follow, and tell it why."""
+        lost = [channel for channel in session.feeds or () if not self._permitted(session, channel)]
+        for channel in lost:
+            self.end(session, channel)
+        if lost:
+            reason = NotPermitted("the permission to subscribe was taken away")
+            failures = tuple(ChannelFailure(channel, reason) for channel in lost)
+            session.send(Unsubscribed((), failures))
+
+    def announce_identity(self, session: Session) -> None:
+        """Tell the owners who a session has turned out to be."""
+        for channel in session.feeds or ():
+            if session.hub.rules_for(channel).presence:
+                self._bus.join(session.hub.name, channel, [session.member()])
+
+    def announce_members(self, hub: Hub) -> None:
+        """Tell the owners who is where, after rules that may have switched presence on."""
+        for channel, feed in hub.feeds.items():
+            rules = hub.rules_for(channel)
+            if rules.presence:
+                present = [s.member() for s in hub.sessions.values() if channel in (s.feeds or ())]
+                self._bus.join(hub.name, channel, present)
+            if rules.occupancy:
+                self._bus.occupy(hub.name, channel, feed.subscribers)
+
+    # -- one subscription -----------------------------------------------------------------------
+
+    def _permitted(self, session: Session, channel: str) -> bool:
+        hub = session.hub
+        return may_subscribe(session.identity, channel, hub.rules_for(channel), hub.user_channels)
+
+    def _check(self, session: Session, channel: str, planned: int) -> None:
+        session.node.check_identity(session)
+        if not self._permitted(session, channel):
+            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        held = session.feeds or {}
+        if channel not in held and len(held) + planned >= self._limits.session_channels:
+            raise TooManyChannels(
+                f"a session may follow {self._limits.session_channels} channels; "
+                f"{channel!r} is one too many"
+            )
+
+    async def _try_plan(self, session: Session, wanted: ChannelRequest) -> Plan | HubbubError:
+        try:
+            return await self._plan(session, wanted)
+        except HubbubError as error:
+            return error
+
+    async def _plan(self, session: Session, wanted: ChannelRequest) -> Plan:
+        hub, channel = session.hub, wanted.channel
+        feed = hub.feeds.get(channel)
+        if feed is None:
+            feed = hub.feeds[channel] = Feed(hub, channel, self._bus, self._fanout)
+        feed.users += 1
+        try:
+            await feed.attach()
+            page = await self._replayer.missed(hub.name, wanted)
+            if page is not None and page.recovered:
+                await _bring_up_to(feed, page)
+            retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
+            if retains:
+                retained = (await self._bus.attach(hub.name, channel)).retained
+        except BaseException:
+            feed.users -= 1
+            self._drop_if_unused(feed)
+            raise
+        return Plan(feed, page, retains, retained, passed)
+
+    def _begin_live(self, session: Session, plan: Plan) -> None:
+        retained = plan.newest_retained()
+        if retained is not None:
+            self._replayer.send_retained(session, plan.feed, retained)
+        if plan.feed.channel not in (session.feeds or ()):
+            self._join(session, plan.feed)
+
+    async def _replay(
+        self, session: Session, plan: Plan, page: HistoryPage, epoch: str, serial: int
+    ) -> None:
+        """Send what was missed, page by page, and join the live feed exactly where it ends. The
+        session was told that it is in this epoch, and, if what it missed is gone, after this
+        serial."""
+        feed = plan.feed
+        if session.feeds and feed.channel in session.feeds:
+            self._remove(session, session.feeds.pop(feed.channel))
+        retained = plan.retained  # a newer one is among what follows
+        if retained is not None and all(m.id != retained.id for m in page.messages):
+            self._replayer.send_retained(session, plan.feed, retained)
+        reached = serial
+        if _continues(page, epoch):
+            reached = await self._replayer.send_missed(session, feed, page)
+        while feed.epoch == epoch and reached < feed.position and not session.closed:
+            try:
+                following = await self._replayer.page_after(feed, reached)
+            except HubbubError as error:
+                session.connection.disconnect(error)  # nothing is lost: it will ask again
+                return
+            if following is None:
+                break
+            reached = await self._replayer.send_missed(session, feed, following)
+        if (feed.epoch, feed.position) != (epoch, reached):
+            session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
+        # From the check of the position to here nothing waited: no message fits in between.
+        if not session.closed:
+            self._join(session, feed)
+
+    def _join(self, session: Session, feed: Feed) -> None:
+        feed.add(session)
+        if session.feeds is None:
+            session.feeds = {}
+        session.feeds[feed.channel] = feed
+        session.hub.counters.subscriptions += 1
+        session.node.chronicle.subscribed(session, feed.channel)
+        session.node.restorer.touched(session)
+
+    async def _send_states(self, session: Session, feeds: Iterable[Feed]) -> None:
+        asking = []
+        for feed in feeds:
+            rules = session.hub.rules_for(feed.channel)
+            if rules.presence or rules.occupancy:
+                asking.append(self._try_send_state(session, feed))
+        await _side_by_side(asking)
+
+    async def _try_send_state(self, session: Session, feed: Feed) -> None:
+        try:
+            await self._send_state(session, feed)
+        except HubbubError as error:
+            session.send(Failed(error))
+
+    async def _send_state(self, session: Session, feed: Feed) -> None:
+        """Presence and occupancy as they are now; changes follow through the feed."""
+        hub, channel = session.hub.name, feed.channel
+        rules = session.hub.rules_for(channel)
+        if session.closed or channel not in (session.feeds or ()):
+            if rules.presence and session.hub.sessions.get(session.id) is None:
+                self._bus.leave(hub, channel, [session.id])  # it may have been restored to it
+            return
+        members: tuple[Member, ...] = ()
+        count = 0
+        with feed.watch() as events:
+            if rules.presence:
+                self._bus.join(hub, channel, [session.member()])
+                members = await self._bus.members(hub, channel)
+            if rules.occupancy:
+                self._bus.occupy(hub, channel, feed.subscribers)
+                count = await self._bus.occupancy(hub, channel)
+        # What was told meanwhile is newer than the answers, and the session has heard it.
+        state: list[Notice] = []
+        if rules.presence:
+            state.append(Presence(channel, with_changes(members, events)))
+        if rules.occupancy:
+            told = [event.count for event in events if isinstance(event, OccupancyChanged)]
+            state.append(Occupancy(channel, told[-1] if told else count))
+        if state:
+            session.send(*state)
+
+    def _remove(self, session: Session, feed: Feed) -> None:
+        feed.remove(session)
+        session.hub.counters.subscriptions -= 1
+        session.node.chronicle.unsubscribed(session, feed.channel)
+
+    def _drop_if_unused(self, feed: Feed) -> None:
+        feeds = feed.hub.feeds
+        if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
+            del feeds[feed.channel]
+            self._bus.detach(feed.hub.name, feed.channel)
+
+
+async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Ask owners, who may be on other nodes. Most ask one, and a task costs more than that does."""
+    if len(asking) == 1:
+        return [await asking[0]]
+    return await asyncio.gather(*asking)
+
+
+def _continues(page: HistoryPage, epoch: str) -> bool:
+    """Whether there is more to say than that what was asked for is gone."""
+    return page.epoch == epoch and (page.recovered or bool(page.messages))
+
+
+def _start_of(page: HistoryPage) -> int:
+    """The serial after which its messages begin."""
+    return page.messages[0].serial - 1 if page.messages else page.head
+
+
+async def _bring_up_to(feed: Feed, page: HistoryPage) -> None:
+    """A session that was at another node can be ahead of this one's feed, which would bring it
+    again what it has. Raises `Unavailable` where the owner does not help."""
+    start = _start_of(page)
+    if page.epoch != feed.epoch or start > feed.position:
+        await feed.reach(page.epoch, start)
+        if page.epoch == feed.epoch and start > feed.position:
+            raise Unavailable(
+                f"this node is behind in {feed.channel!r} and cannot ask its owner; try again"
+            )
+
+
+def with_changes(members: Iterable[Member], events: Iterable[FeedEvent]) -> tuple[Member, ...]:
+    """Who is present, as the owner answered, with what it told while that was on its way."""
+    present = {member.session_id: member for member in members}
+    for event in events:
+        if isinstance(event, MembersPresent):
+            present = {member.session_id: member for member in event.members}
+        elif isinstance(event, MembersJoined):
+            present |= {member.session_id: member for member in event.members}
+        elif isinstance(event, MembersLeft):
+            for member in event.members:
+                present.pop(member.session_id, None)
+    return tuple(present.values())

@@ -1,0 +1,1 @@
+"""Exactly-once: producers, durable subscriptions, acknowledgements, dead letters."""

@@ -1,0 +1,159 @@
+"""The durable subscriptions of a channel in its owner's memory: where each stands, who waits.
+
+State only; `engine.shelf` reads and writes it, `engine.durable` serves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from hubbub.domain.cursors import Cursor, CursorRecord
+from hubbub.domain.errors import NotSubscribed, TopicNotFound
+from hubbub.domain.messages import Message
+from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
+from hubbub.engine.channels.channel import Channel
+from hubbub.ports.store import ChannelHead
+from hubbub.ports.store import Cursor as SavedCursor
+
+_TAIL_MESSAGES = 1000
+_TAIL_BYTES = 512 * 1024
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(CursorRecord)
+
+
+class Place:
+    """A durable subscription: its cursor, who waits for it, and what of it is on disk."""
+
+    __slots__ = ("burying", "cursor", "gone", "key", "lock", "saved", "version", "waiters")
+
+    def __init__(self, key: SubscriptionKey, cursor: Cursor) -> None:
+        self.key = key
+        self.cursor = cursor
+        self.waiters: list[asyncio.Future[None]] = []
+        self.lock = asyncio.Lock()
+        self.version = 0
+        self.saved = 0
+        self.burying = False
+        self.gone = False
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether there was news in time."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        try:
+            async with asyncio.timeout(seconds):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            if waiter in self.waiters:
+                self.waiters.remove(waiter)
+        return True
+
+    def wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def end(self) -> None:
+        """It is no more, or no longer served here: whoever waits for it learns so."""
+        self.gone = True
+        self.wake()
+
+    def info(self, channel: Channel) -> SubscriptionInfo:
+        return _describe(self.key, self.cursor, channel.epoch, channel.head)
+
+    def to_save(self) -> SavedCursor:
+        key, cursor = self.key, self.cursor
+        state = _encoder.encode(cursor.record())
+        return SavedCursor(key.hub, key.channel, key.owner, key.name, cursor.floor, state)
+
+
+class Cursors:
+    """The durable subscriptions of one channel, and its newest messages."""
+
+    __slots__ = ("_tail_bytes", "lock", "page", "places", "ready", "tail")
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, str], Place] = {}
+        self.ready = asyncio.Event()
+        self.lock = asyncio.Lock()
+        self.tail: deque[Message] = deque()
+        self.page: Sequence[Message] = ()
+        """What was read from the store last, without gaps."""
+        self._tail_bytes = 0
+
+    @property
+    def idle(self) -> bool:
+        """Nobody waits and nobody holds anything, so that it can be forgotten."""
+        return not any(
+            place.waiters or place.cursor.leases or place.burying for place in self.places.values()
+        )
+
+    def remember(self, message: Message) -> None:
+        tail = self.tail
+        if tail and tail[-1].serial != message.serial - 1:
+            tail.clear()
+            self._tail_bytes = 0
+        tail.append(message)
+        self._tail_bytes += len(message.payload)
+        while len(tail) > _TAIL_MESSAGES or (self._tail_bytes > _TAIL_BYTES and len(tail) > 1):
+            self._tail_bytes -= len(tail.popleft().payload)
+
+
+def places_of(channel: Channel) -> Sequence[Place]:
+    """Those in memory, as they are now."""
+    return tuple(channel.cursors.places.values()) if channel.cursors is not None else ()
+
+
+def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
+    """A channel that had no message when it was subscribed to, or that was deleted since, counts
+    in another epoch: everything in it is new to the subscription."""
+    record = _decoder.decode(saved.state)
+    if record.epoch != epoch:
+        fresh = msgspec.structs.replace(
+            record, epoch=epoch, reserved=0, done=(), counts={}, dying=0
+        )
+        return Cursor(0, fresh)
+    return Cursor(saved.floor, record)
+
+
+def describe_saved(saved: SavedCursor, head: ChannelHead | None) -> SubscriptionInfo:
+    """A durable subscription whose channel is not in memory."""
+    epoch = head.epoch if head is not None else ""
+    cursor = cursor_of(saved, epoch)
+    cursor.lose_before(head.first if head is not None else 1)
+    key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
+    return _describe(key, cursor, epoch, head.head if head is not None else 0)
+
+
+def _describe(key: SubscriptionKey, cursor: Cursor, epoch: str, head: int) -> SubscriptionInfo:
+    return SubscriptionInfo(
+        key=key,
+        options=cursor.options,
+        epoch=epoch,
+        floor=cursor.floor,
+        head=head,
+        lag=cursor.lag(head),
+        handed_out=cursor.handed_out,
+        created_at=cursor.created_at,
+        redeliveries=cursor.redeliveries,
+        dead_letters=cursor.dead_letters,
+        missed=cursor.missed,
+    )
+
+
+def not_subscribed(key: SubscriptionKey) -> NotSubscribed:
+    return NotSubscribed(
+        f"you have no durable subscription {key.name!r} to {key.channel!r}; subscribe first"
+    )
+
+
+def no_topic(hub: str, name: str) -> TopicNotFound:
+    return TopicNotFound(f"there is no topic {name!r} in hub {hub!r}; put something first")

@@ -1,0 +1,80 @@
+"""How far durable subscriptions are behind, counted from time to time for those who watch.
+
+Subscriptions that nobody has asked for in a while are on disk only, and they are the ones that fall
+behind: so all are looked at, page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import nlargest
+
+import msgspec
+
+from hubbub.domain.names import partition_of
+from hubbub.domain.topics import SubscriptionKey
+from hubbub.engine.channels.owner import ChannelOwner
+from hubbub.engine.topics.cursors import cursor_of
+from hubbub.ports.store import ChannelHead, Cursor, Store
+
+_PAGE = 500
+
+
+class HubLag(msgspec.Struct):
+    """Of one hub: its durable subscriptions, and what they still have to get."""
+
+    subscriptions: int = 0
+    total: int = 0
+    largest: int = 0
+
+
+class Lag(msgspec.Struct, frozen=True):
+    key: SubscriptionKey
+    messages: int
+
+
+class LagSurvey:
+    """Of the channels that this node owns, as the last `run` found them."""
+
+    def __init__(self, store: Store, owner: ChannelOwner, series: int) -> None:
+        """`series`: how many single subscriptions to remember, those farthest behind."""
+        self._store = store
+        self._owner = owner
+        self._series = series
+        self.hubs: Mapping[str, HubLag] = {}
+        self.farthest: list[Lag] = []
+
+    async def run(self) -> None:
+        """Raises `StoreUnavailable`."""
+        hubs: dict[str, HubLag] = {}
+        farthest: list[Lag] = []
+        after = None
+        while True:
+            page = await self._store.read_places(after, _PAGE)
+            found = [self._lag(*place) for place in page if self._owned(place[0])]
+            for lag in found:
+                of_hub = hubs.setdefault(lag.key.hub, HubLag())
+                of_hub.subscriptions += 1
+                of_hub.total += lag.messages
+                of_hub.largest = max(of_hub.largest, lag.messages)
+            if self._series:
+                farthest = nlargest(self._series, farthest + found, key=lambda lag: lag.messages)
+            if len(page) < _PAGE:
+                break
+            last = page[-1][0]
+            after = (last.hub, last.channel, last.owner, last.name)
+        self.hubs, self.farthest = hubs, farthest
+
+    def _owned(self, saved: Cursor) -> bool:
+        return partition_of(saved.hub, saved.channel) in self._owner.terms
+
+    def _lag(self, saved: Cursor, head: ChannelHead | None) -> Lag:
+        key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
+        known = self._owner.lag_in_memory(key)
+        if known is not None:
+            return Lag(key, known)
+        if head is None:
+            return Lag(key, 0)
+        cursor = cursor_of(saved, head.epoch)
+        cursor.lose_before(head.first)  # what is gone is not waited for
+        return Lag(key, cursor.lag(head.head))

@@ -1,0 +1,284 @@
+"""Producers at the owner of a channel: each put is stored once, in the order of its sequence.
+
+The owner alone writes to a channel, so what it remembers of a producer is the truth as long as
+nothing failed; after a failure everything is forgotten here and read from the store again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from hubbub.domain.errors import (
+    HubbubError,
+    ProducerFenced,
+    SequenceGap,
+    SequenceReused,
+    TopicNotFound,
+)
+from hubbub.domain.messages import Message, Stamp
+from hubbub.domain.topics import FoundPut, ProducerState
+from hubbub.engine.channels.channel import Channel
+from hubbub.ports import store as records
+from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.store import Store
+
+MAX_PRODUCERS = 10_000
+"""Of one channel, in memory; those that have nothing under way are read again when they come."""
+
+Append = Callable[[Channel, Message, PublishReply], None]
+"""Checks and appends; raises what speaks against it, in which case nothing was begun."""
+
+
+class Producer:
+    """A producer that put something since the channel was opened."""
+
+    __slots__ = ("accepted", "fence", "id", "stored", "under_way", "waiting")
+
+    def __init__(self) -> None:
+        self.id = 0
+        self.fence = 0
+        self.stored = 0
+        """The last sequence on disk."""
+        self.accepted = 0
+        """The last sequence that is on disk or on its way there."""
+        self.under_way: dict[int, _Put] = {}
+        self.waiting: list[tuple[Message, PublishReply]] | None = []
+        """Puts that came before the store said where the producer stands; None: it has."""
+
+    def know(self, found: records.Producer) -> None:
+        self.id = found.id
+        self.fence = max(self.fence, found.fence)
+        self.stored = self.accepted = found.sequence
+
+
+class _Put:
+    """A put on its way to the disk, and those who repeated it meanwhile."""
+
+    __slots__ = ("message", "replies")
+
+    def __init__(self, message: Message, reply: PublishReply) -> None:
+        self.message = message
+        self.replies = [reply]
+
+    def conclude(self, outcome: PublishOutcome) -> None:
+        first, *repeats = self.replies
+        first(outcome)
+        for reply in repeats:
+            again = outcome.error is None
+            reply(PublishOutcome(outcome.serial, outcome.error, again, self.message.id))
+
+
+class Producers:
+    """Serves all channels of one owner."""
+
+    def __init__(self, store: Store, terms: Mapping[int, int], append: Append) -> None:
+        self._store = store
+        self._terms = terms
+        self._append = append
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def settle(self) -> None:
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    # -- putting --------------------------------------------------------------------------------
+
+    def put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
+        """Store it, or answer for the original. Raises what speaks against it."""
+        stamp = _stamp_of(message)
+        if not channel.loaded:
+            channel.wait(message, reply)  # it comes here again once the channel is
+            return
+        if not channel.rules.store:
+            raise TopicNotFound(
+                f"channel {channel.name!r} does not store messages; switch 'store' on in its "
+                "rules, or name topicRules in the hub's settings"
+            )
+        producer = self._known(channel, stamp)
+        if producer.waiting is not None:
+            producer.waiting.append((message, reply))
+        elif stamp.sequence <= producer.stored:
+            self._run(channel, self._answer_repeat(producer.id, message, reply))
+        elif stamp.sequence in producer.under_way:
+            earlier = producer.under_way[stamp.sequence]
+            _check_same(earlier.message, message)
+            earlier.replies.append(reply)
+        else:
+            self._check_turn(producer, message, stamp)
+            self._put_next(channel, producer, message, reply)
+
+    def _put_next(
+        self, channel: Channel, producer: Producer, message: Message, reply: PublishReply
+    ) -> None:
+        sequence = _stamp_of(message).sequence
+        put = _Put(message, reply)
+
+        def stored(outcome: PublishOutcome) -> None:
+            producer.under_way.pop(sequence, None)
+            if outcome.error is None:
+                producer.stored = max(producer.stored, sequence)
+            put.conclude(outcome)
+
+        producer.under_way[sequence] = put
+        producer.accepted = sequence
+        try:
+            self._append(channel, message, stored)
+        except HubbubError:
+            del producer.under_way[sequence]
+            producer.accepted = sequence - 1
+            raise
+
+    @staticmethod
+    def _check_turn(producer: Producer, message: Message, stamp: Stamp) -> None:
+        if stamp.fence and stamp.fence != producer.fence:
+            raise ProducerFenced(
+                f"producer {stamp.producer!r} was opened again by another process, which goes on "
+                f"with channel {message.channel!r}; fence {stamp.fence} holds no longer"
+            )
+        if stamp.sequence != producer.accepted + 1:
+            raise SequenceGap(
+                f"producer {stamp.producer!r} put sequence {stamp.sequence} to channel "
+                f"{message.channel!r}, but {producer.accepted + 1} comes next"
+            )
+
+    async def _answer_repeat(self, producer_id: int, message: Message, reply: PublishReply) -> None:
+        try:
+            found = await self._original(producer_id, message)
+            outcome = PublishOutcome(found.serial, None, True, found.message_id)
+        except HubbubError as error:
+            outcome = PublishOutcome(error=error)
+        reply(outcome)
+
+    async def _original(self, producer_id: int, message: Message) -> FoundPut:
+        """What a repeat is answered with. Raises `SequenceReused`."""
+        sequence = _stamp_of(message).sequence
+        original = await self._store.read_put(producer_id, sequence, message.hub, message.channel)
+        if original is None:
+            return FoundPut()
+        _check_same(original, message)
+        return FoundPut(original.serial, original.id)
+
+    # -- questions ------------------------------------------------------------------------------
+
+    async def find(self, channel: Channel | None, message: Message) -> FoundPut | None:
+        """The answer to a put that would be a repeat; None: it would be new. Leaves no trace.
+        Raises `SequenceReused`."""
+        stamp = _stamp_of(message)
+        known = (
+            (channel.producers or {}).get((stamp.principal, stamp.producer)) if channel else None
+        )
+        if known is not None and stamp.sequence in known.under_way:
+            earlier = known.under_way[stamp.sequence]
+            _check_same(earlier.message, message)
+            answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+            earlier.replies.append(answer.set_result)
+            outcome = await answer
+            if outcome.error is not None:
+                return None
+            return FoundPut(outcome.serial, outcome.message_id)
+        found = await self._store.read_producer(
+            message.hub, message.channel, stamp.principal, stamp.producer
+        )
+        if found is None or stamp.sequence > found.sequence:
+            return None
+        return await self._original(found.id, message)
+
+    async def open(self, channel: Channel, principal: str, name: str) -> ProducerState:
+        """Take the producer over: its fence rises, what an earlier process sent counts still."""
+        channel.busy += 1
+        try:
+            found = await self._open(channel, principal, name, take_over=True)
+        finally:
+            channel.busy -= 1
+        known = (channel.producers or {}).get((principal, name))
+        if known is not None:
+            known.fence = max(known.fence, found.fence)
+            return ProducerState(found.fence, max(found.sequence, known.accepted))
+        return ProducerState(found.fence, found.sequence)
+
+    # -- knowing --------------------------------------------------------------------------------
+
+    def row_of(self, channel: Channel, message: Message) -> tuple[int, int]:
+        """Under which producer and sequence the store keeps the message; (0, 0): nobody's."""
+        stamp = message.stamp
+        if stamp is None or channel.producers is None:
+            return 0, 0
+        known = channel.producers.get((stamp.principal, stamp.producer))
+        return (known.id, stamp.sequence) if known is not None else (0, 0)
+
+    def _known(self, channel: Channel, stamp: Stamp) -> Producer:
+        if channel.producers is None:
+            channel.producers = {}
+        key = (stamp.principal, stamp.producer)
+        producer = channel.producers.get(key)
+        if producer is None:
+            if len(channel.producers) >= MAX_PRODUCERS:
+                _forget_idle(channel.producers)
+            producer = channel.producers[key] = Producer()
+            self._run(channel, self._load(channel, key, producer))
+        return producer
+
+    async def _load(self, channel: Channel, key: tuple[str, str], producer: Producer) -> None:
+        error: HubbubError | None = None
+        try:
+            producer.know(await self._open(channel, *key, take_over=False))
+        except HubbubError as caught:
+            error = caught
+            if channel.producers is not None and channel.producers.get(key) is producer:
+                del channel.producers[key]
+        waiting, producer.waiting = producer.waiting, None
+        for message, reply in waiting or ():
+            try:
+                if error is not None:
+                    raise error
+                self.put(channel, message, reply)
+            except HubbubError as caught:
+                reply(PublishOutcome(error=caught))
+
+    async def _open(
+        self, channel: Channel, principal: str, name: str, take_over: bool
+    ) -> records.Producer:
+        term = self._terms.get(channel.partition, 0)
+        return await self._store.open_producer(
+            channel.hub, channel.name, principal, name, channel.partition, term, take_over
+        )
+
+    def _run(self, channel: Channel, work: object) -> None:
+        task = asyncio.get_running_loop().create_task(self._busy(channel, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _busy(channel: Channel, work: object) -> None:
+        channel.busy += 1
+        try:
+            await work  # type: ignore[misc]
+        finally:
+            channel.busy -= 1
+
+
+def _forget_idle(producers: dict[tuple[str, str], Producer]) -> None:
+    for key, producer in list(producers.items()):
+        if producer.waiting is None and not producer.under_way:
+            del producers[key]
+
+
+def _stamp_of(message: Message) -> Stamp:
+    assert message.stamp is not None
+    return message.stamp
+
+
+def _check_same(original: Message, message: Message) -> None:
+    """Raises `SequenceReused`."""
+    stamp = _stamp_of(message)
+    same = (
+        original.payload == message.payload
+        and original.event == message.event
+        and original.content_type == message.content_type
+    )
+    if not same:
+        raise SequenceReused(
+            f"producer {stamp.producer!r} put sequence {stamp.sequence} to channel "
+            f"{message.channel!r} before, with other content; take the next sequence"
+        )

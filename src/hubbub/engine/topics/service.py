@@ -1,0 +1,309 @@
+"""Topics: put, get, acknowledge; the one door for all gateways that offer exactly-once.
+
+Here it is decided who may; the rest happens at the owner of the channel, behind the bus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from hubbub.domain.errors import (
+    BadRequest,
+    NotPermitted,
+    NotSubscribed,
+    QuotaExceeded,
+    TopicNotFound,
+)
+from hubbub.domain.names import check_name
+from hubbub.domain.permissions import Identity, may_publish, may_subscribe
+from hubbub.domain.requests import PublishItem
+from hubbub.domain.topics import (
+    MAX_WAIT_SECONDS,
+    Acknowledge,
+    Article,
+    DescribeSubscription,
+    GetMessages,
+    OpenProducer,
+    ProducerState,
+    SubscribeTopic,
+    SubscriptionInfo,
+    SubscriptionKey,
+    SubscriptionOptions,
+    UnsubscribeTopic,
+    dead_letter_channel,
+    option_problems,
+    principal_of,
+)
+from hubbub.engine.hub import Hub
+from hubbub.engine.sessions.publishing import Publisher
+from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topics.cursors import describe_saved
+from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
+from hubbub.ports.clock import Clock
+from hubbub.ports.store import Cursor, Store
+
+T = TypeVar("T")
+_AT_ONCE = 16
+"""Topics that are asked at the same time for one caller."""
+
+
+class Topics:
+    """Every method checks what the identity may do, and raises what speaks against it."""
+
+    def __init__(
+        self, bus: Bus, store: Store, clock: Clock, publisher: Publisher, maker: TopicMaker
+    ) -> None:
+        self._bus = bus
+        self._store = store
+        self._clock = clock
+        self._publisher = publisher
+        self._maker = maker
+        self.draining = False
+        """Nobody waits for messages any more."""
+
+    # -- producers ------------------------------------------------------------------------------
+
+    async def put(
+        self, hub: Hub, identity: Identity, item: PublishItem, technology: str | None = None
+    ) -> tuple[str, PublishOutcome]:
+        """Store a message and answer its id and place once it is on disk. `item.producer` makes it
+        idempotent. The outcome's `duplicate` says that it was there already; its serial is 0 if it
+        has been reclaimed since. Raises `SequenceGap`, `SequenceReused`, `ProducerFenced`."""
+        if item.producer is None:
+            item = msgspec.structs.replace(item, store=True)
+            self._publisher.check(hub, identity, item)
+            await self._maker.ensure(hub, item.channel)
+        answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+        message_id = self._publisher.publish(hub, identity, item, _setter(answer), technology)
+        outcome = await answer
+        if outcome.error is not None:
+            raise outcome.error
+        if item.producer is None:
+            hub.counters.puts += 1
+        return outcome.message_id or message_id, outcome
+
+    async def open_producer(
+        self, hub: Hub, identity: Identity, topic: str, producer: str
+    ) -> ProducerState:
+        """Take a producer id over: puts under an older fence are refused from now on."""
+        check_name(producer, "producer")
+        if not may_publish(identity, topic, hub.rules_for(topic), hub.user_channels):
+            raise NotPermitted(f"no permission to put to {topic!r}")
+        await self._maker.ensure(hub, topic)
+        request = OpenProducer(hub.name, topic, principal_of(identity), producer)
+        return _expect(ProducerState, await self._bus.topic(request))
+
+    # -- subscriptions --------------------------------------------------------------------------
+
+    async def subscribe(
+        self,
+        hub: Hub,
+        identity: Identity,
+        topic: str,
+        name: str,
+        options: SubscriptionOptions | None = None,
+        start: str | int = "new",
+    ) -> SubscriptionInfo:
+        key = self._key(hub, identity, topic, name)
+        if isinstance(start, str) and start not in ("new", "first"):
+            raise BadRequest(f"start is {start!r}; give 'new', 'first' or a serial")
+        if options is not None:
+            await self._check_options(hub, identity, topic, options)
+        await self._maker.ensure(hub, topic)
+        request = SubscribeTopic(key, options, start)  # type: ignore[arg-type]  # checked above
+        return _expect(SubscriptionInfo, await self._bus.topic(request))
+
+    async def _check_options(
+        self, hub: Hub, identity: Identity, topic: str, options: SubscriptionOptions
+    ) -> None:
+        problems = option_problems(options)
+        if problems:
+            raise BadRequest("; ".join(problems))
+        if not options.max_deliveries:
+            return
+        letters = dead_letter_channel(topic, options)
+        rules = hub.rules_for(letters)
+        if letters == topic:
+            raise BadRequest(f"deadLetters is {letters!r}, the topic itself; name another channel")
+        chosen = options.dead_letters is not None
+        if chosen and not may_publish(identity, letters, rules, hub.user_channels):
+            raise NotPermitted(f"no permission to publish to {letters!r}, the dead letters")
+        await self._maker.ensure(hub, letters)
+
+    async def unsubscribe(self, hub: Hub, identity: Identity, topic: str, name: str) -> None:
+        """Raises `NotSubscribed`."""
+        await self._bus.topic(UnsubscribeTopic(self._key(hub, identity, topic, name)))
+
+    async def info(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionInfo:
+        """Raises `NotSubscribed`, `TopicNotFound`."""
+        request = DescribeSubscription(self._key(hub, identity, topic, name))
+        return _expect(SubscriptionInfo, await self._bus.topic(request))
+
+    async def list_own(self, hub: Hub, identity: Identity) -> list[SubscriptionInfo]:
+        """The caller's own durable subscriptions in this hub."""
+        return await self._describe(await self._own(hub, identity))
+
+    async def list_all(
+        self,
+        hub: str,
+        limit: int,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+    ) -> tuple[list[SubscriptionInfo], tuple[str, str, str] | None]:
+        """Everybody's, for administrators, ordered by channel, owner and name; the second is what
+        to go on with as `after`, if there are more."""
+        cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1)
+        page = cursors[:limit]
+        answers = await _gather(*(self._describe_saved(cursor) for cursor in page))
+        last = page[-1] if len(cursors) > limit else None
+        following = (last.channel, last.owner, last.name) if last is not None else None
+        return [info for info in answers if info is not None], following
+
+    async def describe(self, key: SubscriptionKey) -> SubscriptionInfo:
+        """Somebody's, for administrators. Raises `NotSubscribed`."""
+        for cursor in await self._store.read_cursors(key.hub, key.channel, key.owner):
+            info = await self._describe_saved(cursor) if cursor.name == key.name else None
+            if info is not None:
+                return info
+        raise NotSubscribed(
+            f"{key.owner!r} has no durable subscription {key.name!r} to {key.channel!r}"
+        )
+
+    async def _describe_saved(self, cursor: Cursor) -> SubscriptionInfo | None:
+        """As its owner knows it; as it is on disk where the channel cannot be opened just now."""
+        key = SubscriptionKey(cursor.hub, cursor.channel, cursor.owner, cursor.name)
+        try:
+            return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
+        except NotSubscribed:
+            return None  # it went while we looked
+        except (TopicNotFound, QuotaExceeded):
+            return describe_saved(cursor, await self._store.read_head(key.hub, key.channel))
+
+    async def remove(self, key: SubscriptionKey) -> None:
+        """Somebody's, by an administrator. Raises `NotSubscribed`."""
+        await self._bus.topic(UnsubscribeTopic(key))
+
+    # -- messages -------------------------------------------------------------------------------
+
+    async def get(
+        self,
+        hub: Hub,
+        identity: Identity,
+        topic: str,
+        name: str,
+        limit: int = 1,
+        wait_seconds: float = 0.0,
+        consumer: str = "",
+        ack_up_to: int | None = None,
+        after: int = 0,
+    ) -> list[Article]:
+        """Empty: there is nothing for the caller (yet). `after`: only what is behind that serial.
+        Raises `NotSubscribed`, `TopicNotFound`."""
+        key = self._key(hub, identity, topic, name)
+        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
+            raise BadRequest(
+                f"wait is {wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds, and ask again"
+            )
+        deadline = self._clock.monotonic() + wait_seconds
+        while True:
+            seconds = max(0.0, deadline - self._clock.monotonic())
+            wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
+            request = GetMessages(key, limit, wait, consumer, ack_up_to, after)
+            articles = _expect(tuple, await self._bus.topic(request))
+            self._check_readable(hub, identity, topic)  # it may have ended while we waited
+            if articles or seconds <= wait or self.draining:
+                return list(articles)
+            ack_up_to = None
+
+    async def get_each(self, hub: Hub, identity: Identity, name: str) -> dict[str, list[Article]]:
+        """One message, or none, for each topic with a subscription of this name."""
+        keys = [key for key in await self._own(hub, identity) if key.name == name]
+        answers = await _gather(*(self._get_one(hub, identity, key) for key in keys))
+        return {
+            key.channel: found
+            for key, found in zip(keys, answers, strict=True)
+            if found is not None
+        }
+
+    async def _get_one(
+        self, hub: Hub, identity: Identity, key: SubscriptionKey
+    ) -> list[Article] | None:
+        """None: not, or no longer, for the caller."""
+        try:
+            return await self.get(hub, identity, key.channel, key.name)
+        except (NotPermitted, NotSubscribed, TopicNotFound):
+            return None
+
+    async def acknowledge(
+        self,
+        hub: Hub,
+        identity: Identity,
+        topic: str,
+        name: str,
+        serials: tuple[int, ...] = (),
+        up_to: int | None = None,
+        consumer: str = "",
+        give_back: bool = False,
+    ) -> int:
+        """Answers the floor: everything up to it is done. It is on disk then."""
+        key = self._key(hub, identity, topic, name)
+        request = Acknowledge(key, serials, up_to, consumer, give_back)
+        return _expect(int, await self._bus.topic(request))
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    def _key(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionKey:
+        check_name(name, "subscription")
+        self._check_readable(hub, identity, topic)
+        return SubscriptionKey(hub.name, topic, principal_of(identity), name)
+
+    @staticmethod
+    def _check_readable(hub: Hub, identity: Identity, topic: str) -> None:
+        if not may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels):
+            raise NotPermitted(f"no permission to subscribe to {topic!r}")
+
+    async def _own(self, hub: Hub, identity: Identity) -> list[SubscriptionKey]:
+        owner = principal_of(identity)
+        cursors = await self._store.read_cursors(hub.name, owner=owner)
+        return [SubscriptionKey(hub.name, c.channel, owner, c.name) for c in cursors]
+
+    async def _describe(self, keys: list[SubscriptionKey]) -> list[SubscriptionInfo]:
+        answers = await _gather(*(self._describe_one(key) for key in keys))
+        return [info for info in answers if info is not None]
+
+    async def _describe_one(self, key: SubscriptionKey) -> SubscriptionInfo | None:
+        try:
+            return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
+        except (NotSubscribed, TopicNotFound):
+            return None  # it went while we looked
+
+
+def _setter(answer: asyncio.Future[T]) -> Callable[[T], None]:
+    """Sets a future's result, unless whoever waited for it is gone."""
+
+    def set_result(value: T) -> None:
+        if not answer.done():
+            answer.set_result(value)
+
+    return set_result
+
+
+async def _gather(*work: Awaitable[T]) -> list[T]:
+    """All of it, a few at a time."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(each: Awaitable[T]) -> T:
+        async with gate:
+            return await each
+
+    return await asyncio.gather(*(one(each) for each in work))
+
+
+def _expect(kind: type[T], answer: object) -> T:
+    assert isinstance(answer, kind)
+    return answer

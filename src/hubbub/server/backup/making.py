@@ -1,0 +1,85 @@
+"""Backup: the data folder of a hub, which may be running, as one archive."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hubbub.domain.errors import StoreUnavailable
+from hubbub.server.backup import archive
+from hubbub.server.backup.archive import BackupError, Manifest, Progress
+from hubbub.server.backup.restore import half_restored
+from hubbub.server.data_folder import DATABASE, SECRETS, exclusive, stamp, sync
+from hubbub.storage.sqlite.copies import copy_database, require_whole
+
+
+def back_up(
+    data: Path, target: Path, *, with_secrets: bool = False, progress: Progress | None = None
+) -> tuple[Path, Manifest]:
+    """Write an archive of the store as it is at this moment; answers where it is and what it
+    holds. If `target` is a folder, the archive gets a name with the time in it.
+
+    The database is opened for reading only, so a hub that uses it goes on undisturbed. The archive
+    appears under its name only when it is complete, checked and on disk. Raises `BackupError`.
+    """
+    if target.is_dir():
+        target = target / f"hubbub-{stamp()}.tar.gz"
+    _check(data, target, with_secrets)
+    draft = target.with_name(f".{target.name}.partial")
+    try:
+        with exclusive(draft):
+            _clear(draft)
+            made = _write(data, draft, with_secrets, progress or _silent)
+            (draft / target.name).rename(target)
+            sync(target.parent)
+            shutil.rmtree(draft)
+    except BlockingIOError:
+        raise BackupError(f"another backup to {target} is under way") from None
+    except StoreUnavailable as error:
+        raise BackupError(error.message) from error
+    except OSError as error:
+        raise BackupError(f"cannot write {target}: {error.strerror}") from error
+    return target, made
+
+
+def _check(data: Path, target: Path, with_secrets: bool) -> None:
+    if half_restored(data):
+        raise BackupError(f"a restore of {data} was cut short; start the hub, which completes it")
+    if not (data / DATABASE).exists():
+        raise BackupError(f"there is no store in {data.absolute()}; name its folder")
+    if with_secrets and not (data / SECRETS).exists():
+        raise BackupError(f"there is no {SECRETS} in {data}; the keys come from the settings")
+    if target.exists():
+        raise BackupError(f"{target} exists already; choose another name")
+    if not target.parent.is_dir():
+        raise BackupError(f"there is no folder {target.parent}; make it first")
+
+
+def _write(data: Path, draft: Path, with_secrets: bool, progress: Progress) -> Manifest:
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    copy = draft / DATABASE
+    copy_database(data / DATABASE, copy, lambda share: progress("copying the store", share))
+    progress("checking the copy", 0.0)
+    try:
+        schema = require_whole(copy)
+    except StoreUnavailable as error:
+        raise BackupError(
+            f"the store in {data} is damaged; keep the backups you have ({error.message})"
+        ) from error
+    if with_secrets:
+        shutil.copyfile(data / SECRETS, draft / SECRETS)
+    manifest = archive.describe_files(draft, schema, created)
+    name = draft.name.removeprefix(".").removesuffix(".partial")
+    archive.write(draft / name, draft, manifest, progress)
+    return manifest
+
+
+def _clear(folder: Path) -> None:
+    """What a backup that was killed has left."""
+    for entry in folder.iterdir():
+        entry.unlink()
+
+
+def _silent(_work: str, _share: float) -> None:
+    """Progress that nobody watches."""

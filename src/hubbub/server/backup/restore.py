@@ -1,0 +1,155 @@
+"""Restore: the content of an archive as a data folder.
+
+Nothing of the folder is touched before the archive has been unpacked beside it and every part has
+been checked. Then the decision is written down, and from there on the change is completed even if
+the process dies: by the next start of the hub, or by the next restore. So whoever opens the folder
+finds either all of the old data or all of the new.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from hubbub.domain.errors import StoreUnavailable
+from hubbub.server.backup import archive
+from hubbub.server.backup.archive import BackupError, Manifest, Progress
+from hubbub.server.data_folder import DATABASE, SECRETS, hand_over, occupied, stamp, sync, taken
+from hubbub.storage.sql.schema import SQLITE, load_migrations
+from hubbub.storage.sqlite.copies import begin_anew, require_whole
+
+_STAGE = ".restore"
+_DECISION = "decided.json"
+_LOGS = (f"{DATABASE}-wal", f"{DATABASE}-shm")
+
+
+class Restored(msgspec.Struct, frozen=True):
+    manifest: Manifest
+    kept: Path | None
+    """Where the files that were there before are now."""
+
+
+class _Decision(msgspec.Struct, frozen=True):
+    """`keep` names the folder, inside the data folder, for what is replaced."""
+
+    keep: str
+
+
+def restore(
+    path: Path, data: Path, *, force: bool = False, progress: Progress | None = None
+) -> Restored:
+    """Put the archive's content into the data folder, which must be free: no hub may use it, and
+    unless `force` it must be empty. What it replaces is kept. Raises `BackupError`."""
+    manifest = archive.read_manifest(path)
+    _check_version(path, manifest)
+    created = not data.exists()
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with taken(data):
+            _complete(data)
+            if occupied(data) and not force:
+                raise BackupError(
+                    f"{data} is not empty; give --force to put the archive in its place (what is"
+                    " there now is kept beside it)"
+                )
+            return Restored(manifest, _replace(path, data, progress or (lambda *_: None)))
+    except BaseException as error:
+        if created:
+            shutil.rmtree(data, ignore_errors=True)
+        if isinstance(error, StoreUnavailable):
+            raise BackupError(error.message) from error
+        if isinstance(error, OSError):
+            raise BackupError(f"cannot restore to {data}: {error.strerror}") from error
+        raise
+
+
+def _check_version(path: Path, manifest: Manifest) -> None:
+    newest = load_migrations(SQLITE)[-1].version
+    if manifest.schema > newest:
+        raise BackupError(
+            f"{path} was made by Hubbub {manifest.hubbub} with schema version {manifest.schema};"
+            f" this Hubbub knows versions up to {newest}: restore it with the newer one"
+        )
+
+
+def _replace(path: Path, data: Path, progress: Progress) -> Path | None:
+    with _stage(data) as stage:
+        archive.unpack(path, stage, progress)
+        progress("checking the store", 0.0)
+        require_whole(stage / DATABASE)
+        begin_anew(stage / DATABASE)
+        sync(stage / DATABASE)
+        decision = msgspec.json.encode(_Decision(keep=f"before-restore-{stamp()}"))
+        draft = stage / f".{_DECISION}"
+        draft.write_bytes(decision)
+        sync(draft)
+        hand_over(data, stage, *stage.iterdir())
+        sync(stage)
+        draft.rename(stage / _DECISION)
+        sync(stage)
+        return _complete(data)
+
+
+@contextmanager
+def _stage(data: Path) -> Iterator[Path]:
+    """An empty folder on the same file system. It goes away unless the change was decided."""
+    stage = data / _STAGE
+    if stage.exists():
+        shutil.rmtree(stage)
+    stage.mkdir(mode=0o700)
+    try:
+        yield stage
+    except BaseException:
+        if not half_restored(data):
+            shutil.rmtree(stage)
+        raise
+
+
+def half_restored(data: Path) -> bool:
+    """Whether a restore was decided and not completed."""
+    return (data / _STAGE / _DECISION).exists()
+
+
+def complete_restore(data: Path) -> bool:
+    """Finish what a restore that was cut short had decided; False where there was none. Raises
+    `StoreUnavailable` while that restore is still running."""
+    if not half_restored(data):
+        return False
+    with taken(data):
+        _complete(data)
+    return True
+
+
+def _complete(data: Path) -> Path | None:
+    """Each step may have been done already. A log of the old database goes before the new one
+    comes: SQLite would apply it."""
+    stage = data / _STAGE
+    if not half_restored(data):
+        return None
+    keep = data / msgspec.json.decode((stage / _DECISION).read_bytes(), type=_Decision).keep
+    keep.mkdir(mode=0o700, exist_ok=True)
+    hand_over(data, keep)
+    if (stage / DATABASE).exists():
+        for name in _LOGS:
+            _keep(data / name, keep)
+    for name in (DATABASE, SECRETS):
+        if (stage / name).exists():
+            _keep(data / name, keep)
+            (stage / name).rename(data / name)
+    sync(keep)
+    sync(data)
+    (stage / _DECISION).unlink()
+    shutil.rmtree(stage)
+    if any(keep.iterdir()):
+        return keep
+    keep.rmdir()
+    return None
+
+
+def _keep(path: Path, folder: Path) -> None:
+    if path.exists():
+        path.rename(folder / path.name)

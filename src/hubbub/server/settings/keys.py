@@ -1,0 +1,341 @@
+"""The keys of the configuration: their types, bounds, defaults and one sentence on each.
+
+A key's path is its attribute path in camelCase: `connection.ws.ping_interval` is
+`connection.ws.pingInterval` in the file and `HUBBUB_CONNECTION_WS_PING_INTERVAL` in the
+environment. Durations are in seconds unless the sentence says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.rules import HubConfiguration
+from hubbub.server.settings.cluster import Broker, Cluster
+from hubbub.server.settings.journal import Journal
+from hubbub.server.settings.network import Connection, Listener
+from hubbub.server.settings.secret import Secret as Secret
+from hubbub.server.settings.storage import Sql, Storage
+from hubbub.server.settings.streams import Streams
+from hubbub.server.settings.webhooks import Webhooks
+from hubbub.server.settings.zeromq import ZeroMq
+
+DAY = 86_400.0
+
+
+class SettingsError(Exception):
+    """The hub cannot start as configured. `problems` has one sentence for each thing to fix."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of each session."""
+
+    messages_per_second: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000_000,
+            description="Requests that a session may send each second, heartbeats apart; 0 means "
+            "no limit.",
+        ),
+    ] = 100
+    message_burst: Annotated[
+        int,
+        Meta(ge=1, le=10_000_000, description="Requests that a session may send at one moment."),
+    ] = 200
+    max_channels: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Channels that a session may subscribe to.")
+    ] = 200
+    max_calls: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Calls of services and events for streams that a session may have under "
+            "way.",
+        ),
+    ] = 32
+    authenticate_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=3600,
+            description="Time to authenticate in a hub that forbids anonymous sessions.",
+        ),
+    ] = 10.0
+    restore_ttl: Annotated[
+        float,
+        Meta(ge=0, le=7 * DAY, description="Time in which a lost session can be restored."),
+    ] = 120.0
+
+
+class Hub(msgspec.Struct, frozen=True, kw_only=True):
+    """Timing of every hub."""
+
+    close_timeout: Annotated[
+        float, Meta(ge=0, le=DAY, description="Time without sessions before a hub leaves memory.")
+    ] = 60.0
+    max_calls: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Calls of services and events for streams that a hub may have under way "
+            "on a node.",
+        ),
+    ] = 1000
+    call_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=300,
+            description="Time for a service to answer a call, where no route has a "
+            "`timeoutSeconds` for it.",
+        ),
+    ] = 10.0
+    authenticate_request_timeout: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=300,
+            description="Time for an auth provider to answer, where it has no `timeoutSeconds` of "
+            "its own.",
+        ),
+    ] = 5.0
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What concerns all hubs at once."""
+
+    allow_dynamic_hubs: Annotated[
+        bool, Meta(description="Create a hub on first use instead of refusing unknown hubs.")
+    ] = False
+    max_live_history_size: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Messages that a channel keeps in memory where its rules say live history.",
+        ),
+    ] = 256
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """What concerns every channel."""
+
+    history_page_size: Annotated[
+        int, Meta(ge=1, le=10_000, description="Messages in one page of history at most.")
+    ] = 100
+    enable_live_history: Annotated[
+        bool, Meta(description="Allow rules to turn on live history; false turns it off for all.")
+    ] = True
+    retain_msg_duration: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3650 * DAY,
+            description="Time for which a retained message is kept; 0 keeps it until replaced.",
+        ),
+    ] = 0.0
+    idle_timeout: Annotated[
+        float,
+        Meta(ge=0, le=DAY, description="Time without use before a channel leaves memory."),
+    ] = 60.0
+    retention_interval: Annotated[
+        float,
+        Meta(ge=0.05, le=DAY, description="How often stored messages are held to their limits."),
+    ] = 30.0
+    lag_interval: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=DAY,
+            description="How often /metrics counts what durable subscriptions still have to get.",
+        ),
+    ] = 15.0
+    lag_series: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000,
+            description="Durable subscriptions that have series of their own in /metrics, those "
+            "with the largest lag.",
+        ),
+    ] = 0
+
+
+class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
+    secret: Annotated[
+        Secret | None,
+        Meta(
+            description="Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: "
+            "64); generated on first start if absent."
+        ),
+    ] = None
+    previous_secret: Annotated[
+        Secret | None,
+        Meta(description="The secret before `secret`, whose tokens still hold; it signs no more."),
+    ] = None
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens that the hub itself signs: `session` for clients and services, `admin`."""
+
+    algorithm: Annotated[
+        Literal["HS256", "HS384", "HS512"], Meta(description="Signature of the tokens.")
+    ] = "HS256"
+    issuer: Annotated[
+        str, Meta(min_length=1, max_length=255, description="`iss` of the tokens.")
+    ] = "hubbub"
+    token_ttl: Annotated[
+        float, Meta(ge=1, le=365 * DAY, description="Time for which a new token is valid.")
+    ] = 3600.0
+    renewable_ttl: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=365 * DAY,
+            description="Time after authentication in which a token can be exchanged for a newer "
+            "one; 0 forbids it.",
+        ),
+    ] = 7 * DAY
+    session: SigningSecret = SigningSecret()
+    admin: SigningSecret = SigningSecret()
+
+
+class Admin(msgspec.Struct, frozen=True, kw_only=True):
+    """Administrators, and the API that they use."""
+
+    url: Annotated[
+        str | None,
+        Meta(
+            description="Where `POST /v1/admin/login` sends an administrator's credentials; "
+            "without it there is no login, only tokens from `hubbub token --level admin "
+            "--hub '*'`."
+        ),
+    ] = None
+    login_timeout: Annotated[
+        float, Meta(ge=0.1, le=300, description="Time for `admin.url` to answer.")
+    ] = 5.0
+    logins_per_minute: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="Logins that one address may try each minute; all together may try ten "
+            "times as many.",
+        ),
+    ] = 10
+    request_timeout: Annotated[
+        float, Meta(ge=1, le=600, description="Time for one request of the admin API.")
+    ] = 30.0
+    nats: Annotated[
+        bool,
+        Meta(
+            description="Serve the admin API on NATS too, where `broker.host` is set; every "
+            "request brings its token."
+        ),
+    ] = True
+    audit_retention: Annotated[
+        float, Meta(ge=DAY, le=3650 * DAY, description="Time for which the audit log is kept.")
+    ] = 365 * DAY
+
+
+class Debug(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hub tells about itself."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least level to log.")
+    ] = "info"
+    log_format: Annotated[
+        Literal["auto", "json", "text"],
+        Meta(description="Form of the logs; `auto` is text on a terminal and JSON elsewhere."),
+    ] = "auto"
+    access_log: Annotated[
+        bool, Meta(description="Log each HTTP request (tokens are never logged).")
+    ] = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an operator decides, checked. `developer` is set by `serve --dev` only, and
+    `worker` by `serve --workers`: the number of a process that shares its port and its data folder
+    with others."""
+
+    listener: Listener = Listener()
+    connection: Connection = Connection()
+    zeromq: ZeroMq = ZeroMq()
+    session: Session = Session()
+    hub: Hub = Hub()
+    engine: Engine = Engine()
+    channel: Channel = Channel()
+    auth: Auth = Auth()
+    admin: Admin = Admin()
+    storage: Storage = Storage()
+    sql: Sql = Sql()
+    journal: Journal = Journal()
+    broker: Broker = Broker()
+    cluster: Cluster = Cluster()
+    streams: Streams = Streams()
+    webhooks: Webhooks = Webhooks()
+    debug: Debug = Debug()
+    hubs: Mapping[str, HubConfiguration] = {}
+    developer: bool = False
+    worker: int | None = None
+
+    @property
+    def first_of_its_folder(self) -> bool:
+        """Whether it does what one process must do for all that share its data folder."""
+        return self.worker in (None, 1)
+
+    def __repr__(self) -> str:
+        """Short, since the headers of auth providers are secret too."""
+        return f"<Settings {self.listener.host}:{self.listener.port}, hubs {sorted(self.hubs)}>"
+
+
+CATEGORIES = (
+    "listener",
+    "connection",
+    "zeromq",
+    "session",
+    "hub",
+    "engine",
+    "channel",
+    "auth",
+    "admin",
+    "storage",
+    "sql",
+    "journal",
+    "broker",
+    "cluster",
+    "streams",
+    "webhooks",
+    "debug",
+)
+
+# Keys of the seed that are refused, each with the reason.
+_ALWAYS_COUNTED = "everything is counted as it happens; how often is up to who reads /metrics"
+REFUSED: Mapping[str, str] = {
+    "redis": "retained messages and session snapshots live in the store, so that there is nothing "
+    "to configure",
+    "cluster.membership": "the secret of all nodes is called cluster.secretKey here",
+    "cluster.rpc": "the secret of all nodes is called cluster.secretKey here",
+    "discovery": "nodes find each other through NATS (broker.host), so that there is nothing to "
+    "configure",
+    "storage.sslMode": "it is called storage.postgres.sslMode here",
+    "storage.user": "it is called storage.postgres.user here",
+    "storage.password": "it is called storage.postgres.password here",
+    "storage.dbName": "it is called storage.postgres.dbName here",
+    "engine.sessionMetricsInterval": _ALWAYS_COUNTED,
+    "engine.statsCollectInterval": _ALWAYS_COUNTED,
+    "debug.pprof": "not in this version: profile with a tool such as py-spy",
+    "connection.ws.pongInterval": "it is called connection.ws.pongTimeout here",
+    "connection.ws.msgSendBufferSize": "use connection.ws.sendBufferBytes, which counts bytes",
+    "connection.sse.msgBufferSize": "use connection.sse.sendBufferBytes, which counts bytes",
+}

@@ -1,0 +1,53 @@
+"""The keys of streams: where the events are kept that clients hand in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+if TYPE_CHECKING:
+    from hubbub.server.settings.keys import Settings
+
+DAY = 86_400.0
+
+
+class Streams(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs of events that clients hand in."""
+
+    target: Annotated[
+        Literal["auto", "jetstream", "journal"],
+        Meta(
+            description="Where they are kept; `auto` is JetStream where `broker.host` has it, else "
+            "the journal."
+        ),
+    ] = "auto"
+    replicas: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=5,
+            description="Copies in JetStream. This key and the next two hold for the stream that "
+            "the hub makes where none takes its subjects yet; one that is there stays as it is.",
+        ),
+    ] = 1
+    max_age: Annotated[
+        float, Meta(ge=0, le=3650 * DAY, description="Age at which events go; 0 keeps them.")
+    ] = 30 * DAY
+    max_bytes: Annotated[
+        int, Meta(ge=0, le=1 << 50, description="Size at which the oldest go; 0 means no limit.")
+    ] = 10 << 30
+    confirm_timeout: Annotated[
+        float, Meta(ge=0.1, le=60, description="Time for JetStream to confirm an event.")
+    ] = 5.0
+
+
+def stream_problems(settings: Settings) -> Iterator[str]:
+    """What keeps the settings from working, one sentence each."""
+    target = settings.streams.target
+    if target == "jetstream" and not settings.broker.servers:
+        yield "streams.target is jetstream, which needs broker.host"
+    if target == "journal" and not settings.journal.enabled:
+        yield "streams.target is journal, which needs journal.enabled"

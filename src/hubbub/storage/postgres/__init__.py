@@ -1,0 +1,1 @@
+"""The store for production: a PostgreSQL server that several hubs share."""

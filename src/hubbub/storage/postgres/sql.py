@@ -1,0 +1,136 @@
+"""A PostgreSQL connection for the operations that all stores share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import asyncpg
+
+from hubbub.domain.errors import HubbubError
+from hubbub.storage.postgres.errors import describe, is_about_one_operation
+from hubbub.storage.sql.connection import ManyRows, Row
+
+_ESCAPE = "\x01"
+_VALUE = re.compile(r"\$(\d+)")
+
+
+def escape(value: Any) -> Any:
+    """PostgreSQL has no NUL in texts: it is written as an escape, as is the escape itself."""
+    if type(value) is str and ("\x00" in value or _ESCAPE in value):
+        return value.replace(_ESCAPE, _ESCAPE + "1").replace("\x00", _ESCAPE + "0")
+    return value
+
+
+def unescape(value: Any) -> Any:
+    if type(value) is str and _ESCAPE in value:
+        return value.replace(_ESCAPE + "0", "\x00").replace(_ESCAPE + "1", _ESCAPE)
+    return value
+
+
+def _arrays(rows: Sequence[Row]) -> list[Sequence[Any]]:
+    """A list for each column."""
+    return [
+        [escape(value) for value in column]
+        if any(type(value) is str for value in column)
+        else column
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _readable(records: Sequence[asyncpg.Record]) -> list[Row]:
+    return [tuple([unescape(value) for value in record.values()]) for record in records]
+
+
+def _renumbered(statement: str, start: int) -> str:
+    return _VALUE.sub(lambda value: f"${int(value[1]) + start}", statement)
+
+
+@cache
+def _joined(statements: tuple[str, ...]) -> str:
+    """All of them as one, with the numbers of their values in a row."""
+    if len(statements) == 1:
+        return statements[0]
+    parts: list[str] = []
+    count = 0
+    for statement in statements:
+        parts.append(f"part{len(parts)} AS ({_renumbered(statement, count)})")
+        count += max(int(number) for number in _VALUE.findall(statement))
+    return f"WITH {', '.join(parts)} SELECT 1"
+
+
+class PostgresSql:
+    """Implements `hubbub.storage.sql.transactions.Connection`. Once `committing` is set, only the
+    server knows what became of the transaction."""
+
+    def __init__(
+        self, connection: asyncpg.Connection[asyncpg.Record], begin: str, address: str
+    ) -> None:
+        self._connection = connection
+        self._begin = begin
+        self._address = address
+        self.committing = False
+        self._put_off: list[tuple[ManyRows, Sequence[Row]]] = []
+
+    # -- statements ---------------------------------------------------------------------------
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        await self.settle()
+        return _readable(await self._connection.fetch(statement, *map(escape, values)))
+
+    async def execute(self, statement: str, *values: object) -> int:
+        await self.settle()
+        status = await self._connection.execute(statement, *map(escape, values))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Sequence[Row]:
+        if not rows:
+            return []
+        await self.settle()
+        return _readable(await self._connection.fetch(many.arrays, *_arrays(rows)))
+
+    async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
+        """Put off, to save the time that each way to the server and back takes. The statements
+        that go together do not see each other's changes, so each has a table of its own."""
+        if any(other.table == many.table for other, _ in self._put_off):
+            await self.settle()
+        if rows:
+            self._put_off.append((many, rows))
+
+    async def settle(self) -> None:
+        together, self._put_off = self._put_off, []
+        if together:
+            statement = _joined(tuple(many.arrays for many, _ in together))
+            values = [array for _, rows in together for array in _arrays(rows)]
+            await self._connection.execute(statement, *values)
+
+    async def lock(self, table: str) -> None:
+        await self.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+
+    # -- transactions -------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        self.committing = False
+        self._put_off = []
+        await self._connection.execute(self._begin)
+
+    async def commit(self) -> None:
+        await self.settle()
+        self.committing = True
+        await self._connection.execute("COMMIT")
+        self.committing = False
+
+    async def roll_back(self) -> None:
+        self._put_off = []
+        connection = self._connection
+        if not self.committing and not connection.is_closed() and connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+
+    def concerns_all(self, error: Exception) -> bool:
+        return not is_about_one_operation(error)
+
+    def describe(self, error: Exception) -> HubbubError | None:
+        return describe(error, self._address)

@@ -1,0 +1,122 @@
+"""What administrators leave behind in a store: audit, revocations, hubs that are gone."""
+
+from __future__ import annotations
+
+from hubbub.ports.store import AuditEntry, AuditQuery, Revocation
+from hubbub.storage.sql.connection import Sql
+
+_AUDIT_COLUMNS = "at, hub, actor, level, action, name, before, after, token_id, id"
+
+
+def _later(column: str) -> str:
+    """The greater of the row's value and the new one."""
+    held, new = f"revocations.{column}", f"excluded.{column}"
+    return f"CASE WHEN {held} > {new} THEN {held} ELSE {new} END"
+
+
+_WIDEN_REVOCATION = (
+    "INSERT INTO revocations (hub, kind, subject, issued_until, expires_at)"  # noqa: S608
+    " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hub, kind, subject) DO UPDATE SET"
+    f" issued_until = {_later('issued_until')}, expires_at = {_later('expires_at')}"
+)
+
+
+class AdministrationWrites:
+    """Part of `Writes`; runs in its transactions."""
+
+    _sql: Sql
+
+    async def append_audit(self, entry: AuditEntry) -> None:
+        await self._sql.execute(
+            "INSERT INTO audit (at, hub, actor, level, action, name, before, after, token_id)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            entry.at,
+            entry.hub,
+            entry.actor,
+            entry.level,
+            entry.action,
+            entry.name,
+            entry.before,
+            entry.after,
+            entry.token_id,
+        )
+
+    async def _note(self, entry: AuditEntry | None) -> None:
+        if entry is not None:
+            await self.append_audit(entry)
+
+    async def delete_audit_before(self, time: int, limit: int) -> int:
+        """Drop at most `limit` entries."""
+        which = "audit WHERE id IN (SELECT id FROM audit WHERE at < $1 LIMIT $2)"
+        return await self._delete(which, time, limit)
+
+    async def save_revocation(self, revocation: Revocation, audit: AuditEntry | None) -> None:
+        await self._sql.execute(
+            _WIDEN_REVOCATION,
+            revocation.hub,
+            revocation.kind,
+            revocation.subject,
+            revocation.issued_until,
+            revocation.expires_at,
+        )
+        await self._note(audit)
+
+    async def delete_settings_of(self, hub: str, audit: AuditEntry | None) -> bool:
+        """The first part of a hub's deletion: with it the hub is gone for everyone."""
+        await self._sql.lock("settings")
+        tables = ("settings", "sessions", "push_tokens", "retained")
+        deleted = [await self._delete(f"{table} WHERE hub = $1", hub) for table in tables]
+        if any(deleted):
+            await self._note(audit)
+        return any(deleted)
+
+    async def delete_data_of(self, hub: str, limit: int) -> int:
+        """The second part: at most `limit` messages, and what is left of the channels after the
+        last one."""
+        deleted = await self._delete(
+            "messages WHERE (channel_id, serial) IN (SELECT channel_id, serial FROM channels"
+            " JOIN messages ON channel_id = channels.id WHERE hub = $1 LIMIT $2)",
+            hub,
+            limit,
+        )
+        if deleted < limit:
+            for table in ("producers", "cursors", "webhooks", "web_topics", "channels"):
+                await self._delete(f"{table} WHERE hub = $1", hub)
+            await self._delete("hub_usage WHERE hub = $1", hub)
+        return deleted
+
+    async def _delete(self, which: str, *values: object) -> int:
+        return await self._sql.execute(f"DELETE FROM {which}", *values)  # noqa: S608
+
+
+class AdministrationReads:
+    """Part of `Reads`."""
+
+    _sql: Sql
+
+    async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
+        wanted = {
+            "hub =": query.hub,
+            "actor =": query.actor,
+            "action =": query.action,
+            "id <": query.before_id,
+        }
+        given = {test: value for test, value in wanted.items() if value is not None}
+        tests = "".join(f" AND {test} ${n}" for n, test in enumerate(given, 2))
+        rows = await self._sql.fetch(
+            f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE true{tests}"  # noqa: S608 - names only
+            " ORDER BY id DESC LIMIT $1",
+            query.limit,
+            *given.values(),
+        )
+        return [AuditEntry(*row) for row in rows]
+
+    async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
+        columns = "SELECT hub, kind, subject, issued_until, expires_at FROM revocations"
+        order = "ORDER BY hub, kind, subject"
+        if hub is None:
+            rows = await self._sql.fetch(f"{columns} WHERE expires_at > $1 {order}", now)
+        else:
+            which = "WHERE expires_at > $1 AND hub = $2"
+            rows = await self._sql.fetch(f"{columns} {which} {order}", now, hub)
+        return [Revocation(*row) for row in rows]

@@ -1,0 +1,182 @@
+"""Appending messages: who may, what continues its channel's head, and which rows follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
+from hubbub.ports.store import Append
+from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, rows_of
+from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
+
+_KEY = {"hub": "text", "name": "text"}
+_CHANNEL = "hub, name, id, epoch, head, high_at"
+# Column and table names only; every value is a parameter.
+_READ_CHANNELS = ManyRows(
+    table="channels",
+    single=f"SELECT {_CHANNEL} FROM channels WHERE hub = $1 AND name = $2",  # noqa: S608
+    arrays=f"SELECT {_CHANNEL} FROM channels JOIN {rows_of(_KEY)} USING (hub, name)",  # noqa: S608
+)
+_CREATE_CHANNELS = insert(
+    "channels",
+    {
+        **_KEY,
+        "epoch": "text",
+        "head": "bigint",
+        "first_serial": "bigint",
+        "high_at": "bigint",
+        "stored_bytes": "bigint",
+    },
+    "RETURNING hub, name, id",
+)
+_HEAD = {"id": "bigint", "head": "bigint", "high_at": "bigint", "added": "bigint"}
+_MOVE_HEADS = ManyRows(
+    table="channels",
+    single="UPDATE channels SET head = $2, high_at = $3, stored_bytes = stored_bytes + $4"
+    " WHERE id = $1",
+    arrays="UPDATE channels SET head = item.head, high_at = item.high_at,"  # noqa: S608
+    f" stored_bytes = stored_bytes + item.added FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
+)
+_COUNT_BYTES = insert(
+    "hub_usage",
+    {"hub": "text", "stored_bytes": "bigint"},
+    "ON CONFLICT (hub) DO UPDATE SET stored_bytes = hub_usage.stored_bytes + excluded.stored_bytes",
+)
+PUT_RETAINED = insert(
+    "retained",
+    {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"},
+    "ON CONFLICT (hub, channel) DO UPDATE"
+    " SET expires_at = excluded.expires_at, message = excluded.message",
+)
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True):
+    """Why the append at this index was not stored."""
+
+    index: int
+    code: str
+    message: str
+
+
+class _Channel:
+    """A channel's row as this batch leaves it. One that is not there yet has no id."""
+
+    __slots__ = ("accepted", "added", "epoch", "head", "high_at", "id")
+
+    def __init__(self, id_: int | None, epoch: str, head: int, high_at: int) -> None:
+        self.id = id_
+        self.epoch = epoch
+        self.head = head
+        self.high_at = high_at
+        self.added = 0
+        """Payload bytes."""
+        self.accepted: list[tuple[Append, int]] = []
+        """What is to be stored, each with the `high_at` at that point."""
+
+    def accept(self, append: Append) -> None:
+        self.head = append.message.serial
+        self.high_at = max(self.high_at, append.message.published_at)
+        self.added += len(append.message.payload)
+        self.accepted.append((append, self.high_at))
+
+
+async def read_terms(sql: Sql, partitions: set[int]) -> dict[int, int]:
+    """The current terms. Until the transaction ends nobody can take these partitions over."""
+    rows = await sql.fetch(
+        "SELECT partition_id, term FROM partitions WHERE partition_id = ANY($1)"
+        " ORDER BY partition_id FOR SHARE",
+        list(partitions),
+    )
+    return dict(rows)
+
+
+def stale(partition: int, term: int, terms: Mapping[int, int]) -> StaleOwner | None:
+    current = terms.get(partition)
+    if current == term:
+        return None
+    owned = "owned by nobody" if current is None else f"owned under term {current} by now"
+    return StaleOwner(f"partition {partition} is {owned}; a write under term {term} was refused")
+
+
+async def check_term(sql: Sql, partition: int, term: int) -> None:
+    """Raises `StaleOwner`."""
+    refused = stale(partition, term, await read_terms(sql, {partition}))
+    if refused is not None:
+        raise refused
+
+
+async def count_bytes(sql: Sql, changes: Mapping[str, int]) -> None:
+    """Always in the same order, so that transactions never wait for each other in a circle."""
+    await sql.execute_many(_COUNT_BYTES, sorted(changes.items()))
+
+
+async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[Refusal]:
+    """Store what continues its channel's head under the current term; answer the rest. The heads
+    are read after the terms: what a former owner has stored by then is seen."""
+    terms = await read_terms(sql, {append.partition for append in appends})
+    channels = await _read_channels(sql, appends)
+    refusals: list[Refusal] = []
+    retained: dict[tuple[str, str], Row] = {}
+    stored_bytes: dict[str, int] = {}
+    for index, append in enumerate(appends):
+        message = append.message
+        key = (message.hub, message.channel)
+        refused = _refuse(append, terms, channels[key])
+        if refused is not None:
+            refusals.append(Refusal(index, refused.code, refused.message))
+            continue
+        channels[key].accept(append)
+        stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + len(message.payload)
+        if append.retain_until is not None:
+            retained[key] = (*key, append.retain_until, to_blob(message))
+    await _store(sql, {key: channel for key, channel in channels.items() if channel.accepted})
+    await sql.execute_many(PUT_RETAINED, list(retained.values()))
+    await count_bytes(sql, stored_bytes)
+    return refusals
+
+
+async def _read_channels(sql: Sql, appends: Sequence[Append]) -> dict[tuple[str, str], _Channel]:
+    """A channel that is not there yet answers as one that waits for its first message."""
+    channels: dict[tuple[str, str], _Channel] = {}
+    for append in appends:
+        key = (append.message.hub, append.message.channel)
+        if key not in channels:
+            channels[key] = _Channel(None, append.epoch, 0, 0)
+    for hub, name, *row in await sql.fetch_many(_READ_CHANNELS, list(channels)):
+        channels[hub, name] = _Channel(*row)
+    return channels
+
+
+async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None:
+    new = [
+        (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added)
+        for key, channel in channels.items()
+        if channel.id is None
+    ]
+    moved = [(c.id, c.head, c.high_at, c.added) for c in channels.values() if c.id is not None]
+    for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
+        channels[hub, name].id = channel_id
+    rows = [
+        to_row(append, channel.id, high_at)
+        for channel in channels.values()
+        if channel.id is not None
+        for append, high_at in channel.accepted
+    ]
+    await sql.execute_many(INSERT_MESSAGE, rows)
+    await sql.execute_many(_MOVE_HEADS, moved)
+
+
+def _refuse(append: Append, terms: Mapping[int, int], channel: _Channel) -> HubbubError | None:
+    refused = stale(append.partition, append.term, terms)
+    if refused is not None:
+        return refused
+    message = append.message
+    if append.epoch == channel.epoch and message.serial == channel.head + 1:
+        return None
+    return Conflict(
+        f"message {message.id!r} has serial {message.serial} in epoch {append.epoch!r}, but the"
+        f" channel {message.channel!r} of hub {message.hub!r} stands at {channel.head} in epoch"
+        f" {channel.epoch!r}; read the head again"
+    )

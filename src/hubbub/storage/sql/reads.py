@@ -1,0 +1,220 @@
+"""Every question to a store, run inside a transaction that the caller opens, so that an
+answer that takes several statements comes from one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+from hubbub.ports.store import (
+    ChannelHead,
+    PushToken,
+    Retained,
+    SessionSnapshot,
+    SettingsEntry,
+    StoredPage,
+)
+from hubbub.storage.sql.administration import AdministrationReads
+from hubbub.storage.sql.connection import Row, Sql
+from hubbub.storage.sql.exports import ExportReads
+from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_blob, from_row
+from hubbub.storage.sql.retention import RetentionReads
+from hubbub.storage.sql.topics import TopicReads
+from hubbub.storage.sql.webhooks import WebhookReads
+
+# Table and column names only; every value is a parameter.
+_SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE channel_id = $1"  # noqa: S608
+_AFTER = f"{_SELECT} AND serial > $2 ORDER BY serial LIMIT $3"
+_BEFORE = f"{_SELECT} AND serial < $2 ORDER BY serial DESC LIMIT $3"
+_AFTER_TIME = f"{_SELECT} AND published_at > $2 AND serial > $3 ORDER BY serial LIMIT $4"
+_LATE_BEFORE_TIME = (
+    f"{_SELECT} AND serial >= $2 AND published_at < high_at AND published_at < $3"
+    " AND serial < $4 ORDER BY serial DESC LIMIT $5"
+)
+_BEHIND_ALL = 2**63 - 1
+_MOST_ROWS = 256
+# The first serial whose `high_at` is no less than the time, or head + 1. Serials have no gaps and
+# `high_at` rises with them, so halving finds it with a few reads of the index by serial; an index
+# by time would have to be written with every message.
+_FIRST_AT = """
+WITH RECURSIVE span (low, high) AS (
+    SELECT CAST($2 AS BIGINT), CAST($3 AS BIGINT) + 1
+    UNION ALL
+    SELECT CASE WHEN high_at >= $4 THEN low ELSE serial + 1 END,
+           CASE WHEN high_at >= $4 THEN serial ELSE high END
+    FROM span JOIN messages ON channel_id = $1 AND serial = (low + high) / 2
+    WHERE low < high
+)
+SELECT low FROM span WHERE low = high
+"""
+
+
+class _Page:
+    """At most `limit` messages and, after the first, about `page_bytes` of payload."""
+
+    def __init__(self, limit: int, page_bytes: int) -> None:
+        self.more = False
+        self._limit = limit
+        self._room = page_bytes
+        self._rows: list[Row] = []
+
+    @property
+    def rows_wanted(self) -> int:
+        """One more than there is room for tells whether there are more."""
+        return self._limit + 1 - len(self._rows)
+
+    def take(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if len(self._rows) >= self._limit or self._room <= 0:
+                self.more = True
+                return
+            self._rows.append(row)
+            self._room -= len(row[-1])
+
+    def finish(self, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:
+        rows = sorted(self._rows, key=itemgetter(0))
+        return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
+
+
+class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, AdministrationReads):
+    def __init__(self, sql: Sql, page_bytes: int) -> None:
+        self._sql = sql
+        self._page_bytes = page_bytes
+
+    # -- messages -----------------------------------------------------------------------------
+
+    async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
+        return (await self._channel(hub, channel))[1]
+
+    async def _channel(self, hub: str, channel: str) -> tuple[int, ChannelHead | None]:
+        rows = await self._sql.fetch(
+            "SELECT id, epoch, head, first_serial FROM channels WHERE hub = $1 AND name = $2",
+            hub,
+            channel,
+        )
+        return (rows[0][0], ChannelHead(*rows[0][1:])) if rows else (0, None)
+
+    async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
+        channel_id, head = await self._channel(hub, channel)
+        page = _Page(limit, self._page_bytes)
+        await self._fill(page, _AFTER, channel_id, start=serial)
+        return page.finish(hub, channel, head)
+
+    async def read_before(
+        self, hub: str, channel: str, serial: int | None, limit: int
+    ) -> StoredPage:
+        channel_id, head = await self._channel(hub, channel)
+        page = _Page(limit, self._page_bytes)
+        await self._fill(page, _BEFORE, channel_id, start=_BEHIND_ALL if serial is None else serial)
+        return page.finish(hub, channel, head)
+
+    async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
+        """The first message later than `time` is also the first whose `high_at` is; from there
+        on, only those published under a clock that was set back have to be left out."""
+        channel_id, head = await self._channel(hub, channel)
+        first = await self._first_at(channel_id, head, time + 1)
+        page = _Page(limit, self._page_bytes)
+        await self._fill(page, _AFTER_TIME, channel_id, time, start=first - 1)
+        return page.finish(hub, channel, head)
+
+    async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
+        """Everything before the first message whose `high_at` reaches `time` qualifies; behind
+        it, only messages published under a clock that was set back, which have an index."""
+        channel_id, head = await self._channel(hub, channel)
+        boundary = await self._first_at(channel_id, head, time)
+        page = _Page(limit, self._page_bytes)
+        await self._fill(page, _LATE_BEFORE_TIME, channel_id, boundary, time, start=_BEHIND_ALL)
+        if not page.more:
+            await self._fill(page, _BEFORE, channel_id, start=boundary)
+        return page.finish(hub, channel, head)
+
+    async def _fill(self, page: _Page, statement: str, *values: int, start: int) -> None:
+        """Few rows at a time, since their payloads may be large. The last two values of the
+        statement are the serial behind which it goes on, and how many rows it may answer."""
+        while not page.more:
+            wanted = min(page.rows_wanted, _MOST_ROWS)
+            rows = await self._sql.fetch(statement, *values, start, wanted)
+            page.take(rows)
+            if len(rows) < wanted:
+                return
+            start = rows[-1][0]
+
+    async def _first_at(self, channel_id: int, head: ChannelHead | None, time: int) -> int:
+        if head is None:
+            return 0
+        ((serial,),) = await self._sql.fetch(_FIRST_AT, channel_id, head.first, head.head, time)
+        return int(serial)
+
+    async def first_at(self, hub: str, channel: str, time: int) -> int:
+        return max(1, await self._first_at(*await self._channel(hub, channel), time))
+
+    async def stored_bytes(self, hub: str) -> int:
+        rows = await self._sql.fetch("SELECT stored_bytes FROM hub_usage WHERE hub = $1", hub)
+        return int(rows[0][0]) if rows else 0
+
+    async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
+        rows = await self._sql.fetch(
+            "SELECT message, expires_at FROM retained"
+            " WHERE hub = $1 AND channel = $2 AND expires_at > $3",
+            hub,
+            channel,
+            now,
+        )
+        return Retained(from_blob(rows[0][0]), rows[0][1]) if rows else None
+
+    # -- the rest -----------------------------------------------------------------------------
+
+    async def read_settings(self, hub: str | None) -> list[SettingsEntry]:
+        columns = "SELECT kind, hub, name, value, version FROM settings"
+        order = "ORDER BY kind, hub, name"
+        if hub is None:
+            rows = await self._sql.fetch(f"{columns} {order}")
+        else:
+            rows = await self._sql.fetch(f"{columns} WHERE hub = $1 {order}", hub)
+        return [SettingsEntry(*row) for row in rows]
+
+    async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
+        rows = await self._sql.fetch(
+            "SELECT key_hash, hub, session_id, state, expires_at FROM sessions"
+            " WHERE key_hash = $1 AND expires_at > $2",
+            key_hash,
+            now,
+        )
+        return SessionSnapshot(*rows[0]) if rows else None
+
+    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]:
+        rows = await self._sql.fetch(
+            "SELECT hub, user_id, platform, token FROM push_tokens"
+            " WHERE hub = $1 AND user_id = $2 ORDER BY platform, token",
+            hub,
+            user_id,
+        )
+        return [PushToken(*row) for row in rows]
+
+
+SINGLE_STATEMENTS = frozenset(
+    method.__name__
+    for method in (
+        Reads.read_head,
+        Reads.stored_bytes,
+        Reads.read_retained,
+        Reads.read_settings,
+        Reads.read_session,
+        Reads.read_push_tokens,
+        Reads.read_audit,
+        Reads.read_revocations,
+        Reads.read_put,
+        Reads.read_cursors,
+        Reads.read_exported,
+        Reads.read_unexported,
+        Reads.read_places,
+        Reads.read_stored_hubs,
+        Reads.read_channels,
+        Reads.read_web_topic,
+        Reads.list_web_topics,
+        Reads.read_webhook,
+        Reads.read_webhooks,
+        Reads.count_webhooks,
+    )
+)
+"""The reads that need no transaction to come from one moment."""

@@ -1,0 +1,148 @@
+"""Producers and durable subscriptions, as they lie in the database."""
+
+from __future__ import annotations
+
+from hubbub.domain.messages import Message
+from hubbub.ports.store import ChannelHead, Cursor, Producer
+from hubbub.storage.sql.appending import check_term
+from hubbub.storage.sql.connection import Sql
+from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
+
+_OPEN_PRODUCER = (
+    "INSERT INTO producers (hub, channel, principal, producer, fence, sequence)"
+    " VALUES ($1, $2, $3, $4, $5, 0) ON CONFLICT (hub, channel, principal, producer)"
+    " DO UPDATE SET fence = producers.fence + excluded.fence RETURNING id, fence, sequence"
+)
+_PUT_CURSOR = (
+    "INSERT INTO cursors (hub, channel, owner, name, floor, state)"
+    " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hub, channel, owner, name)"
+    " DO UPDATE SET floor = excluded.floor, state = excluded.state"
+)
+_READ_CURSORS = "SELECT hub, channel, owner, name, floor, state FROM cursors WHERE hub = $1"
+_READ_PLACES = """
+SELECT cursors.hub, channel, owner, cursors.name, floor, state, epoch, head, first_serial
+FROM cursors LEFT JOIN channels ON channels.hub = cursors.hub AND channels.name = channel
+WHERE (cursors.hub, channel, owner, cursors.name) > ($1, $2, $3, $4)
+ORDER BY cursors.hub, channel, owner, cursors.name LIMIT $5
+"""
+_READ_PUT = (
+    f"SELECT {MESSAGE_COLUMNS} FROM messages"  # noqa: S608 - column names only
+    " WHERE producer_id = $1 AND sequence = $2"
+)
+# What is about to be deleted must not be forgotten.
+_KEEP_SEQUENCES = """
+UPDATE producers SET sequence = gone.last FROM (
+    SELECT producer_id, max(sequence) AS last FROM messages
+    WHERE channel_id = $1 AND serial < $2 AND producer_id IS NOT NULL GROUP BY producer_id
+) AS gone
+WHERE producers.id = gone.producer_id AND producers.sequence < gone.last
+"""
+
+
+async def keep_sequences(sql: Sql, channel_id: int, end: int) -> None:
+    """Before messages with a serial under `end` are deleted."""
+    await sql.execute(_KEEP_SEQUENCES, channel_id, end)
+
+
+async def _with_last(sql: Sql, producer_id: int, fence: int, kept: int) -> Producer:
+    ((last,),) = await sql.fetch(
+        "SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1", producer_id
+    )
+    return Producer(producer_id, fence, max(kept, last))
+
+
+class TopicWrites:
+    """Part of `Writes`; runs in its transactions."""
+
+    _sql: Sql
+
+    async def open_producer(
+        self,
+        hub: str,
+        channel: str,
+        principal: str,
+        producer: str,
+        partition: int,
+        term: int,
+        take_over: bool,
+    ) -> Producer:
+        await check_term(self._sql, partition, term)
+        ((producer_id, fence, kept),) = await self._sql.fetch(
+            _OPEN_PRODUCER, hub, channel, principal, producer, int(take_over)
+        )
+        return await _with_last(self._sql, producer_id, fence, kept)
+
+    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+        await check_term(self._sql, partition, term)
+        await self._sql.execute(
+            _PUT_CURSOR,
+            cursor.hub,
+            cursor.channel,
+            cursor.owner,
+            cursor.name,
+            cursor.floor,
+            cursor.state,
+        )
+
+    async def delete_cursor(
+        self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
+    ) -> bool:
+        await check_term(self._sql, partition, term)
+        which = "cursors WHERE hub = $1 AND channel = $2 AND owner = $3 AND name = $4"
+        return await self._sql.execute(f"DELETE FROM {which}", hub, channel, owner, name) > 0  # noqa: S608
+
+
+class TopicReads:
+    """Part of `Reads`."""
+
+    _sql: Sql
+
+    async def read_producer(
+        self, hub: str, channel: str, principal: str, producer: str
+    ) -> Producer | None:
+        rows = await self._sql.fetch(
+            "SELECT id, fence, sequence FROM producers"
+            " WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4",
+            hub,
+            channel,
+            principal,
+            producer,
+        )
+        return await _with_last(self._sql, *rows[0]) if rows else None
+
+    async def read_put(
+        self, producer_id: int, sequence: int, hub: str, channel: str
+    ) -> Message | None:
+        rows = await self._sql.fetch(_READ_PUT, producer_id, sequence)
+        return from_row(rows[0], hub, channel) if rows else None
+
+    async def read_cursors(
+        self,
+        hub: str,
+        channel: str | None,
+        owner: str | None,
+        after: tuple[str, str, str] | None,
+        limit: int | None,
+    ) -> list[Cursor]:
+        wanted = {"channel": channel, "owner": owner}
+        given = {column: value for column, value in wanted.items() if value is not None}
+        tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))
+        values: list[object] = [hub, *given.values()]
+        if after is not None:
+            places = ", ".join(f"${len(values) + n}" for n in (1, 2, 3))
+            tests += f" AND (channel, owner, name) > ({places})"
+            values += after
+        statement = f"{_READ_CURSORS}{tests} ORDER BY channel, owner, name"
+        if limit is not None:
+            values.append(limit)
+            statement += f" LIMIT ${len(values)}"
+        return [Cursor(*row) for row in await self._sql.fetch(statement, *values)]
+
+    async def read_places(
+        self, after: tuple[str, str, str, str] | None, limit: int
+    ) -> list[tuple[Cursor, ChannelHead | None]]:
+        rows = await self._sql.fetch(_READ_PLACES, *(after or ("", "", "", "")), limit)
+        return [
+            (Cursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
+            for row in rows
+        ]

@@ -1,0 +1,142 @@
+"""Webhooks and their topics, as they lie in the database."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.names import partition_of
+from hubbub.domain.webhooks import Pending, Webhook, WebTopic
+from hubbub.storage.sql.connection import Row, Sql
+
+_TOPIC_COLUMNS = (
+    "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type"
+)
+_TOPIC_VALUES = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+_ADD_TOPIC = (
+    f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
+    " ON CONFLICT (hub, channel) DO NOTHING"
+)
+_PUT_TOPIC = (
+    f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
+    " ON CONFLICT (hub, channel) DO UPDATE SET key_hash = excluded.key_hash, url = excluded.url,"
+    " created_at = excluded.created_at, etag = excluded.etag,"
+    " last_modified = excluded.last_modified, digest = excluded.digest,"
+    " content_type = excluded.content_type"
+)
+_COLUMNS = (
+    "hub, channel, id, kind, callback, topic, secret, algorithm, encryption_key, created_at,"
+    " expires_at, state, owner, hub_url, pending"
+)
+_PUT_WEBHOOK = (
+    f"INSERT INTO webhooks ({_COLUMNS}, partition_id)"  # noqa: S608
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    " ON CONFLICT (hub, id) DO UPDATE SET channel = excluded.channel, kind = excluded.kind,"
+    " callback = excluded.callback, topic = excluded.topic, secret = excluded.secret,"
+    " algorithm = excluded.algorithm, encryption_key = excluded.encryption_key,"
+    " created_at = excluded.created_at, expires_at = excluded.expires_at,"
+    " state = excluded.state, owner = excluded.owner, hub_url = excluded.hub_url,"
+    " pending = excluded.pending,"
+    " partition_id = excluded.partition_id"
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Pending)
+
+
+def _to_row(webhook: Webhook) -> Row:
+    *columns, pending = msgspec.structs.astuple(webhook)
+    blob = None if pending is None else _encoder.encode(pending)
+    return (*columns, blob, partition_of(webhook.hub, webhook.channel))
+
+
+def _from_row(row: Row) -> Webhook:
+    blob = row[-1]
+    columns = (*row[:-1], None if blob is None else _decoder.decode(blob))
+    return Webhook(*columns)
+
+
+class WebhookWrites:
+    """Part of `Writes`; runs in its transactions."""
+
+    _sql: Sql
+
+    async def add_web_topic(self, topic: WebTopic) -> bool:
+        return await self._sql.execute(_ADD_TOPIC, *msgspec.structs.astuple(topic)) > 0
+
+    async def save_web_topic(self, topic: WebTopic) -> None:
+        await self._sql.execute(_PUT_TOPIC, *msgspec.structs.astuple(topic))
+
+    async def delete_web_topic(self, hub: str, channel: str) -> bool:
+        which = "DELETE FROM web_topics WHERE hub = $1 AND channel = $2"
+        return await self._sql.execute(which, hub, channel) > 0
+
+    async def save_webhook(self, webhook: Webhook) -> None:
+        await self._sql.execute(_PUT_WEBHOOK, *_to_row(webhook))
+
+    async def delete_webhook(self, hub: str, webhook: str) -> bool:
+        which = "DELETE FROM webhooks WHERE hub = $1 AND id = $2"
+        return await self._sql.execute(which, hub, webhook) > 0
+
+
+class WebhookReads:
+    """Part of `Reads`."""
+
+    _sql: Sql
+
+    async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
+        rows = await self._sql.fetch(
+            f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
+            " WHERE hub = $1 AND channel = $2",
+            hub,
+            channel,
+        )
+        return WebTopic(*rows[0]) if rows else None
+
+    async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
+        rows = await self._sql.fetch(
+            f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
+            " WHERE hub = $1 AND channel > $2 ORDER BY channel LIMIT $3",
+            hub,
+            after,
+            limit,
+        )
+        return [WebTopic(*row) for row in rows]
+
+    async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
+        rows = await self._sql.fetch(
+            f"SELECT {_COLUMNS} FROM webhooks WHERE hub = $1 AND id = $2",  # noqa: S608
+            hub,
+            webhook,
+        )
+        return _from_row(rows[0]) if rows else None
+
+    async def read_webhooks(
+        self,
+        hub: str | None,
+        channel: str | None,
+        partitions: list[int] | None,
+        after: tuple[str, str] | None,
+        limit: int | None,
+    ) -> list[Webhook]:
+        values: list[object] = list(after or ("", ""))
+        tests = ""
+        for test, value in (
+            ("hub = ${n}", hub),
+            ("channel = ${n}", channel),
+            ("partition_id = ANY(${n})", partitions),
+        ):
+            if value is not None:
+                values.append(value)
+                tests += " AND " + test.format(n=len(values))
+        statement = (
+            f"SELECT {_COLUMNS} FROM webhooks"  # noqa: S608
+            f" WHERE (hub, id) > ($1, $2){tests} ORDER BY hub, id"
+        )
+        if limit is not None:
+            values.append(limit)
+            statement += f" LIMIT ${len(values)}"
+        return [_from_row(row) for row in await self._sql.fetch(statement, *values)]
+
+    async def count_webhooks(self, hub: str) -> int:
+        ((count,),) = await self._sql.fetch("SELECT count(*) FROM webhooks WHERE hub = $1", hub)
+        return int(count)

@@ -1,0 +1,180 @@
+"""Every change of a store, run inside a transaction that the caller opens and commits.
+
+Each operation checks before it writes, so one that is refused leaves no trace in the
+transaction that it shares with others.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.errors import Conflict, VersionMismatch
+from hubbub.domain.messages import Message
+from hubbub.ports.store import Append, AuditEntry, PushToken, SessionSnapshot, SettingsEntry
+from hubbub.storage.sql.administration import AdministrationWrites
+from hubbub.storage.sql.appending import (
+    PUT_RETAINED,
+    Refusal,
+    append_messages,
+    check_term,
+    read_terms,
+)
+from hubbub.storage.sql.connection import ManyRows, Sql, insert
+from hubbub.storage.sql.exports import ExportWrites
+from hubbub.storage.sql.nodes import NodeWrites
+from hubbub.storage.sql.records import to_blob
+from hubbub.storage.sql.retention import RetentionWrites
+from hubbub.storage.sql.topics import TopicWrites
+from hubbub.storage.sql.webhooks import WebhookWrites
+
+_TAKE_PARTITIONS = insert(
+    "partitions",
+    {"partition_id": "bigint", "owner": "text", "term": "bigint"},
+    "ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, term = partitions.term + 1",
+)
+_PUT_SESSIONS = insert(
+    "sessions",
+    {
+        "key_hash": "bytea",
+        "hub": "text",
+        "session_id": "text",
+        "state": "bytea",
+        "expires_at": "bigint",
+    },
+    "ON CONFLICT (key_hash) DO UPDATE SET hub = excluded.hub, session_id = excluded.session_id,"
+    " state = excluded.state, expires_at = excluded.expires_at",
+)
+_DELETE_SESSIONS = ManyRows(
+    table="sessions",
+    single="DELETE FROM sessions WHERE key_hash = $1",
+    arrays="DELETE FROM sessions WHERE key_hash = ANY($1)",
+)
+
+
+class Writes(
+    NodeWrites, RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites
+):
+    def __init__(self, sql: Sql) -> None:
+        self._sql = sql
+
+    # -- ownership ----------------------------------------------------------------------------
+
+    async def acquire_partitions(self, partitions: list[int], owner: str) -> dict[int, int]:
+        rows = [(partition, owner, 1) for partition in sorted(set(partitions))]
+        await self._sql.execute_many(_TAKE_PARTITIONS, rows)
+        return await read_terms(self._sql, set(partitions))
+
+    # -- messages -----------------------------------------------------------------------------
+
+    async def append(self, appends: list[Append]) -> list[Refusal]:
+        """Store what continues its channel's head under the current term; answer the rest."""
+        return await append_messages(self._sql, appends)
+
+    # -- retained -----------------------------------------------------------------------------
+
+    async def save_retained(
+        self, message: Message, expires_at: int, partition: int, term: int
+    ) -> None:
+        await check_term(self._sql, partition, term)
+        row = (message.hub, message.channel, expires_at, to_blob(message))
+        await self._sql.execute_many(PUT_RETAINED, [row])
+
+    async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
+        await check_term(self._sql, partition, term)
+        await self._delete("retained WHERE hub = $1 AND channel = $2", hub, channel)
+
+    # -- settings -----------------------------------------------------------------------------
+
+    async def put_settings(
+        self,
+        entries: list[SettingsEntry],
+        expected: dict[str, int] | None,
+        audit: AuditEntry | None,
+    ) -> list[SettingsEntry]:
+        await self._sql.lock("settings")
+        for name, version in (expected or {}).items():
+            named = [entry for entry in entries if entry.name == name]
+            if not named:
+                raise Conflict(f"version {version} is expected of {name!r}, which is not being put")
+            for entry in named:
+                await self._check_version(entry.kind, entry.hub, name, version)
+        await self._note(audit)
+        return [await self._put_setting(entry) for entry in entries]
+
+    async def _check_version(self, kind: str, hub: str, name: str, expected: int) -> None:
+        found = await self._sql.fetch(
+            "SELECT version FROM settings WHERE kind = $1 AND hub = $2 AND name = $3",
+            kind,
+            hub,
+            name,
+        )
+        current = found[0][0] if found else 0
+        if current != expected:
+            raise VersionMismatch(
+                f"the {kind} setting {name!r} of hub {hub!r} is at version {current}, not"
+                f" {expected}; read it again and repeat the change"
+            )
+
+    async def _put_setting(self, entry: SettingsEntry) -> SettingsEntry:
+        ((version,),) = await self._sql.fetch(
+            "INSERT INTO settings (kind, hub, name, value, version) VALUES ($1, $2, $3, $4, 1)"
+            " ON CONFLICT (kind, hub, name) DO UPDATE"
+            " SET value = excluded.value, version = settings.version + 1 RETURNING version",
+            entry.kind,
+            entry.hub,
+            entry.name,
+            entry.value,
+        )
+        return msgspec.structs.replace(entry, version=version)
+
+    async def delete_settings(
+        self, kind: str, hub: str, name: str, expected: int | None, audit: AuditEntry | None
+    ) -> bool:
+        await self._sql.lock("settings")
+        if expected is not None:
+            await self._check_version(kind, hub, name, expected)
+        which = "settings WHERE kind = $1 AND hub = $2 AND name = $3"
+        found = await self._delete(which, kind, hub, name) > 0
+        if found:
+            await self._note(audit)
+        return found
+
+    # -- sessions and push tokens -------------------------------------------------------------
+
+    async def save_sessions(self, snapshots: list[SessionSnapshot]) -> None:
+        last = {snapshot.key_hash: msgspec.structs.astuple(snapshot) for snapshot in snapshots}
+        await self._sql.execute_many(_PUT_SESSIONS, sorted(last.values()))
+
+    async def delete_sessions(self, key_hashes: list[bytes]) -> None:
+        await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
+
+    async def save_push_token(self, token: PushToken) -> None:
+        await self._sql.execute(
+            "INSERT INTO push_tokens (hub, platform, token, user_id) VALUES ($1, $2, $3, $4)"
+            " ON CONFLICT (hub, platform, token) DO UPDATE SET user_id = excluded.user_id",
+            token.hub,
+            token.platform,
+            token.token,
+            token.user_id,
+        )
+
+    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool:
+        which = "push_tokens WHERE hub = $1 AND platform = $2 AND token = $3"
+        return await self._delete(which, hub, platform, token) > 0
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    async def delete_expired(self, now: int, limit: int) -> int:
+        """Drop at most `limit` rows of each kind."""
+        keys = {
+            "retained": "hub, channel",
+            "sessions": "key_hash",
+            "revocations": "hub, kind, subject",
+        }
+        deleted = 0
+        for table, key in keys.items():
+            picked = f"SELECT {key} FROM {table} WHERE expires_at <= $1 LIMIT $2"  # noqa: S608
+            # A row that was written anew in the meantime has not expired any more.
+            which = f"{table} WHERE ({key}) IN ({picked}) AND expires_at <= $1"
+            deleted += await self._delete(which, now, limit)
+        return deleted

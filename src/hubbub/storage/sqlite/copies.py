@@ -1,0 +1,112 @@
+"""Copies of a SQLite store, taken of one moment while it is in use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from hubbub.domain.errors import StoreUnavailable
+from hubbub.storage.sqlite.errors import describe
+from hubbub.storage.sqlite.inspection import check_thoroughly, open_read_only, read_version
+
+Progress = Callable[[float], None]
+"""Told the share that is done, from 0 to 1."""
+
+_STEP_PAGES = 1000
+_OF_THE_COPY = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+)
+
+
+def copy_database(source: Path, target: Path, progress: Progress | None = None) -> None:
+    """Write the database as it is now to `target`, a new file that only its owner may read.
+
+    The source is read in one transaction, in steps: its writer is never held up, and what it
+    commits meanwhile is not in the copy. The copy is on disk when this returns, one file without a
+    log beside it. Raises `StoreUnavailable`; nothing of the copy is left then.
+    """
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write the copy {target} ({error.strerror})") from error
+    try:
+        with closing(open_read_only(source)) as original:
+            original.execute("BEGIN")
+            read_version(original, source)
+            _copy(original, target, progress)
+    except BaseException as error:
+        for leftover in (target, target.with_name(f"{target.name}-journal")):
+            leftover.unlink(missing_ok=True)
+        if isinstance(error, sqlite3.Error):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            raise describe(error, target if code in _OF_THE_COPY else source) from error
+        raise
+
+
+def _copy(original: sqlite3.Connection, target: Path, progress: Progress | None) -> None:
+    def report(_status: int, remaining: int, total: int) -> None:
+        if progress is not None:
+            progress(1 - remaining / total if total else 1.0)
+
+    with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")
+        original.backup(copy, pages=_STEP_PAGES, progress=report, sleep=0)
+        copy.execute("PRAGMA journal_mode = DELETE")
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def require_whole(path: Path) -> int:
+    """The schema version of a database that nobody works on, after a look at every page and every
+    index. Raises `StoreUnavailable`."""
+    try:
+        with closing(open_read_only(path)) as connection:
+            version = read_version(connection, path)
+            check_thoroughly(connection, path)
+            return version
+    except sqlite3.Error as error:
+        raise describe(error, path) from error
+
+
+def begin_anew(path: Path) -> None:
+    """Make a copy of the past ready to be the present.
+
+    Clients may have seen messages that this past has not: under a new epoch their serials cannot
+    be taken for those of the messages to come. Keys of sessions may have been used since: none is
+    left to be used again.
+    """
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE channels SET epoch = lower(hex(randomblob(4)))")
+            connection.execute("DELETE FROM sessions")
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise describe(error, path) from error
+
+
+def copy_before_upgrade(path: Path, version: int, stamp: str) -> Path:
+    """Keep the database as it is before its schema changes. Answers where."""
+    folder = path.parent / "before-upgrade"
+    target = folder / f"{path.stem}-version-{version}-{stamp}{path.suffix}"
+    draft = folder / f".{target.name}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        copy_database(path, draft)
+        draft.rename(target)
+    except (OSError, StoreUnavailable) as error:
+        reason = error.message if isinstance(error, StoreUnavailable) else error.strerror
+        raise StoreUnavailable(
+            f"{path} has to be upgraded from schema version {version}, but no copy of it can be"
+            f" kept first: {reason}"
+        ) from error
+    return target

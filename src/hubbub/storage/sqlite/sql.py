@@ -1,0 +1,52 @@
+"""A SQLite connection for the operations that all stores share."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from functools import cache
+
+import msgspec
+
+from hubbub.storage.sql.connection import ManyRows, Row
+
+_ANY = re.compile(r"= ANY\(\$(\d+)\)")
+_LOCK = re.compile(r" FOR (SHARE|UPDATE)\b")
+
+
+@cache
+def _respelled(statement: str) -> str:
+    """SQLite has no arrays (they come as JSON) and no row locks (it has one writer)."""
+    statement = _ANY.sub(r"IN (SELECT value FROM json_each($\1))", statement)
+    return _LOCK.sub("", statement).replace("$", "?")
+
+
+def _bound(values: Sequence[object]) -> list[object]:
+    return [
+        msgspec.json.encode(value).decode() if isinstance(value, list) else value
+        for value in values
+    ]
+
+
+class SqliteSql:
+    """Implements `storage.sql.connection.Sql`; nothing in it ever waits for the event loop."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        return self._connection.execute(_respelled(statement), _bound(values)).fetchall()
+
+    async def execute(self, statement: str, *values: object) -> int:
+        return self._connection.execute(_respelled(statement), _bound(values)).rowcount
+
+    async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Sequence[Row]:
+        statement, execute = _respelled(many.single), self._connection.execute
+        return [found for row in rows for found in execute(statement, row)]
+
+    async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
+        self._connection.executemany(_respelled(many.single), rows)
+
+    async def lock(self, table: str) -> None:
+        """There is only one writer."""

@@ -1,0 +1,69 @@
+"""The embedded store: one SQLite file, written by one process and read by another."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from hubbub.storage.sql.fair_queue import Limits
+from hubbub.storage.sql.store import SqlStore
+from hubbub.storage.sql.writes import Writes
+from hubbub.storage.sqlite.worker_link import WorkerLink
+from hubbub.storage.sqlite.worker_protocol import WorkerOptions
+
+_log = logging.getLogger(__name__)
+
+
+class SqliteStore(SqlStore):
+    """Implements `hubbub.ports.store.Store` on the database file `path`, which belongs to one
+    hub process at a time.
+
+    `max_bytes` bounds the file. `page_bytes` bounds the payload in one page of history.
+    `lock_patience_seconds` is how long `open` waits for another process to let go of the file,
+    `check_seconds` how long it looks for damage.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        max_bytes: int | None = None,
+        page_bytes: int = 8 * 1024 * 1024,
+        lock_patience_seconds: float = 5.0,
+        check_seconds: float = 0.5,
+    ) -> None:
+        options = WorkerOptions(
+            role="writer",
+            path=str(path.absolute()),
+            lock_patience_seconds=lock_patience_seconds,
+            page_bytes=page_bytes,
+            max_bytes=max_bytes,
+            check_seconds=check_seconds,
+        )
+        self._writer = WorkerLink(options, limits, merged=Writes.append)
+        self._reader = WorkerLink(msgspec.structs.replace(options, role="reader"), limits)
+        super().__init__(self._writer, self._reader)
+
+    async def open(self) -> None:
+        """Both processes load their code at the same time; the writer opens the file first."""
+        try:
+            await self._writer.start()
+            await self._reader.start()
+            for note in await self._writer.open():
+                _log.warning(note)
+            await self._reader.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes that work for this store right now: writer, reader. For telemetry."""
+        return tuple(link.pid for link in (self._writer, self._reader) if link.pid is not None)

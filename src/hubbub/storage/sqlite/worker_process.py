@@ -1,0 +1,126 @@
+"""A worker process and the socket to it, as the event loop sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+import hubbub
+from hubbub.domain.errors import Internal, StoreUnavailable, catalogue
+from hubbub.storage.sqlite.worker_protocol import (
+    HEADER_BYTES,
+    OPEN,
+    Ready,
+    WorkerOptions,
+    ready_decoder,
+)
+
+_ERRORS = catalogue()
+
+
+class WorkerProcess(asyncio.Protocol):
+    """One run of the worker. `on_frame` gets each answer; `on_lost` is called once if the process
+    ends without having been asked to."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        on_frame: Callable[[bytes], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[Ready] = self._loop.create_future()
+        self._disconnected: asyncio.Future[None] = self._loop.create_future()
+        self._ending = False
+        self._received = bytearray()
+
+    async def start(self) -> None:
+        """Start the process; it loads its code and waits for `open`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = _spawn(self._options, theirs)
+        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+
+    async def open(self) -> Ready:
+        """Have it open the database. Raises `StoreUnavailable`; it has ended then."""
+        self.send(OPEN)
+        try:
+            ready = await self._ready
+            if ready.fault is not None:
+                raise _ERRORS.get(ready.fault.code, Internal)(ready.fault.message)
+        except BaseException:
+            await self.end()
+            raise
+        return ready
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    async def end(self) -> None:
+        """Let it finish what it was sent, and wait until it is gone."""
+        self._ending = True
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+        await self._disconnected
+        await self._loop.run_in_executor(None, self._process.wait)
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= HEADER_BYTES:
+            end = HEADER_BYTES + int.from_bytes(received[:HEADER_BYTES], "little")
+            if len(received) < end:
+                return
+            body = bytes(received[HEADER_BYTES:end])
+            del received[:end]
+            if self._ready.done():
+                self._on_frame(body)
+            else:
+                self._ready.set_result(ready_decoder.decode(body))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disconnected.set_result(None)
+        if self._ending:
+            self._ready.cancel()
+        elif not self._ready.done():
+            self._ready.set_exception(
+                StoreUnavailable(
+                    f"the process that works on {self._options.path} ended as it started;"
+                    " its own output tells why"
+                )
+            )
+        else:
+            self._on_lost()
+
+
+def _spawn(options: WorkerOptions, link: socket.socket) -> subprocess.Popen[bytes]:
+    package_root = str(Path(hubbub.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
+    return subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+        [
+            sys.executable,
+            "-m",
+            "hubbub.storage.sqlite.worker",
+            msgspec.json.encode(options).decode(),
+            str(link.fileno()),
+        ],
+        pass_fds=[link.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+    )

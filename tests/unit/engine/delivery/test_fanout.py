@@ -1,0 +1,261 @@
+"""Fan-out: in slices, in turns between hubs, and to exactly those who were there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from harness.engine import NoticeEncoder
+from hubbub.domain.errors import HubbubError
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.fanout import CONGESTED_BYTES, SLICE_WRITES, Fanout, Group, Outbox
+from hubbub.ports.connection import Connection
+from hubbub.ports.encoding import Encoder
+
+pytestmark = pytest.mark.spec("LIVE-16")
+
+
+class Bytes(NoticeEncoder):
+    """Units are what they are."""
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        return b"".join(units)
+
+
+class Ear:
+    """A connection that notes down what it is sent."""
+
+    one_way = False
+    technology = "test"
+    behind = False
+
+    def __init__(self, name: str = "") -> None:
+        self.encoder: Encoder = Bytes()
+        self.name = name
+        self.heard = b""
+        self.writes = 0
+        self.reading = True
+
+    def send(self, data: bytes) -> None:
+        self.heard += data
+        self.writes += 1
+
+    def disconnect(self, error: HubbubError) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class Wire:
+    """A transmitter that notes down whom it served, slice by slice."""
+
+    def __init__(self) -> None:
+        self.slices: list[list[Connection]] = []
+        self.broken: Connection | None = None
+
+    def __call__(self, connections: Sequence[Connection], data: bytes) -> None:
+        self.slices.append(list(connections))
+        if self.broken in connections:
+            self.broken = None
+            raise RuntimeError("a fault of the hub itself")
+        for connection in connections:
+            connection.send(data)
+
+
+def group_of(ears: Sequence[Ear], outbox: Outbox | None = None) -> Group:
+    group = Group(Bytes(), outbox or Outbox(HubCounters()))
+    for ear in ears:
+        group.add(ear)
+    return group
+
+
+async def turn() -> None:
+    """One turn of the event loop."""
+    await asyncio.sleep(0)
+
+
+async def test_what_is_said_in_one_turn_is_written_once() -> None:
+    wire = Wire()
+    fanout, ears = Fanout(wire), [Ear(), Ear()]
+    group = group_of(ears)
+    for unit in (b"a", b"b", b"c"):
+        fanout.send(group, unit)
+    assert ears[0].heard == b""
+    await turn()
+    assert [(ear.heard, ear.writes) for ear in ears] == [(b"abc", 1)] * 2
+    assert group.outbox.counters.messages_out == 6
+    assert group.outbox.counters.bytes_out == 6
+
+
+async def test_a_large_audience_is_served_in_slices_over_several_turns() -> None:
+    wire = Wire()
+    fanout, ears = Fanout(wire), [Ear() for _ in range(2 * SLICE_WRITES + 10)]
+    fanout.send(group_of(ears), b"hello")
+    await turn()
+    assert 0 < sum(ear.writes for ear in ears) <= SLICE_WRITES
+    for _ in range(5):
+        await turn()
+    assert all(ear.heard == b"hello" for ear in ears)
+    assert max(len(each) for each in wire.slices) <= SLICE_WRITES
+
+
+async def test_large_messages_make_smaller_slices() -> None:
+    wire = Wire()
+    fanout, ears = Fanout(wire), [Ear() for _ in range(50)]
+    fanout.send(group_of(ears), b"x" * 200_000)
+    await turn()
+    assert sum(ear.writes for ear in ears) < 50
+    for _ in range(60):
+        await turn()
+    assert all(ear.writes == 1 for ear in ears)
+
+
+async def test_a_hub_with_a_large_audience_does_not_make_another_wait() -> None:
+    wire = Wire()
+    fanout = Fanout(wire)
+    crowd, few = [Ear() for _ in range(20 * SLICE_WRITES)], [Ear()]
+    loud, quiet = group_of(crowd), group_of(few)
+    fanout.send(loud, b"loud")
+    await turn()
+    fanout.send(quiet, b"quiet")
+    await turn()
+    await turn()
+    assert few[0].heard == b"quiet"
+    assert sum(ear.writes for ear in crowd) <= 3 * SLICE_WRITES
+
+
+async def test_hubs_take_turns_whatever_the_number_of_their_channels() -> None:
+    wire = Wire()
+    fanout = Fanout(wire)
+    busy = Outbox(HubCounters())
+    many = [group_of([Ear("busy") for _ in range(SLICE_WRITES)], busy) for _ in range(10)]
+    other = group_of([Ear("other") for _ in range(SLICE_WRITES)])
+    for group in many:
+        fanout.send(group, b"x")
+    fanout.send(other, b"y")
+    for _ in range(3):
+        await turn()
+    assert all(ear.heard == b"y" for ear in other.connections)  # type: ignore[attr-defined]
+
+
+async def test_who_joins_in_the_middle_gets_only_what_is_said_after() -> None:
+    fanout = Fanout(Wire())
+    early, late = [Ear() for _ in range(SLICE_WRITES + 5)], Ear()
+    group = group_of(early)
+    fanout.send(group, b"1")
+    await turn()
+    fanout.send(group, b"2")
+    group.add(late)
+    fanout.send(group, b"3")
+    for _ in range(8):
+        await turn()
+    assert all(ear.heard == b"123" for ear in early)
+    assert late.heard == b"3"
+
+
+async def test_who_leaves_in_the_middle_gets_nothing_more_and_the_others_everything() -> None:
+    fanout = Fanout(Wire())
+    ears = [Ear() for _ in range(SLICE_WRITES + 5)]
+    group = group_of(ears)
+    fanout.send(group, b"1")
+    await turn()
+    leaving = ears[-1]
+    assert leaving.heard == b""
+    group.remove(leaving)
+    fanout.send(group, b"2")
+    for _ in range(5):
+        await turn()
+    assert leaving.heard == b""
+    assert all(ear.heard == b"12" for ear in ears[:-1])
+
+
+async def test_who_leaves_and_comes_back_in_the_middle_begins_anew() -> None:
+    fanout = Fanout(Wire())
+    ears = [Ear() for _ in range(SLICE_WRITES + 5)]
+    group = group_of(ears)
+    fanout.send(group, b"1")
+    await turn()
+    group.remove(ears[-1])
+    group.add(ears[-1])
+    fanout.send(group, b"2")
+    for _ in range(5):
+        await turn()
+    assert ears[-1].heard == b"2"
+    assert all(ear.heard == b"12" for ear in ears[:-1])
+
+
+async def test_publishers_wait_while_much_is_unwritten_and_go_on_after() -> None:
+    fanout, publisher = Fanout(Wire()), Ear()
+    group = group_of([Ear() for _ in range(10)])
+    fanout.send(group, b"x")
+    assert group not in group.outbox.congested
+    for _ in range(3):
+        fanout.send(group, b"x" * CONGESTED_BYTES)
+    assert group in group.outbox.congested
+    group.hold_back(publisher)
+    group.hold_back(publisher)
+    assert not publisher.reading
+    for _ in range(50):
+        await turn()
+    assert publisher.reading
+    assert group not in group.outbox.congested
+
+
+async def test_a_group_that_loses_all_its_subscribers_lets_publishers_go_on() -> None:
+    fanout, publisher, ear = Fanout(Wire()), Ear(), Ear()
+    group = group_of([ear])
+    fanout.send(group, b"x" * (CONGESTED_BYTES + 1))
+    group.hold_back(publisher)
+    group.remove(ear)
+    for _ in range(5):
+        await turn()
+    assert publisher.reading
+    assert ear.heard == b""
+
+
+async def test_what_is_said_while_others_are_resumed_is_written_too() -> None:
+    """Whoever may go on may publish at once, in the middle of a turn."""
+    fanout = Fanout(Wire())
+    ear, other_ear, outbox = Ear(), Ear(), Outbox(HubCounters())
+    group, other = group_of([ear], outbox), group_of([other_ear], outbox)
+
+    class Eager(Ear):
+        def resume_reading(self) -> None:
+            for _ in range(2):
+                fanout.send(other, b"!")
+            fanout.send(group, b"?")
+
+    fanout.send(group, b"x" * (CONGESTED_BYTES + 1))
+    group.hold_back(Eager())
+    for _ in range(10):
+        await turn()
+    assert other_ear.heard == b"!!"
+    assert ear.heard.endswith(b"?")
+    fanout.send(group, b".")
+    await turn()
+    assert ear.heard.endswith(b"?.")
+
+
+async def test_a_fault_in_one_group_does_not_silence_the_others() -> None:
+    wire = Wire()
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    fanout = Fanout(wire)
+    bad, good, neighbour = Ear(), Ear(), Ear()
+    outbox = Outbox(HubCounters())
+    wire.broken = bad
+    for ear, box in ((bad, outbox), (neighbour, outbox), (good, None)):
+        fanout.send(group_of([ear], box), b"x")
+    for _ in range(4):
+        await turn()
+    assert good.heard == neighbour.heard == b"x"
+    assert len(faults) == 1
