@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-webhooks soak faults faults-cluster campaign docs format proto clean
+.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak faults faults-cluster campaign docs format proto clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -78,6 +78,9 @@ campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="
 
 bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quick: less data)
 	@$(BIN)/python -m benchmarks.once $(ARGS)
+
+bench-turns: $(BENCH_READY) ## CPU for each operation against another checkout, in turns (BASE=path)
+	@$(BIN)/python -m benchmarks.turns --base $(BASE) $(ARGS)
 
 bench-webhooks: $(BENCH_READY) ## measure webhooks, also to dead receivers (ARGS=--quick: fewer runs)
 	@$(BIN)/python -m benchmarks.webhooks $(ARGS)

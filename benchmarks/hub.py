@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -30,6 +31,7 @@ class Hubbub:
     config: Path
     name: str = "hubbub"
     hub: str = HUB
+    source: Path | None = None
 
     def subscription(self, channel: str) -> Route:
         request = {"reqID": 1, "channels": [{"channel": channel}]}
@@ -44,7 +46,7 @@ class Hubbub:
     def posts(self, channel: str, size: int, connections: int, depth: int) -> Requests:
         """HTTP publishes, each with the token of a service."""
         path = f"/v1/hubs/{self.hub}/channels/{channel}/messages"
-        token = _token(self.config, self.hub)
+        token = self.token()
         headers = f"Authorization: Bearer {token}", "Content-Type: application/json"
         message = wire.post(path, json_payload(size), size, *headers)
         publication = Publication(Route(self.port), message, Framing.RAW)
@@ -63,6 +65,19 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections, limit=count)
 
+    def token(self) -> str:
+        """A token of a service."""
+        arguments = ["--hub", self.hub, "--level", "service", "--config", str(self.config)]
+        done = subprocess.run(
+            [_program(), "token", *arguments],
+            cwd=self.config.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **_environment(self.source)},
+        )
+        return done.stdout.strip()
+
     def _socket(self) -> Step:
         return wire.upgrade(f"/v1/hubs/{self.hub}/socket", expect=b'"SessionInfo"')
 
@@ -73,8 +88,13 @@ def _publish(channel: str, payload: bytes, more: str = "") -> bytes:
 
 
 @contextlib.contextmanager
-def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterator[Hubbub]:
-    """A hub with its limits out of the way; `settings` adds to its file, by category.
+def hubbub(
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+    source: Path | None = None,
+    name: str = "hubbub",
+) -> Iterator[Hubbub]:
+    """A hub with its limits out of the way; `settings` adds to its file, by category. `source` is
+    the folder with another version of the package `hubbub`.
 
     Its store is under ./data, so that "synced to disk" means a disk, not a file system in memory.
     """
@@ -88,8 +108,8 @@ def hubbub(settings: Mapping[str, Mapping[str, object]] | None = None) -> Iterat
         config = directory / "hubbub.yaml"
         config.write_text(json.dumps(tree))  # which is YAML too
         serve = [_program(), "serve", "--config", str(config)]
-        with running(serve, port, directory) as process:
-            yield Hubbub(process, port, config)
+        with running(serve, port, directory, _environment(source)) as process:
+            yield Hubbub(process, port, config, name, source=source)
 
 
 def configuration(port: int) -> dict[str, dict[str, object]]:
@@ -108,10 +128,8 @@ def configuration(port: int) -> dict[str, dict[str, object]]:
     }
 
 
-def _token(config: Path, hub: str) -> str:
-    command = [_program(), "token", "--hub", hub, "--level", "service", "--config", str(config)]
-    done = subprocess.run(command, cwd=config.parent, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def _environment(source: Path | None) -> dict[str, str]:
+    return {} if source is None else {"PYTHONPATH": str(source)}
 
 
 def _program() -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -48,6 +49,9 @@ class Running:
     def cpu_seconds(self) -> float:
         return processes.cpu_seconds(self.pid)
 
+    def scheduled_seconds(self) -> float:
+        return processes.scheduled_seconds(self.pid)
+
     def resident_kilobytes(self) -> int:
         return processes.resident_kilobytes(self.pid)
 
@@ -66,12 +70,23 @@ def workplace(parent: Path | None = None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], port: int, directory: Path) -> Iterator[Running]:
-    """The command's process, from when it listens on `port` until the block ends."""
+def running(
+    command: Sequence[str],
+    port: int,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """The command's process, from when it listens on `port` until the block ends. `environment`
+    adds to this process's own."""
     log = directory / "output.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
         )
     try:
         _wait_until_listening(process, port, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import time
@@ -21,6 +22,19 @@ def family(pid: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> float:
     return sum(_ticks(member) for member in family(pid)) / _TICKS
+
+
+def scheduled_seconds(pid: int) -> float:
+    """As `cpu_seconds`, to the nanosecond; the time of threads and children that ended is missing.
+
+    For short measurements, in which a tick of 10 ms would be several percent.
+    """
+    nanoseconds = 0
+    for member in family(pid):
+        for task in Path(f"/proc/{member}/task").glob("*/schedstat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                nanoseconds += int(task.read_text().split()[0])
+    return nanoseconds / 1e9
 
 
 def resident_kilobytes(pid: int) -> int:
