@@ -28,7 +28,7 @@ _SAMPLE_EVERY = 7  # pieces, when there are many subscribers; no divisor of thei
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """The subscribers of a load: `count` that read, and `stalled` that subscribe and never do.
+    """The subscribers of a load: `count` read, `stalled` subscribe first and never read.
 
     `niceness` puts them behind another load's in the system's queue for the CPU.
     """
@@ -52,8 +52,8 @@ class Received:
 def subscribe(board: Board, ready: Callable[[], None], audience: Audience) -> Received:
     """Runs the audience until the load ends."""
     os.nice(audience.niceness)
-    connections = list(open_connections(audience.route, audience.count))
     deaf = list(open_connections(audience.route, audience.stalled, audience.count, _STALLED_BUFFER))
+    connections = list(open_connections(audience.route, audience.count))
     swarm = _Swarm(board, connections)
     board[Slot.SUBSCRIBERS] = audience.count
     ready()

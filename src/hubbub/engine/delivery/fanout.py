@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from itertools import islice
+from random import sample
 
 from hubbub.domain.messages import Message
 from hubbub.engine.counters import HubCounters
@@ -24,7 +24,8 @@ CONGESTED_BYTES = 256 * 1024
 RESTING_BYTES = 64 * 1024
 REST_SECONDS = 0.005
 PATIENCE_RESTS = 100
-_SAMPLE = 32
+_SAMPLE = 256
+"""Subscribers that are looked at before a group rests; in a larger group, chosen at random."""
 
 
 class Outbox:
@@ -112,6 +113,10 @@ class Group:
         if self._size > CONGESTED_BYTES:
             self.outbox.congested.add(self)
 
+    @property
+    def congested(self) -> bool:
+        return self in self.outbox.congested
+
     def note(self, message: Message, epoch: str) -> None:
         """The unit that was put last is this message."""
         if self.tally is not None:
@@ -137,20 +142,25 @@ class Group:
 
     def needs_rest(self) -> bool:
         """Much is waiting, and most of the subscribers have not taken in what they were sent: it
-        is the publishers who are too fast, so let those wait rather than cut these off."""
-        if self._jobs or self._size < RESTING_BYTES or self._rests >= PATIENCE_RESTS:
+        is the publishers who are too fast, so let those wait rather than cut these off. A majority
+        that does not catch up within `PATIENCE_RESTS` is not waited for again before it has."""
+        if self._jobs or not RESTING_BYTES <= self._size <= 2 * CONGESTED_BYTES:
             return False
-        sample = list(islice(self.connections, _SAMPLE))
-        busy = sum(connection.behind for connection in sample)
-        if busy * 2 <= len(sample):
+        if not self._most_are_behind():
+            self._rests = 0
             return False
         self._rests += 1
-        return True
+        return self._rests <= PATIENCE_RESTS
+
+    def _most_are_behind(self) -> bool:
+        looked_at = list(self.connections)
+        if len(looked_at) > _SAMPLE:
+            looked_at = sample(looked_at, _SAMPLE)
+        return sum(connection.behind for connection in looked_at) * 2 > len(looked_at)
 
     def _pack(self) -> None:
         if self._units:
             units, self._units, self._size = self._units, [], 0
-            self._rests = 0
             job = _Job(self.encoder.pack(units), list(self.connections), len(units), self._noted)
             self._noted = None
             if self._jobs is None:

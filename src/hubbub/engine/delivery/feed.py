@@ -282,9 +282,11 @@ class Feed:
             self._fanout.send(group, group.encoder.encode(notice))
 
     def hold_back(self, publisher: Pausable) -> None:
-        """Let it wait if the subscribers are far behind."""
-        for group in self.groups.values():
-            if group in self.hub.outbox.congested:
+        """Let it wait if most of the subscribers are far behind: a few that take another encoding
+        than all others have a group to themselves, and hold up nobody else."""
+        congested = [group for group in self.groups.values() if group.congested]
+        if sum(len(group.connections) for group in congested) * 2 > self.subscribers:
+            for group in congested:
                 group.hold_back(publisher)
 
     def add(self, session: Session) -> None:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from unittest.mock import Mock
 
 import pytest
 
 from harness.engine import NoticeEncoder
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.counters import HubCounters
-from hubbub.engine.delivery.fanout import CONGESTED_BYTES, SLICE_WRITES, Fanout, Group, Outbox
+from hubbub.engine.delivery.fanout import (
+    CONGESTED_BYTES,
+    PATIENCE_RESTS,
+    RESTING_BYTES,
+    SLICE_WRITES,
+    Fanout,
+    Group,
+    Outbox,
+)
+from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.hub import Hub
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 
@@ -259,3 +271,71 @@ async def test_a_fault_in_one_group_does_not_silence_the_others() -> None:
         await turn()
     assert good.heard == neighbour.heard == b"x"
     assert len(faults) == 1
+
+
+def ears_of(count: int, *, slow: int) -> list[Ear]:
+    """The slow ones subscribed first."""
+    ears = [Ear() for _ in range(count)]
+    for ear in ears[:slow]:
+        ear.behind = True
+    return ears
+
+
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize(("count", "slow", "rests"), [(1000, 32, False), (1000, 900, True)])
+def test_a_group_rests_when_most_of_all_its_subscribers_are_behind_not_the_first(
+    count: int, slow: int, rests: bool
+) -> None:
+    group = group_of(ears_of(count, slow=slow))
+    group.put(b"x" * RESTING_BYTES)
+    assert group.needs_rest() is rests
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_majority_that_never_catches_up_is_waited_for_once() -> None:
+    ears = ears_of(31, slow=17)
+    group, wire = group_of(ears), Wire()
+
+    def rests() -> int:
+        group.put(b"x" * RESTING_BYTES)
+        count = 0
+        while group.needs_rest():
+            count += 1
+        while group.write(wire, SLICE_WRITES):
+            pass
+        return count
+
+    assert [rests(), rests(), rests()] == [PATIENCE_RESTS, 0, 0]
+    ears[0].behind = ears[1].behind = False
+    assert rests() == 0
+    ears[0].behind = ears[1].behind = True
+    assert rests() == PATIENCE_RESTS
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_resting_group_writes_what_gathers_beyond_twice_the_congestion() -> None:
+    group = group_of(ears_of(10, slow=10))
+    group.put(b"x" * CONGESTED_BYTES)
+    assert group.needs_rest()
+    group.put(b"x" * (CONGESTED_BYTES + 1))
+    assert not group.needs_rest()
+
+
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize(("slow", "reading"), [(20, True), (600, False)])
+async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encoding_of_it(
+    slow: int, reading: bool
+) -> None:
+    """Slow readers that all take another encoding than the others are a group of their own."""
+    hub = Hub(HubConfiguration("acme"), HubCounters(), 0.0)
+    feed = Feed(hub, "news", Mock(), Fanout(Wire()))
+    common, rare = Bytes(), Bytes()
+    for ear in ears_of(1000, slow=slow):
+        ear.encoder = rare if ear.behind else common
+        feed.add(Mock(connection=ear))
+    group = feed.groups[rare]
+    while not group.congested:
+        group.put(b"x" * RESTING_BYTES)
+    publisher = Ear()
+    feed.hold_back(publisher)
+    assert publisher.reading is reading
