@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.raw import HANDSHAKE, RawConnection
 from harness.running_hub import RunningHub
 from hubbub.server.settings import SettingsError, developer_settings, load
 from hubbub.server.wiring import Server
@@ -65,15 +66,45 @@ async def test_a_first_start_makes_secrets_that_only_their_owner_can_read(tmp_pa
     assert other.port == 0
 
 
-@pytest.mark.spec("OPS-02", "OPS-04")
+OWN = (
+    *("localhost", "LocalHost", "127.0.0.1", "127.0.0.2", "127.255.255.254", "[::1]"),
+    *("[0:0:0:0:0:0:0:1]", "localhost:8000", "127.0.0.1:65535", "[::1]:8000"),
+)
+FOREIGN = (
+    *(
+        "evil.example",
+        "evil.example:8000",
+        "127.evil.com",
+        "127.evil.com:8000",
+        "127.0.0.1.evil.com",
+    ),
+    *("localhost.evil.com", "evil.localhost", "localhost.", "127.0.0.1.", "127.1", "127.0.0.01"),
+    *("2130706433", "0x7f.0.0.1", "0.0.0.0", "[::]", "[::1].evil.com", "[::1]evil", "::1"),
+    *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::1%25lo]", "[127.0.0.1]", "[localhost]"),
+    *("localhost@evil.com", "user@localhost", "user:secret@127.0.0.1", "localhost:evil.com"),
+    *("localhost:", "localhost:8000:8000", "localhost:+80", "localhost:\xb2", "localhost/x"),
+    *("localhost,evil.com", "localhost evil.com", "127.0.0.1\tevil.com", "%6cocalhost", ""),
+)
+
+
+@pytest.mark.spec("OPS-02", "OPS-04", "SEC-01")
 async def test_developer_mode_serves_no_page_that_gave_its_own_name_this_address(
     tmp_path: Path,
 ) -> None:
+    """DNS rebinding, over HTTP and WebSocket."""
     server = Server(developer_settings(load(None, {}, keys(tmp_path))))
     await server.start()
     running = RunningHub(server)
-    path = "/v1/hubs/demo/channels/news/messages"
-    for host, status in (("evil.example:8000", 403), ("localhost:8000", 200), ("[::1]", 200)):
-        async with running.http.post(path, data="x", headers={"Host": host}) as answer:
-            assert answer.status == status, host
+    for host in (*OWN, *FOREIGN):
+        for line, headers, right in (
+            ("GET /v1/hubs/demo/channels/news/messages", (), 200),
+            ("GET /metrics", (), 200),
+            ("GET /v1/hubs/demo/socket", HANDSHAKE, 101),
+            ("GET /v1/echo", HANDSHAKE, 101),
+        ):
+            async with await RawConnection.open(running.address) as client:
+                lines = [f"{line} HTTP/1.1", f"Host: {host}", *headers, "", ""]
+                client.send("\r\n".join(lines).encode("latin-1"))
+                status = (await client.response()).status
+            assert status == (right if host in OWN else 403), (line, host)
     await running.close()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
+
+_HOST = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9.-]{1,255}))(?::[0-9]{1,5})?",
+    re.ASCII,
+)
 
 
 def origin_allowed(origin: str, host: str | None, allowed: Sequence[str]) -> bool:
@@ -14,11 +21,26 @@ def origin_allowed(origin: str, host: str | None, allowed: Sequence[str]) -> boo
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a Host header names this very machine."""
+    """Whether a Host header names this very machine: `localhost`, an address in 127.0.0.0/8 or
+    `[::1]`, with or without a port. Nothing that a name server is asked about counts, since
+    whoever answers for the name says which address it has. A client without the header is no
+    browser."""
     if host is None:
         return True
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    return name in ("localhost", "[::1]") or name.endswith(".localhost") or name.startswith("127.")
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    if found["v6"] is not None:
+        return _is_address(found["v6"], IPv6Address)
+    return found["name"].lower() == "localhost" or _is_address(found["name"], IPv4Address)
+
+
+def _is_address(text: str, kind: type[IPv4Address | IPv6Address]) -> bool:
+    try:
+        address = kind(text)
+    except ValueError:
+        return False
+    return address.is_loopback and getattr(address, "ipv4_mapped", None) is None
 
 
 def _matches(entry: str, origin: str) -> bool:
