@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
 from hubbub.ports.bus import (
     FeedEvent,
     HeadAnnounced,
@@ -53,7 +53,7 @@ class Announcements:
     def heads(self, channels: Iterable[Channel]) -> None:
         """Tell every follower where its channels stand, so that a lost event is noticed."""
         for channel in channels:
-            if channel.nodes and channel.loaded and not channel.released:
+            if channel.nodes and channel.state >= State.READY:
                 self._tell(channel, HeadAnnounced(channel.epoch, channel.head))
 
     def news(self, channels: Collection[Channel]) -> None:

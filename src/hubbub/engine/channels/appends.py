@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.messages import Message
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -35,12 +35,12 @@ class Appender:
         row_of: Callable[[Channel, Message], tuple[int, int]],
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
-        landed: Callable[[Channel, bool], None],
+        ended: Callable[[Channel, bool], None],
         fenced: Callable[[int], None],
     ) -> None:
-        """`row_of(channel, message)` says whose put it is. `landed(channel, intact)` is called when
-        a channel's append has ended; not intact means that where the channel stands must be read
-        from the store again; `fenced(partition)` where another node owns it."""
+        """`row_of(channel, message)` says whose put it is. `ended(channel, intact)` is called when
+        a channel's append has ended; not intact: epoch and head have to be read from the store
+        again. `fenced(partition)` is called where another node owns the channel."""
         self._store = store
         self._clock = clock
         self._retained = retained
@@ -48,7 +48,7 @@ class Appender:
         self._row_of = row_of
         self._deliver = deliver
         self._accept_unstored = accept_unstored
-        self._landed = landed
+        self._ended = ended
         self._fenced = fenced
         self._ready: dict[Channel, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,7 +64,7 @@ class Appender:
             await asyncio.gather(*self._tasks)
             await asyncio.sleep(0)
 
-    async def landed_so_far(self) -> None:
+    async def ended_so_far(self) -> None:
         """Wait until the appends that are under way now have ended."""
         await asyncio.sleep(0)  # what is ready sets out in this turn of the loop
         if self._tasks:
@@ -76,7 +76,7 @@ class Appender:
         self._make_ready(channel)
 
     def _make_ready(self, channel: Channel) -> None:
-        if channel.flying or channel in self._ready:
+        if channel.state is not State.READY or channel in self._ready:
             return
         if not self._ready:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -86,13 +86,26 @@ class Appender:
         """Send what every ready channel has collected, as one group."""
         ready, self._ready = self._ready, {}
         entries: list[_Entry] = []
-        for channel in ready:
-            channel.flying = True
-            queue, channel.queue = channel.queue, None
-            entries.extend((channel, message, reply) for message, reply in queue or ())
-        task = asyncio.get_running_loop().create_task(self._write(list(ready), entries))
+        channels = [channel for channel in ready if self._still_ready(channel)]
+        for channel in channels:
+            entries.extend((channel, message, reply) for message, reply in channel.begin_append())
+        if not entries:
+            return
+        task = asyncio.get_running_loop().create_task(self._write(channels, entries))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _still_ready(self, channel: Channel) -> bool:
+        """A channel whose rules changed in this turn of the loop is read again first; its queue
+        is published once more after that, and counted then."""
+        if channel.state is State.READY:
+            return True
+        self._uncount_queue(channel)
+        return False
+
+    def _uncount_queue(self, channel: Channel) -> None:
+        queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
+        self._stored_bytes.add(channel.hub, -queued)
 
     async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
         heads = {channel: channel.head for channel in channels}
@@ -160,11 +173,8 @@ class Appender:
 
     def _release(self, channels: list[Channel], failed: dict[Channel, HubbubError]) -> None:
         for channel in channels:
-            channel.flying = False
-            channel.idle_since = self._clock.monotonic()
-            queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
-            self._landed(channel, channel not in failed)
-            if not channel.loaded:
-                self._stored_bytes.add(channel.hub, -queued)  # they will set out again
-            if channel.queue and channel.loaded:
+            self._ended(channel, channel not in failed)
+            if channel.state is not State.READY:
+                self._uncount_queue(channel)
+            elif channel.queue:
                 self._make_ready(channel)

@@ -1,13 +1,15 @@
 """A channel at its owner: the place where its messages get their order.
 
-Everything about a channel that must have one truth is here: the next serial, what is stored and
-retained, the live history, who is present. The owner (`engine.owner`) drives it.
+Everything about a channel that must have one truth is here: its state, the next serial, what is
+stored and retained, the live history, who is present. The owner (`channels.owner`) drives it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,37 +26,55 @@ if TYPE_CHECKING:
     from hubbub.engine.topics.producers import Producer
 
 
+class State(enum.IntEnum):
+    """Where a channel is in its life. From `READY` upwards its epoch and head are known.
+
+    UNREAD → LOADING → READY ⇄ APPENDING → OUTDATED → (the new rules are applied) READY or LOADING.
+    A failed read leads back to UNREAD, a failed append to LOADING. CLOSED is final.
+    """
+
+    CLOSED = 0
+    """Let go: another node owns the channel, or its hub was deleted."""
+    UNREAD = 1
+    """Nothing is known, and nobody is reading it."""
+    LOADING = 2
+    """Epoch, head and retained message are being read from the store."""
+    READY = 3
+    """Nothing is under way."""
+    APPENDING = 4
+    """An append is under way; stored messages that come meanwhile wait for the next one."""
+    OUTDATED = 5
+    """As `APPENDING`; the rules changed meanwhile and are applied when the append has ended."""
+
+
 class Channel:
-    """State only; no I/O. `loaded` is False until the store said where the channel stands."""
+    """No I/O. The state changes only through the methods below."""
 
     __slots__ = (
-        "busy",
+        "closed_by",
         "counts",
         "cursors",
         "epoch",
         "first",
-        "flying",
         "head",
         "history",
         "hub",
         "idle_since",
+        "in_memory",
         "joined",
         "left",
-        "live",
-        "loaded",
-        "loading",
         "members",
         "name",
         "nodes",
         "partition",
         "producers",
         "queue",
-        "released",
         "retained",
         "retained_until",
         "retaining",
         "rules",
-        "stale",
+        "state",
+        "uses",
         "waiters",
     )
 
@@ -67,14 +87,11 @@ class Channel:
         self.head = 0
         self.first = 1
         """The oldest serial that is still on disk, as far as is known."""
-        self.live = False
-        """Epoch and head count in memory, not on disk."""
-        self.loaded = False
-        self.loading = False
-        self.released = False
-        """Another node owns it now; what is still under way here ends with `StaleOwner`."""
-        self.stale = False
-        """The rules changed while an append was under way: apply them when it has landed."""
+        self.in_memory = False
+        """A live-only channel: epoch and head count in memory, not on disk."""
+        self.state = State.UNREAD
+        self.closed_by: HubbubError | None = None
+        """What everyone is told who still uses the channel after it was closed."""
         self.idle_since = 0.0
         self.history: LiveHistory | None = None
         self.retained: Message | None = None
@@ -89,31 +106,109 @@ class Channel:
         self.left: dict[str, Member] | None = None
         self.queue: deque[tuple[Message, PublishReply | None]] | None = None
         """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
-        self.flying = False
-        self.busy = 0
-        """Requests under way that need the channel to stay."""
+        self.uses = 0
+        """Requests under way that need the channel to stay open."""
         self.producers: dict[tuple[str, str], Producer] | None = None
         """Who put something here, by principal and producer id."""
         self.cursors: Cursors | None = None
         """The durable subscriptions; None: nobody asked for them yet."""
         self.waiters: list[asyncio.Future[None]] | None = None
+        """Requests that wait for the channel to be read."""
 
-    @property
-    def stores(self) -> bool:
-        return self.rules.store
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
         """Nobody follows it and nothing is under way."""
         return (
-            self.loaded
+            self.state is State.READY
             and not self.nodes
             and not self.queue
-            and not self.flying
-            and not self.busy
+            and not self.uses
             and self.retaining is None
             and (self.cursors is None or self.cursors.idle)
         )
+
+    def begin_loading(self) -> bool:
+        """Whether the caller is the one to read the channel."""
+        if self.state is not State.UNREAD:
+            return False
+        self.state = State.LOADING
+        return True
+
+    def end_loading(self) -> None:
+        """Epoch and head are known: wake those who wait for them."""
+        self.state = State.READY
+        self._wake(None)
+
+    def fail_loading(self, error: HubbubError) -> None:
+        """Nothing could be read: those who wait are told, the next use tries again."""
+        if self.state is State.LOADING:
+            self.state = State.UNREAD
+        self._fail_all(error)
+
+    def begin_append(self) -> Iterable[tuple[Message, PublishReply | None]]:
+        """What has gathered is on its way to the store."""
+        assert self.state is State.READY
+        self.state = State.APPENDING
+        return self.take_queue()
+
+    def end_append(self) -> bool:
+        """The append has ended. Whether the rules changed meanwhile, and wait to be applied."""
+        outdated = self.state is State.OUTDATED
+        if self.state is not State.CLOSED:
+            self.state = State.READY
+        return outdated
+
+    def postpone_rules(self) -> bool:
+        """Whether changed rules have to wait, because an append is under way."""
+        if self.state is State.APPENDING:
+            self.state = State.OUTDATED
+        return self.state is State.OUTDATED
+
+    def forget(self) -> None:
+        """What was known from the store holds no longer."""
+        if self.state is State.READY:
+            self.state = State.UNREAD
+        self.producers = None
+
+    def close(self, error: HubbubError) -> None:
+        """Final. Whoever waits, and whoever comes later, gets the error."""
+        self.state = State.CLOSED
+        self.closed_by = error
+        self._fail_all(error)
+
+    def hold(self) -> None:
+        """A request under way needs the channel to stay open."""
+        self.uses += 1
+
+    def let_go(self, now: float) -> None:
+        self.uses -= 1
+        self.idle_since = now
+
+    async def read(self) -> None:
+        """Wait for `end_loading`. Raises what `fail_loading` or `close` said."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(waiter)
+        await waiter
+
+    def _fail_all(self, error: HubbubError) -> None:
+        for _, reply in self.take_queue():
+            if reply is not None:
+                reply(PublishOutcome(error=error))
+        self._wake(error)
+
+    def _wake(self, error: HubbubError | None) -> None:
+        waiters, self.waiters = self.waiters, None
+        for waiter in waiters or ():
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
 
     # -- order ----------------------------------------------------------------------------------
 
@@ -136,12 +231,22 @@ class Channel:
             self.queue = deque()
         self.queue.append((message, reply))
 
-    def fail_waiting(self, error: HubbubError) -> None:
-        """Answer everyone who waits with the error."""
+    def take_queue(self) -> Iterable[tuple[Message, PublishReply | None]]:
+        """The publishes that wait; they wait no longer."""
         waiting, self.queue = self.queue, None
-        for _, reply in waiting or ():
-            if reply is not None:
-                reply(PublishOutcome(error=error))
+        return waiting or ()
+
+    def stand_on_disk(self, epoch: str, head: int, first: int) -> None:
+        """The store says where the channel stands."""
+        self.epoch, self.head, self.first = epoch, head, first
+        self.in_memory = False
+        self.history = None
+
+    def begin_in_memory(self, epoch: str) -> None:
+        """A live-only channel counts from one, under an epoch that nobody has seen before."""
+        self.epoch, self.head = epoch, 0
+        self.in_memory = True
+        self.history = None
 
     # -- history --------------------------------------------------------------------------------
 

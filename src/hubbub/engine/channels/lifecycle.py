@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
 from hubbub.domain.names import partition_of
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.directory import ConfigurationOf
@@ -55,23 +55,17 @@ class Channels:
     def use(self, hub: str, name: str) -> Channel:
         """The channel, which may still have to be read from disk (`ready`)."""
         channel = self.open.get((hub, name)) or self._open(hub, name)
-        if not channel.loaded:
-            self.load(channel)
+        self.load(channel)
         return channel
 
     async def ready(self, channel: Channel) -> None:
-        """Wait until it is known where the channel stands. Raises `StaleOwner` where it was let go
-        since it was found: nobody would read it any more."""
-        if channel.released:
-            raise moved(channel)
-        if channel.loaded:
-            return
-        self.load(channel)  # it may have failed before anyone waited
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if channel.waiters is None:
-            channel.waiters = []
-        channel.waiters.append(waiter)
-        await waiter
+        """Wait until epoch and head of the channel are known. Raises `StaleOwner` or `HubNotFound`
+        where the channel was closed since it was found, and what kept the store from reading."""
+        if channel.closed_by is not None:
+            raise channel.closed_by
+        if channel.state < State.READY:
+            self.load(channel)  # a read may have failed before anyone waited
+            await channel.read()
 
     async def settle(self) -> None:
         """Wait until nothing is being read."""
@@ -93,16 +87,12 @@ class Channels:
         self.open[hub, name] = channel
         self._counts[hub] = self.count(hub) + 1
         if not (channel.rules.store or channel.rules.retain):
-            self._begin_live(channel)
-            channel.loaded = True
+            self._begin_in_memory(channel)
+            channel.end_loading()
         return channel
 
-    def _begin_live(self, channel: Channel) -> None:
-        """A live-only channel counts from one, under an epoch that nobody has seen before."""
-        channel.epoch = secrets.token_hex(4)
-        channel.head = 0
-        channel.live = True
-        channel.history = None
+    def _begin_in_memory(self, channel: Channel) -> None:
+        channel.begin_in_memory(secrets.token_hex(4))
         self._fit_history(channel)
 
     def _fit_history(self, channel: Channel) -> None:
@@ -121,9 +111,8 @@ class Channels:
     # -- reading from disk ----------------------------------------------------------------------
 
     def load(self, channel: Channel) -> None:
-        """Read where the channel stands; those who need it wait until then."""
-        if not channel.loading:
-            channel.loading = True
+        """Read a channel of which nothing is known; those who need it wait until then."""
+        if channel.begin_loading():
             task = asyncio.get_running_loop().create_task(self._load_now(channel))
             self._loads.add(task)
             task.add_done_callback(self._loads.discard)
@@ -132,42 +121,34 @@ class Channels:
         try:
             rules = None
             # They may change while the store is asked.
-            while rules != channel.rules and not channel.released:
+            while rules != channel.rules and channel.state is State.LOADING:
                 rules = channel.rules
                 await self._read_state(channel)
         except HubbubError as error:
-            channel.loading = False
-            channel.fail_waiting(error)
-            _wake(channel, error)
+            channel.fail_loading(error)
             return
-        channel.loading = False
-        if channel.released:
-            return
-        channel.loaded = True
-        _wake(channel, None)
-        self._loaded(channel)
+        if channel.state is State.LOADING:
+            channel.end_loading()
+            self._loaded(channel)
 
     async def _read_state(self, channel: Channel) -> None:
         if channel.rules.store:
-            channel.history = None
             head = await self._store.read_head(channel.hub, channel.name)
-            channel.epoch = head.epoch if head else secrets.token_hex(4)
-            channel.head = head.head if head else 0
-            channel.first = head.first if head else 1
-            channel.live = False
+            if head is None:
+                channel.stand_on_disk(secrets.token_hex(4), head=0, first=1)
+            else:
+                channel.stand_on_disk(head.epoch, head.head, head.first)
             if self._stored_bytes.must_count(channel):
                 await self._stored_bytes.count(channel.hub)
-        elif channel.live:
+        elif channel.in_memory:
             self._fit_history(channel)  # it goes on as it was
         else:
-            self._begin_live(channel)
+            self._begin_in_memory(channel)
         if channel.rules.retain:
             await self._retained.load(channel)
 
-    def reload(self, channel: Channel) -> None:
-        """Forget what follows from the disk, and read it again."""
-        channel.loaded = False
-        channel.producers = None
+    def _reload(self, channel: Channel) -> None:
+        channel.forget()
         self.load(channel)
 
     # -- changing -------------------------------------------------------------------------------
@@ -175,17 +156,26 @@ class Channels:
     def hub_changed(self, hub: str) -> None:
         """Apply changed rules at once, or as soon as no append is under way."""
         for channel in [c for c in self.open.values() if c.hub == hub]:
-            if channel.flying:
-                channel.stale = True
-            else:
-                self.apply_rules(channel)
+            if not channel.postpone_rules():
+                self._apply_rules(channel)
 
-    def apply_rules(self, channel: Channel) -> None:
+    def append_ended(self, channel: Channel, intact: bool) -> None:
+        """Not intact: epoch and head have to be read from the store again."""
+        outdated = channel.end_append()
+        channel.idle_since = self._clock.monotonic()
+        if channel.closed_by is not None:
+            channel.close(channel.closed_by)  # publishes that came while the append was under way
+        elif outdated:
+            self._apply_rules(channel)
+        elif not intact:
+            self._reload(channel)
+
+    def _apply_rules(self, channel: Channel) -> None:
         before = channel.rules
         try:
             rules = self._configuration_of(channel.hub).rules_for(channel.name)
         except HubNotFound as error:
-            self._abandon(channel, error)
+            self._close(channel, error)
             return
         channel.rules = rules
         if not rules.presence:
@@ -195,8 +185,8 @@ class Channels:
         begins_to_retain = rules.retain and not before.retain
         must_count = self._stored_bytes.must_count(channel)
         if rules.store != before.store or begins_to_retain or must_count:
-            self.reload(channel)
-        elif not channel.loading:
+            self._reload(channel)
+        elif channel.state >= State.READY:
             self._fit_history(channel)
 
     # -- ending ---------------------------------------------------------------------------------
@@ -211,43 +201,23 @@ class Channels:
         limit = now - idle_seconds
         idle = [c for c in self.open.values() if c.idle_since <= limit and c.idle]
         for channel in idle:
-            self._remove(channel)
+            self._close(channel, StaleOwner(f"channel {channel.name!r} is not in use here"))
         return len(idle)
 
     def release(self, partitions: Collection[int]) -> None:
         """Another node owns these partitions now: let their channels go at once."""
         for channel in [c for c in self.open.values() if c.partition in partitions]:
-            channel.released = True
-            if channel.queue or channel.waiters:
-                error = moved(channel)
-                channel.fail_waiting(error)
-                _wake(channel, error)
-            self._remove(channel)
+            self._close(
+                channel,
+                StaleOwner(
+                    f"channel {channel.name!r} of hub {channel.hub!r} has moved to another node"
+                ),
+            )
 
-    def _abandon(self, channel: Channel, error: HubNotFound) -> None:
-        """The channel's hub was deleted."""
-        channel.fail_waiting(error)
-        _wake(channel, error)
-        self._remove(channel)
-
-    def _remove(self, channel: Channel) -> None:
+    def _close(self, channel: Channel, error: HubbubError) -> None:
         del self.open[channel.hub, channel.name]
-        self._closed(channel)
         self._counts[channel.hub] -= 1
         if not self._counts[channel.hub]:
             del self._counts[channel.hub]
-
-
-def moved(channel: Channel) -> StaleOwner:
-    return StaleOwner(f"channel {channel.name!r} of hub {channel.hub!r} has moved to another node")
-
-
-def _wake(channel: Channel, error: HubbubError | None) -> None:
-    waiters, channel.waiters = channel.waiters, None
-    for waiter in waiters or ():
-        if waiter.done():
-            continue
-        if error is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(error)
+        channel.close(error)
+        self._closed(channel)

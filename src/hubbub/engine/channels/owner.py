@@ -1,7 +1,7 @@
 """The owner of channels: takes publishes in, gives them an order, makes them durable if they must
 be, and sends them to every node that has subscribers.
 
-This is the one place where a channel changes. What it promises:
+What it promises:
 - all subscribers of a channel see one order, and serials show any gap;
 - a stored message is on disk before anyone sees it or its publisher is told so;
 - a publish waits for nothing but its own channel.
@@ -28,9 +28,9 @@ from hubbub.domain.topics import (
 from hubbub.engine.channels.announcements import Announcements, Emit
 from hubbub.engine.channels.appends import Appender
 from hubbub.engine.channels.attendance import Attendance
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.history import page_from_store
-from hubbub.engine.channels.lifecycle import Channels, moved
+from hubbub.engine.channels.lifecycle import Channels
 from hubbub.engine.channels.pushes import NoPushes, Pushes
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
@@ -90,7 +90,7 @@ class ChannelOwner:
             row_of=self._producers.row_of,
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
-            landed=self._landed,
+            ended=lambda channel, intact: self.channels.append_ended(channel, intact),
             fenced=lambda partition: self.fenced(partition),
         )
         self.channels = Channels(
@@ -130,7 +130,7 @@ class ChannelOwner:
         for partition in partitions:
             self.terms.pop(partition, None)
         self.channels.release(partitions)
-        await self._appender.landed_so_far()
+        await self._appender.ended_so_far()
 
     async def stop(self) -> None:
         """Let what was accepted become durable and be answered."""
@@ -149,7 +149,7 @@ class ChannelOwner:
         try:
             place = message.hub, message.channel
             channel = self._open.get(place) or self.channels.use(*place)
-            if channel.loaded:
+            if channel.state >= State.READY:
                 self._accept(channel, message, reply)
             else:
                 self.channels.load(channel)
@@ -183,7 +183,7 @@ class ChannelOwner:
                 answers.append(each)
                 continue
             try:
-                if each.released or not each.loaded:
+                if each.state < State.READY:
                     await self.channels.ready(each)
                 answers.append(self._state(each))
             except HubbubError as error:
@@ -217,7 +217,7 @@ class ChannelOwner:
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
         channel = self.channels.use(hub, name)
-        channel.busy += 1
+        channel.hold()
         try:
             await self.channels.ready(channel)
             if not channel.rules.store:
@@ -226,14 +226,13 @@ class ChannelOwner:
                 return await self._producers.open(channel, request.principal, request.producer)
             return await self.durable.serve(channel, request)
         except HubbubError as error:
-            if isinstance(error, StaleOwner) and not channel.released:
+            if channel.closed_by is not None:
+                raise channel.closed_by from error
+            if isinstance(error, StaleOwner):
                 self.fenced(channel.partition)
-            if channel.released:
-                raise moved(channel) from error
             raise
         finally:
-            channel.busy -= 1
-            channel.idle_since = self._clock.monotonic()
+            channel.let_go(self._clock.monotonic())
 
     # -- the path of a message ------------------------------------------------------------------
 
@@ -244,7 +243,7 @@ class ChannelOwner:
         elif channel.must_store(message):
             self._stored_bytes.check(channel, message)
             self._appender.append(channel, message, reply)
-        elif channel.queue or channel.flying:
+        elif channel.queue or channel.state > State.READY:
             channel.wait(message, reply)  # behind the stored ones that came first
         else:
             self._accept_unstored(channel, message, reply)
@@ -285,26 +284,15 @@ class ChannelOwner:
     # -- the life of a channel ------------------------------------------------------------------
 
     def _loaded(self, channel: Channel) -> None:
-        """It is known where the channel stands: those who waited for that go on."""
+        """Epoch and head are known: publishes that waited for them go on."""
         self._announcements.heads((channel,))
-        waiting, channel.queue = channel.queue, None
-        for message, reply in waiting or ():
+        for message, reply in channel.take_queue():
             self.publish(message, reply)
-
-    def _landed(self, channel: Channel, intact: bool) -> None:
-        """An append has ended. After a failed one, or under new rules, begin again from disk."""
-        if channel.released:
-            channel.fail_waiting(moved(channel))
-        elif channel.stale:
-            channel.stale = False
-            self.channels.apply_rules(channel)
-        elif not intact:
-            self.channels.reload(channel)
 
     def lag_in_memory(self, key: SubscriptionKey) -> int | None:
         """What a durable subscription has not acknowledged; None: only the disk knows."""
         channel = self._open.get((key.hub, key.channel))
-        if channel is None or not channel.loaded or channel.cursors is None:
+        if channel is None or channel.state < State.READY or channel.cursors is None:
             return None
         place = channel.cursors.places.get((key.owner, key.name))
         return place.cursor.lag(channel.head) if place is not None else None

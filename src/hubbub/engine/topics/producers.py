@@ -18,7 +18,7 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.messages import Message, Stamp
 from hubbub.domain.topics import FoundPut, ProducerState
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
 from hubbub.ports import store as records
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.store import Store
@@ -87,7 +87,9 @@ class Producers:
     def put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
         """Store it, or answer for the original. Raises what speaks against it."""
         stamp = _stamp_of(message)
-        if not channel.loaded:
+        if channel.closed_by is not None:
+            raise channel.closed_by
+        if channel.state < State.READY:
             channel.wait(message, reply)  # it comes here again once the channel is
             return
         if not channel.rules.store:
@@ -186,11 +188,7 @@ class Producers:
 
     async def open(self, channel: Channel, principal: str, name: str) -> ProducerState:
         """Take the producer over: its fence rises, what an earlier process sent counts still."""
-        channel.busy += 1
-        try:
-            found = await self._open(channel, principal, name, take_over=True)
-        finally:
-            channel.busy -= 1
+        found = await self._open(channel, principal, name, take_over=True)
         known = (channel.producers or {}).get((principal, name))
         if known is not None:
             known.fence = max(known.fence, found.fence)
@@ -251,11 +249,11 @@ class Producers:
 
     @staticmethod
     async def _busy(channel: Channel, work: object) -> None:
-        channel.busy += 1
+        channel.hold()
         try:
             await work  # type: ignore[misc]
         finally:
-            channel.busy -= 1
+            channel.let_go(channel.idle_since)
 
 
 def _forget_idle(producers: dict[tuple[str, str], Producer]) -> None:
