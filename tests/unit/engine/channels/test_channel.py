@@ -31,7 +31,9 @@ def test_only_the_first_of_several_uses_reads_a_channel() -> None:
     assert not channel.begin_loading()
 
 
-async def test_after_a_failed_read_everyone_who_waits_is_told_and_the_next_use_reads_again() -> None:
+async def test_after_a_failed_read_everyone_who_waits_is_told_and_the_next_use_reads_again() -> (
+    None
+):
     channel, outcomes = new_channel(), list[PublishOutcome]()
     channel.begin_loading()
     channel.wait(message(), outcomes.append)
