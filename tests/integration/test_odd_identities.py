@@ -19,10 +19,17 @@ ODD: list[dict[str, Any]] = [
     {"sub": "ann", "extra": {"deep": [{"number": -(2**70)}]}},
     {"sub": "ann", "rpcs": ["\ud800"]},
     {"sub": "ann", "channels": [{"channel": "\ud800"}]},
+    {"sub": "ann\nbob"},
+    {"sub": ""},
+    {"sub": "a" * 254},
+    {"sub": "ann", "jti": "\x1b[31m"},
+    {"sub": "ann", "channels": [{"channel": "*" * 256}]},
+    {"sub": "ann", "channels": [{"channel": "a"}] * 101},
+    {"sub": "ann", "rpcs": ["a"] * 101},
 ]
 
 
-@pytest.mark.spec("OPS-03", "LIVE-06", "LIVE-15")
+@pytest.mark.spec("OPS-03", "LIVE-06", "LIVE-15", "SEC-01")
 async def test_claims_that_nobody_can_write_are_refused_and_harm_no_one(
     start_hub: StartHub,
 ) -> None:

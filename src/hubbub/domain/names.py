@@ -9,11 +9,14 @@ from zlib import crc32
 from hubbub.domain.errors import InvalidName
 
 MAX_NAME_CHARS = 255
+MAX_USER_ID_CHARS = 253
+"""So that `u:<user id>` is still the name of a channel."""
 PARTITIONS = 1024
 USER_NAMESPACE = "u"
 
 # Control characters, the two pattern wildcards, and lone surrogates (not UTF-8).
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f*#\ud800-\udfff]")
+_USER_ID = re.compile(f"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_USER_ID_CHARS}}}")
 
 
 class ChannelKind(enum.Enum):
@@ -40,6 +43,13 @@ def check_name(name: str, what: str) -> str:
             "control characters, '*' and '#' are not allowed"
         )
     return name
+
+
+def user_id_problem(user_id: str) -> str | None:
+    """What is wrong with a user id, or with another name that comes from outside; None: nothing."""
+    if _USER_ID.fullmatch(user_id):
+        return None
+    return f"is not 1 to {MAX_USER_ID_CHARS} characters without control characters"
 
 
 def namespace_of(channel: str) -> str | None:

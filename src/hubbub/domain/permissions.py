@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from hubbub.domain.errors import InvalidToken
-from hubbub.domain.names import USER_NAMESPACE, namespace_of, user_channel
+from hubbub.domain.names import (
+    USER_NAMESPACE,
+    namespace_of,
+    user_channel,
+    user_id_problem,
+)
+from hubbub.domain.patterns import matches_any, patterns_problem
 from hubbub.domain.rules import Rules
 
 
@@ -48,9 +54,18 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     """An administrator of all hubs, whom no single hub can revoke."""
 
     def __post_init__(self) -> None:
-        """What comes with an identity must be fit to be kept and to be told to others: JSON, as
-        which it arrives, also has halves of characters and numbers without end. Raises
+        """What comes with an identity must be fit to be kept, to be told to others and to be
+        matched: names are bounded and without control characters, patterns are bounded. JSON, as
+        which an identity arrives, also has halves of characters and numbers without end. Raises
         `InvalidToken`."""
+        for claim, problem in (
+            ("user id", user_id_problem(self.user_id) if self.user_id is not None else None),
+            ("token id", user_id_problem(self.token_id) if self.token_id is not None else None),
+            ("list of channels", patterns_problem([grant.channel for grant in self.grants])),
+            ("list of rpcs", patterns_problem(self.rpcs)),
+        ):
+            if problem is not None:
+                raise InvalidToken(f"the {claim} {problem}")
         try:
             msgspec.msgpack.encode((self.user_id, self.grants, self.rpcs, self.extra))
         except (UnicodeEncodeError, OverflowError) as error:
@@ -67,50 +82,9 @@ ANONYMOUS = Identity()
 
 
 @lru_cache(maxsize=65536)
-def matches(pattern: str, name: str) -> bool:
-    """`*` stands for anything, `#` for one segment between ':' separators.
-
-    Follows all possible positions in the pattern at once, so that no pattern can be made to
-    take more than len(pattern) x len(name) steps.
-    """
-    if "*" not in pattern and "#" not in pattern:
-        return pattern == name
-    end = len(pattern)
-    positions = _skip_stars(pattern, {0})
-    for character in name:
-        following: set[int] = set()
-        for position in positions:
-            if position == end:
-                continue
-            wanted = pattern[position]
-            if wanted == "*":
-                following.add(position)
-            elif wanted == "#":
-                if character != ":":
-                    following.update((position, position + 1))
-            elif wanted == character:
-                following.add(position + 1)
-        if not following:
-            return False
-        positions = _skip_stars(pattern, following)
-    return end in positions
-
-
-def _skip_stars(pattern: str, positions: set[int]) -> set[int]:
-    """`*` may also stand for nothing: add the places behind it."""
-    reached = set(positions)
-    for start in positions:
-        position = start
-        while position < len(pattern) and pattern[position] == "*":
-            position += 1
-            reached.add(position)
-    return reached
-
-
-def _granted(identity: Identity, channel: str, action: str) -> bool:
-    return any(
-        getattr(grant, action) and matches(grant.channel, channel) for grant in identity.grants
-    )
+def granted(grants: tuple[Grant, ...], action: Literal["publish", "subscribe"], name: str) -> bool:
+    """Whether one of the grants is for this action on the channel."""
+    return matches_any(tuple(grant.channel for grant in grants if getattr(grant, action)), name)
 
 
 def _is_own_user_channel(identity: Identity, channel: str, user_channels: bool) -> bool:
@@ -132,7 +106,7 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
         identity.level is not Level.CLIENT
         or _is_own_user_channel(identity, channel, user_channels)
         or _open_to(identity, channel, rules, user_channels)
-        or _granted(identity, channel, "subscribe")
+        or granted(identity.grants, "subscribe", channel)
     )
 
 
@@ -142,5 +116,5 @@ def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: b
         identity.level is not Level.CLIENT
         or _is_own_user_channel(identity, channel, user_channels)
         or (rules.client_publish and _open_to(identity, channel, rules, user_channels))
-        or _granted(identity, channel, "publish")
+        or granted(identity.grants, "publish", channel)
     )

@@ -8,7 +8,8 @@ import msgspec
 
 from hubbub.domain.errors import InvalidName
 from hubbub.domain.names import MAX_NAME_CHARS, check_name
-from hubbub.domain.permissions import Identity, Level, matches
+from hubbub.domain.patterns import matches, matches_any
+from hubbub.domain.permissions import Identity, Level, granted
 from hubbub.domain.rules import RpcRoute
 
 STREAM_NAMESPACE = "stream"
@@ -67,16 +68,12 @@ def check_stream(stream: str) -> str:
 
 
 def may_call(identity: Identity, method: str) -> bool:
-    return identity.level is not Level.CLIENT or any(
-        matches(pattern, method) for pattern in identity.rpcs
-    )
+    return identity.level is not Level.CLIENT or matches_any(identity.rpcs, method)
 
 
 def may_submit(identity: Identity, stream: str) -> bool:
     channel = stream_channel(stream)
-    return identity.level is not Level.CLIENT or any(
-        grant.publish and matches(grant.channel, channel) for grant in identity.grants
-    )
+    return identity.level is not Level.CLIENT or granted(identity.grants, "publish", channel)
 
 
 def route_for(routes: Mapping[str, RpcRoute], method: str) -> RpcRoute | None:

@@ -147,9 +147,3 @@ def is_json(value: object, depth: int = 0) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, str | int)
-
-
-def user_problem(user_id: str) -> str | None:
-    if 0 < len(user_id) <= MAX_NAME_CHARS and not _CONTROL.search(user_id):
-        return None
-    return f"is not 1 to {MAX_NAME_CHARS} characters without control characters"

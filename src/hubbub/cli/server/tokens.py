@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.server.serving import config_option, load_settings
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, InvalidToken
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Grant, Identity, Level
 
@@ -102,9 +102,12 @@ def token(
         if user is None and level == Level.CLIENT.value and not (grants or rpcs):
             fail("a client's token needs --user, --grant or --rpc", WRONG)
         settings = load_settings(config)
-        identity = Identity(
-            user_id=user, level=Level(level), grants=grants, rpcs=rpcs, extra=_metadata(extra)
-        )
+        try:
+            identity = Identity(
+                user_id=user, level=Level(level), grants=grants, rpcs=rpcs, extra=_metadata(extra)
+            )
+        except InvalidToken as error:
+            fail(f"no token can say this: {error.message}", WRONG)
         tokens = make_tokens(settings, SystemClock())
         click.echo(tokens.issue(hub, identity, ttl or settings.auth.token_ttl))
 

@@ -9,10 +9,9 @@ import msgspec
 
 from hubbub.domain.errors import BadRequest, NotFound, NotPermitted, RateLimited
 from hubbub.domain.limits import TokenBucket
-from hubbub.domain.names import check_name
+from hubbub.domain.names import check_name, user_id_problem
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import AuthProvider
-from hubbub.domain.setting_checks import user_problem
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS, IssuedToken
 from hubbub.engine.administration.actors import Actor
@@ -65,8 +64,6 @@ class AccessAdministration:
             raise BadRequest("tokens of the level admin come from a login or from `hubbub token`")
         if identity.level is Level.SERVICE and not actor.is_admin:
             raise NotPermitted("only an administrator may give out tokens of the level service")
-        if identity.user_id is not None and (problem := user_problem(identity.user_id)):
-            raise BadRequest(f"`userID` {problem}")
         if identity.user_id is None and identity.level is Level.CLIENT and not identity.grants:
             raise BadRequest("a client's token needs `userID` or `channels`")
         seconds = self._node.limits.token_seconds if ttl_seconds is None else ttl_seconds
@@ -95,7 +92,7 @@ class AccessAdministration:
             self._node.directory.get(hub)
         if not subject and kind != "hub":
             raise BadRequest(f"which {kind} is meant? It is not named")
-        if kind != "hub" and (problem := user_problem(subject)):
+        if kind != "hub" and (problem := user_id_problem(subject)):
             raise BadRequest(f"`subject` {problem}")
         now = int(self._node.clock.now() * 1000)
         until = now + MAX_TOKEN_SECONDS * 1000

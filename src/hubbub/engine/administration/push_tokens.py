@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hubbub.domain.errors import BadRequest, NotFound, QuotaExceeded
-from hubbub.domain.setting_checks import user_problem
+from hubbub.domain.names import user_id_problem
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
@@ -62,7 +62,7 @@ class PushTokens:
 
 
 def _checked(user_id: str) -> str:
-    problem = user_problem(user_id)
+    problem = user_id_problem(user_id)
     if problem is not None:
         raise BadRequest(f"the user id {problem}")
     return user_id

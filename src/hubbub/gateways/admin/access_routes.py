@@ -11,6 +11,7 @@ from hubbub.domain import permissions
 from hubbub.domain.errors import (
     AuthProviderFailed,
     BadRequest,
+    InvalidToken,
     NotAuthenticated,
     NotFound,
     NotPermitted,
@@ -73,13 +74,16 @@ def _token(issued: IssuedToken, user_id: str | None) -> shapes.Token:
 
 async def issue_token(admin: Administration, call: Call[NoQuery, shapes.TokenRequest]) -> Answer:
     body = call.body
-    identity = permissions.Identity(
-        user_id=body.user_id,
-        level=permissions.Level(body.level),
-        grants=tuple(into(permissions.Grant, grant) for grant in body.channels),
-        rpcs=body.rpcs,
-        extra=body.extra,
-    )
+    try:
+        identity = permissions.Identity(
+            user_id=body.user_id,
+            level=permissions.Level(body.level),
+            grants=tuple(into(permissions.Grant, grant) for grant in body.channels),
+            rpcs=body.rpcs,
+            extra=body.extra,
+        )
+    except InvalidToken as error:
+        raise BadRequest(f"no token can say this: {error.message}") from None
     issued = await admin.access.issue(call.actor, call.hub, identity, body.ttl_seconds)
     return Answer(_token(issued, body.user_id), 201)
 

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from hubbub.domain.errors import InvalidToken
+from hubbub.domain.permissions import Identity
 from hubbub.domain.setting_checks import is_origin, url_problem
 from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
@@ -143,6 +145,10 @@ def _check_zeromq(reader: Reader, zeromq: ZeroMq) -> None:
             )
         if client.user is None and client.level == "client" and not client.channels:
             reader.note("zeromq.curve.clients has a client without `user` and `channels`")
+        try:
+            Identity(user_id=client.user, grants=client.channels)
+        except InvalidToken as error:
+            reader.note(f"zeromq.curve.clients: {error.message}")
     if len({client.public_key for client in curve.clients}) < len(curve.clients):
         reader.note("zeromq.curve.clients has the same publicKey twice")
 
