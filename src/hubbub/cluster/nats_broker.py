@@ -17,6 +17,7 @@ from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 
 from hubbub.cluster.nats_connection import NatsConnection
 from hubbub.ports.broker import Answerer, Asked, LogUnavailable, NobodyThere, Reply
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class NatsBroker:
     def __init__(self, connection: NatsConnection, log: LogOptions) -> None:
         self._connection = connection
         self._log = log
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._served: list[Subscription] = []
         self._room = asyncio.Semaphore(MAX_UNDER_WAY)
 
@@ -57,8 +58,7 @@ class NatsBroker:
                 await subscription.unsubscribe()
 
     async def close(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+        await self._tasks.settle_so_far(seconds=2)
         await self._connection.close()
 
     @property
@@ -93,16 +93,11 @@ class NatsBroker:
     async def serve(self, subject: str, group: str, answer: Answerer) -> None:
         async def take(message: Msg) -> None:
             await self._room.acquire()
-            task = asyncio.get_running_loop().create_task(self._answer(message, answer))
-            self._tasks.add(task)
-            task.add_done_callback(self._answered)
+            task = self._tasks.start(self._answer(message, answer))
+            task.add_done_callback(lambda _: self._room.release())
 
         self._served.append(await self._connection.client.subscribe(subject, queue=group, cb=take))
         await self._connection.settle()
-
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._room.release()
 
     async def _answer(self, message: Msg, answer: Answerer) -> None:
         if not message.reply:

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from hubbub.domain.errors import Unavailable
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class NatsConnection:
         self._options = options
         self._name = name
         self._client = Client()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._problem = ""
         self._begun = False
         self._closing = False
@@ -108,9 +109,7 @@ class NatsConnection:
 
     async def close(self) -> None:
         self._closing = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         if self._begun and not self._client.is_closed:
             await self._client.close()
 
@@ -152,9 +151,7 @@ class NatsConnection:
         async def guarded() -> None:
             await work()
 
-        task = asyncio.get_running_loop().create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(guarded())
 
     async def _failed(self, error: Exception) -> None:
         problem = str(error) or type(error).__name__

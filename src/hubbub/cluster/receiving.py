@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
 
 import msgspec
 
@@ -19,6 +17,7 @@ from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.ports.bus import HeadAnnounced, PublishOutcome
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class Receiver:
         self._owners = owners
         self._held: list[tuple[str, Call, _Answer]] = []
         self._callers: dict[str, _Caller] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._closed = False
         self.service: Service
 
@@ -81,9 +80,7 @@ class Receiver:
     async def close(self) -> None:
         """End what is under way."""
         self._closed = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
 
     def receive_event(self, feed: Feed) -> None:
         caller = self._caller(feed.sender, feed.incarnation)
@@ -148,7 +145,7 @@ class Receiver:
                     answer.refuse(place)
                 return
         if isinstance(call, QUESTIONS):
-            self._spawn(self._answer_later(node, call, answer))
+            self._tasks.start(self._answer_later(node, call, answer))
         else:
             asyncio.get_running_loop().call_soon(self._answer_now, node, call, answer)
 
@@ -179,11 +176,6 @@ class Receiver:
         except Exception:
             logger.exception("a request of node %s failed in an unforeseen way", node)
             answer.fail(Internal("the channel's owner failed to handle the request"))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 class _Answer:

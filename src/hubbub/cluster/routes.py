@@ -21,6 +21,7 @@ from hubbub.cluster.service import QUESTIONS, Service
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Routes:
         self._deadline_seconds = deadline_seconds
         self._numbers = itertools.count(1)
         self._detours: dict[int, _Detour] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self.service: Service
 
     def is_direct(self, partition: int) -> bool:
@@ -119,9 +120,7 @@ class Routes:
             for journey in detour.waiting:
                 journey.conclude(None, Unavailable("this node leaves the cluster"))
         self._detours.clear()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
 
     # -- one call -------------------------------------------------------------------------------
 
@@ -157,9 +156,7 @@ class Routes:
             )
             self.service.owner.publish(call.message, back)
         elif isinstance(call, QUESTIONS):
-            task = asyncio.get_running_loop().create_task(self._find_out(journey))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._find_out(journey))
         else:
             self.service.do(self._node, call)
             journey.conclude(None, None)

@@ -6,7 +6,6 @@ after heartbeats and time limits, and applies changed settings.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Collection, Coroutine
@@ -53,6 +52,7 @@ from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
 from hubbub.ports.store import Store
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Node:
         self.renewal = Renewal(bus, self.hubs, self.spawn)
         self.session_count = 0
         self.draining = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._pinged: dict[Session, float] = {}
         self._unauthenticated: dict[Session, float] = {}
         self._wheels = {
@@ -316,14 +316,7 @@ class Node:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something that belongs to the node and ends with it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("a task failed", exc_info=task.exception())
+        self._tasks.start(work)
 
     async def drain(self) -> None:
         """Send everyone away, with their state kept, and finish what is under way."""
@@ -333,6 +326,5 @@ class Node:
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):
                 session.connection.disconnect(error)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+        await self._tasks.settle_so_far(seconds=2)
         await self.restorer.flush()

@@ -12,6 +12,7 @@ from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
+from hubbub.tasks import TaskSet
 
 _T = TypeVar("_T")
 _SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,20})?")
@@ -62,19 +63,15 @@ class UnderWay:
     """Work that changes something."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet(_answered_already)
 
     async def finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What changes something is not cut in half by a client that goes away."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._tasks.start(work))
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # said to the client, if it is still there
+
+def _answered_already(error: BaseException) -> None:
+    """The client was told, if it is still there."""
 
 
 def flag(value: str | None, name: str) -> bool:

@@ -18,6 +18,7 @@ from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError, RequestTimeout, TooLarge
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Pong, Publish, PublishItem, Request
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger("hubbub.client")
 
@@ -54,7 +55,7 @@ class Conversation:
         self._state = state
         self._waiting: dict[int, asyncio.Future[Notice]] = {}
         self._putting: dict[int, Answered] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet(self._task_failed)
         self._info: notices.SessionInfo | None = None
         self.greeting: asyncio.Future[notices.SessionInfo] = _future()
         self._reader = asyncio.get_running_loop().create_task(self._read())
@@ -105,23 +106,18 @@ class Conversation:
     async def stop(self) -> None:
         """End the connection if it has not ended yet, and all that runs for it."""
         self.link.abort(ConnectionLost("the client closed the connection"))
-        tasks: list[asyncio.Task[Any]] = [self._reader, *self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._reader.cancel()
+        await self._tasks.end()
+        await asyncio.gather(self._reader, return_exceptions=True)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something that ends with the connection."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        self._tasks.start(work)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
+    def _task_failed(self, error: BaseException) -> None:
         if isinstance(error, HubbubError):
             self.link.abort(error)  # starting over is the remedy for whatever it was
-        elif error is not None:
+        else:
             logger.error("a task of the client failed", exc_info=error)
 
     # -- questions ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Append, Store
+from hubbub.tasks import TaskSet
 
 _Entry = tuple[Channel, Message, PublishReply | None]
 
@@ -51,7 +52,7 @@ class Appender:
         self._ended = ended
         self._fenced = fenced
         self._ready: dict[Channel, None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self.terms = terms
 
     @property
@@ -61,14 +62,13 @@ class Appender:
     async def settle(self) -> None:
         """Wait until everything that was begun has ended."""
         while self.busy:
-            await asyncio.gather(*self._tasks)
+            await self._tasks.settle()
             await asyncio.sleep(0)
 
     async def ended_so_far(self) -> None:
         """Wait until the appends that are under way now have ended."""
         await asyncio.sleep(0)  # what is ready sets out in this turn of the loop
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.settle_so_far()
 
     def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
         self._stored_bytes.add(channel.hub, len(message.payload))
@@ -91,9 +91,7 @@ class Appender:
             entries.extend((channel, message, reply) for message, reply in channel.begin_append())
         if not entries:
             return
-        task = asyncio.get_running_loop().create_task(self._write(channels, entries))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._write(channels, entries))
 
     def _still_ready(self, channel: Channel) -> bool:
         """A channel whose rules changed in this turn of the loop is read again first; its queue

@@ -3,7 +3,6 @@ have something there, changed with their rules, and closed when nobody uses them
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Callable, Collection
 
@@ -17,6 +16,7 @@ from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
+from hubbub.tasks import TaskSet
 
 
 class Channels:
@@ -46,7 +46,7 @@ class Channels:
         self.open: dict[tuple[str, str], Channel] = {}
         """By hub and name."""
         self._counts: dict[str, int] = {}
-        self._loads: set[asyncio.Task[None]] = set()
+        self._loads = TaskSet()
         self._next_look = 0.0
 
     def count(self, hub: str | None = None) -> int:
@@ -69,8 +69,7 @@ class Channels:
 
     async def settle(self) -> None:
         """Wait until nothing is being read."""
-        while self._loads:
-            await asyncio.gather(*self._loads)
+        await self._loads.settle()
 
     # -- beginning ------------------------------------------------------------------------------
 
@@ -113,9 +112,7 @@ class Channels:
     def load(self, channel: Channel) -> None:
         """Read a channel of which nothing is known; those who need it wait until then."""
         if channel.begin_loading():
-            task = asyncio.get_running_loop().create_task(self._load_now(channel))
-            self._loads.add(task)
-            task.add_done_callback(self._loads.discard)
+            self._loads.start(self._load_now(channel))
 
     async def _load_now(self, channel: Channel) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from hubbub.domain.errors import HubbubError, StaleOwner, Unavailable
@@ -11,6 +10,7 @@ from hubbub.engine.channels.channel import Channel
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.store import Store
+from hubbub.tasks import TaskSet
 
 FOREVER = 2**53 - 1
 
@@ -26,10 +26,10 @@ class RetainedMessages:
         self._clock = clock
         self._keep_seconds = keep_seconds
         self._terms = terms
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def settle(self) -> None:
-        await asyncio.gather(*self._tasks)
+        await self._tasks.settle()
 
     async def load(self, channel: Channel) -> None:
         now = int(self._clock.now() * 1000)
@@ -64,9 +64,7 @@ class RetainedMessages:
             channel.retaining.append(answer)
             return
         channel.retaining = [answer]
-        task = asyncio.get_running_loop().create_task(self._save(channel))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._save(channel))
 
     async def _save(self, channel: Channel) -> None:
         while channel.retaining:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from hubbub.engine.topics.cursors import (
     places_of,
 )
 from hubbub.ports.store import Store
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Shelf:
         """Those whose subscriptions are in memory."""
         self._terms = terms
         self._counters = counters
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet(_log_unsaved)
 
     def forget(self, channel: Channel) -> None:
         self.channels.pop(channel, None)
@@ -50,8 +50,7 @@ class Shelf:
 
     async def settle(self) -> None:
         """Let what was begun end."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
+        await self._tasks.settle()
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -118,15 +117,7 @@ class Shelf:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Something that ends by itself, and is waited for when the owner stops."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            logger.warning("a durable subscription could not be saved: %s", error)
+        self._tasks.start(work)
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -160,6 +151,10 @@ class Shelf:
         if missed:
             self._counters[channel.hub].missed += missed
             self.save_soon(channel, place)
+
+
+def _log_unsaved(error: BaseException) -> None:
+    logger.warning("a durable subscription could not be saved: %s", error)
 
 
 def runs_of(serials: Sequence[int]) -> Iterable[tuple[int, int]]:

@@ -22,6 +22,7 @@ from hubbub.engine.channels.channel import Channel, State
 from hubbub.ports import store as records
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.store import Store
+from hubbub.tasks import TaskSet
 
 MAX_PRODUCERS = 10_000
 """Of one channel, in memory; those that have nothing under way are read again when they come."""
@@ -76,11 +77,10 @@ class Producers:
         self._store = store
         self._terms = terms
         self._append = append
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def settle(self) -> None:
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
+        await self._tasks.settle()
 
     # -- putting --------------------------------------------------------------------------------
 
@@ -243,9 +243,7 @@ class Producers:
         )
 
     def _run(self, channel: Channel, work: object) -> None:
-        task = asyncio.get_running_loop().create_task(self._busy(channel, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._busy(channel, work))
 
     @staticmethod
     async def _busy(channel: Channel, work: object) -> None:

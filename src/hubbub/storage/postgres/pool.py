@@ -12,6 +12,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.storage.postgres.connection import PostgresOptions, connect
 from hubbub.storage.postgres.sql import PostgresSql
 from hubbub.storage.sql.links import copy
+from hubbub.tasks import TaskSet
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 2.0
@@ -48,7 +49,7 @@ class Pool:
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
         self._idle: list[PooledConnection] = []
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = TaskSet()
         self._failure: HubbubError | None = None
         self._delay_seconds = 0.0
         self._next_attempt_at = 0.0
@@ -98,9 +99,7 @@ class Pool:
         if broken:
             connection.driver.terminate()
             self._discard_idle()
-        task = asyncio.get_running_loop().create_task(_close(connection))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing.start(_close(connection))
 
     def _discard_idle(self) -> None:
         while self._idle:
@@ -108,8 +107,7 @@ class Pool:
 
     async def close(self) -> None:
         self._discard_idle()
-        while self._closing:
-            await asyncio.wait(self._closing)
+        await self._closing.settle()
 
 
 async def _close(connection: PooledConnection) -> None:

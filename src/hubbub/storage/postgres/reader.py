@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from hubbub.domain.errors import HubbubError, StoreUnavailable
@@ -15,6 +13,7 @@ from hubbub.storage.sql.fair_queue import Limits, Waiting
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import SINGLE_STATEMENTS, Reads
 from hubbub.storage.sql.transactions import Call, Result, Transactions, explain
+from hubbub.tasks import TaskSet
 
 _MOST_ATTEMPTS = 2
 
@@ -25,21 +24,18 @@ class PostgresReader(Link):
         self._pool = pool
         self._page_bytes = page_bytes
         self._at_once = at_once
-        self._working: set[asyncio.Task[None]] = set()
+        self._working = TaskSet()
 
     def open(self) -> None:
         self._refusing = None
 
     async def close(self) -> None:
         self._refusing = StoreUnavailable("the store is closed")
-        while self._working:
-            await asyncio.wait(self._working)
+        await self._working.settle()
 
     def _queued(self) -> None:
         if len(self._working) < self._at_once:
-            task = asyncio.get_running_loop().create_task(self._work())
-            self._working.add(task)
-            task.add_done_callback(self._working.discard)
+            self._working.start(self._work())
 
     async def _work(self) -> None:
         while self._queue:

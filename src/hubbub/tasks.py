@@ -1,0 +1,58 @@
+"""Background tasks that somebody keeps a reference to, as asyncio asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class TaskSet:
+    """Tasks that run beside their caller. What a task raises goes to `failed`; without it, to the
+    log."""
+
+    __slots__ = ("_failed", "_tasks")
+
+    def __init__(self, failed: Callable[[BaseException], None] | None = None) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._failed = failed or _log
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failed(error)
+
+    async def settle(self) -> None:
+        """Wait until no task is left, also of those that are started meanwhile."""
+        while self._tasks:
+            await self.settle_so_far()
+
+    async def settle_so_far(self, seconds: float | None = None) -> None:
+        """Wait until the tasks that run now have ended, or so long."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+
+    async def end(self) -> None:
+        """Cancel all tasks, and wait until they have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await self.settle()
+
+
+def _log(error: BaseException) -> None:
+    logger.error("a background task failed", exc_info=error)
