@@ -85,7 +85,7 @@ HUB_SENTENCES = {
         "`listener.allowedOrigins`; the same forms.",
         "trustedIssuers": "Others whose signed tokens are accepted, see below.",
         "openTopics": "Everybody may register topics of Light-PubSubHubbub, publish to those "
-        "without a key, and subscribe to them.",
+        "without a key, and subscribe to them; other channels stay what their rules make them.",
         "callbackAddresses": "Where webhooks may go: to public addresses only, also to this "
         "machine (`loopback`), or also to private networks (`private`).",
     },

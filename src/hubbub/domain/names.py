@@ -12,6 +12,7 @@ MAX_NAME_CHARS = 255
 MAX_USER_ID_CHARS = 253
 """So that `u:<user id>` is still the name of a channel."""
 PARTITIONS = 1024
+DEAD_LETTER_SUFFIX = ".dead"
 USER_NAMESPACE = "u"
 
 # Control characters, the two pattern wildcards, and lone surrogates (not UTF-8).
@@ -70,6 +71,13 @@ def kind_of(channel: str) -> ChannelKind:
 
 def user_channel(user_id: str) -> str:
     return f"{USER_NAMESPACE}:{user_id}"
+
+
+def without_dead_letters(channel: str) -> str:
+    """The channel whose dead letters these are; the channel itself where they are none."""
+    while channel.endswith(DEAD_LETTER_SUFFIX) and channel != DEAD_LETTER_SUFFIX:
+        channel = channel[: -len(DEAD_LETTER_SUFFIX)]
+    return channel
 
 
 def partition_of(hub: str, channel: str) -> int:

@@ -14,6 +14,7 @@ from hubbub.domain.names import (
     namespace_of,
     user_channel,
     user_id_problem,
+    without_dead_letters,
 )
 from hubbub.domain.patterns import matches_any, patterns_problem
 from hubbub.domain.rules import Rules
@@ -101,12 +102,15 @@ def _open_to(identity: Identity, channel: str, rules: Rules, user_channels: bool
 
 
 def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """`user_channels`: the hub gives each user a private channel `u:<user id>`."""
+    """`user_channels`: the hub gives each user a private channel `u:<user id>`. Who may read a
+    channel may read its dead letters."""
+    origin = without_dead_letters(channel)
     return (
         identity.level is not Level.CLIENT
-        or _is_own_user_channel(identity, channel, user_channels)
+        or _is_own_user_channel(identity, origin, user_channels)
         or _open_to(identity, channel, rules, user_channels)
         or granted(identity.grants, "subscribe", channel)
+        or (origin != channel and granted(identity.grants, "subscribe", origin))
     )
 
 

@@ -88,6 +88,8 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     req_id: int | None = None
     producer: Producer | None = None
     """Makes the publish a put that can be repeated."""
+    topic_key: str | None = None
+    """What the owner of a registered topic knows."""
 
 
 class Publish(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.journal import PayloadRule
-from hubbub.domain.names import ChannelKind, kind_of, namespace_of
+from hubbub.domain.names import ChannelKind, kind_of, namespace_of, without_dead_letters
 
 Limit = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 """0 means no limit."""
@@ -112,7 +112,8 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     quotas: Quotas = Quotas()
     open_topics: bool = False
     """Everybody may register topics of Light-PubSubHubbub, publish to those that have no key, and
-    subscribe to them, as in the paper."""
+    subscribe to them, as in the paper. It opens the topics that were made so, and no channel that
+    somebody uses already or that has rules."""
     callback_addresses: Reach = "public"
     """Where webhooks may go: to the Internet only, or also to this machine (`loopback`) and to
     private networks (`private`)."""
@@ -156,13 +157,28 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     channels: Mapping[str, ChannelSettings] = {}
     auth_providers: Mapping[str, AuthProvider] = {}
     rpc_routes: Mapping[str, RpcRoute] = {}
+    topic_keys: Mapping[str, bytes] = {}
+    """Channels that take messages from who knows a key, and the key's SHA-256. They come from the
+    registered topics, not from the settings."""
 
     def rules_for(self, channel: str) -> Rules:
-        """The channel's own rules, else its namespace's, else the hub's default."""
+        """The channel's own rules, else its namespace's, else the hub's default. Dead letters have
+        the rules of their channel, unless somebody gave them rules of their own."""
         return self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
+
+    def is_decided(self, channel: str) -> bool:
+        """Whether somebody decided what holds for this very channel, or for its namespace. Rules
+        that the channel got by use, the `topic_rules`, are no decision."""
+        own = self.channels.get(channel)
+        if own is not None and own.rules not in (None, self.settings.topic_rules):
+            return True
+        return namespace_of(channel) in self.namespaces
 
     def _unfiltered_rules_for(self, channel: str) -> Rules:
         own = self.channels.get(channel)
+        origin = without_dead_letters(channel)
+        if origin != channel and (own is None or own.rules in (None, self.settings.topic_rules)):
+            return self._unfiltered_rules_for(origin)
         namespace = namespace_of(channel)
         candidates = (
             own.rules if own else None,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hubbub.domain.messages import Message
+from hubbub.domain.names import DEAD_LETTER_SUFFIX
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.webhooks import Replayed, WebhookStatus
 
@@ -248,7 +249,7 @@ _ANSWERS: dict[type, Any] = {
 
 
 def dead_letter_channel(channel: str, options: SubscriptionOptions) -> str:
-    return options.dead_letters or f"{channel}.dead"
+    return options.dead_letters or channel + DEAD_LETTER_SUFFIX
 
 
 def option_problems(options: SubscriptionOptions) -> list[str]:

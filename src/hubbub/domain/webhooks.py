@@ -53,6 +53,8 @@ class WebTopic(msgspec.Struct, frozen=True):
     digest: bytes | None = None
     """Of what was fetched last."""
     content_type: str | None = None
+    open: bool = False
+    """It was made through `open_topics`, which holds for it."""
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -133,10 +135,25 @@ class Replayed(msgspec.Struct, frozen=True):
     """Where to go on."""
 
 
-def webhook_id(kind: Kind, hub: str, channel: str, callback: str) -> str:
-    """Who subscribes again gets the same one."""
-    text = "\x00".join((kind, hub, channel, callback))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def webhook_id(kind: Kind, hub: str, channel: str, callback: str, owner: str | None = None) -> str:
+    """An owner who subscribes again gets the same one; another owner never does. Without an
+    owner: as the ids were made before they named one."""
+    text = "\x00".join((kind, hub, channel, callback, *(() if owner is None else (owner,))))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def is_foreign(channel: str) -> bool:
+    """Whether it is the channel of a topic that lives somewhere else."""
+    return channel.startswith(_CHANNEL_PREFIX)
+
+
+def hash_topic_key(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def fits_topic_key(key: str | None, key_hash: bytes) -> bool:
+    """Takes the same time for every wrong key."""
+    return key is not None and hmac.compare_digest(hash_topic_key(key), key_hash)
 
 
 def websub_channel(url: str) -> str:

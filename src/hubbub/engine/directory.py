@@ -80,7 +80,8 @@ class Directory:
             entries.setdefault(entry.hub, []).append(entry)
         if self._revocations is not None:
             await self._revocations.load()
-        self._hubs = {hub: _assemble(hub, rows) for hub, rows in entries.items()}
+        keys = await self._topic_keys(None)
+        self._hubs = {hub: _assemble(hub, rows, keys.get(hub, {})) for hub, rows in entries.items()}
 
     async def refresh(self) -> None:
         """Read everything again, and apply what is different."""
@@ -95,9 +96,16 @@ class Directory:
             await self._revocations.load(hub)
         rows = await self._store.read_settings(hub)
         if rows:
-            self._hubs[hub] = _assemble(hub, rows)
+            keys = await self._topic_keys(hub)
+            self._hubs[hub] = _assemble(hub, rows, keys.get(hub, {}))
         else:
             self._hubs.pop(hub, None)
+
+    async def _topic_keys(self, hub: str | None) -> dict[str, dict[str, bytes]]:
+        found: dict[str, dict[str, bytes]] = {}
+        for of_hub, channel, key_hash in await self._store.read_topic_keys(hub):
+            found.setdefault(of_hub, {})[channel] = key_hash
+        return found
 
     def is_stored(self, hub: str) -> bool:
         """Whether the hub has settings of its own, rather than those of any dynamic hub."""
@@ -191,7 +199,9 @@ def _declared_by(row: SettingsEntry) -> list[tuple[str, str, str]]:
     return [(kind, row.hub, name) for kind, name in (*names, (_DECLARED, ""))]
 
 
-def _assemble(hub: str, rows: Sequence[SettingsEntry]) -> HubConfiguration:
+def _assemble(
+    hub: str, rows: Sequence[SettingsEntry], topic_keys: Mapping[str, bytes]
+) -> HubConfiguration:
     found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
     for row in rows:
         kind = _KINDS.get(row.kind)
@@ -211,6 +221,7 @@ def _assemble(hub: str, rows: Sequence[SettingsEntry]) -> HubConfiguration:
         channels=found["channel"],
         auth_providers=found["auth_provider"],
         rpc_routes=found["rpc_route"],
+        topic_keys=topic_keys,
     )
 
 

@@ -33,6 +33,7 @@ class Hub:
         "name",
         "outbox",
         "sessions",
+        "topic_keys",
         "user_channels",
     )
 
@@ -49,6 +50,7 @@ class Hub:
         quotas = configuration.settings.quotas
         self.configuration = configuration
         self.user_channels = configuration.settings.user_channel
+        self.topic_keys = configuration.topic_keys
         self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
         self.deliveries = TokenBucket(

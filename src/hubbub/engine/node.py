@@ -91,7 +91,7 @@ class Node:
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker)
         self.webhooks = Webhooks(
-            bus, store, clock, self.topics, maker, webhooks or WebhookLimits(), sender
+            bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), sender
         )
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)

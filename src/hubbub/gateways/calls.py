@@ -19,6 +19,9 @@ _SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,20})?")
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
+TOPIC_KEY_HEADER = "Hubbub-Topic-Key"
+"""In a header rather than in the URL, which ends up in logs."""
+_TOPIC_KEY = TOPIC_KEY_HEADER.lower().encode()
 _FALSE = frozenset(("0", "false", "no", "off"))
 
 
@@ -72,6 +75,11 @@ class UnderWay:
 
 def _answered_already(error: BaseException) -> None:
     """The client was told, if it is still there."""
+
+
+def topic_key_of(request: Request) -> str | None:
+    """The key with which the caller publishes to a registered topic."""
+    return request.header(_TOPIC_KEY)
 
 
 def flag(value: str | None, name: str) -> bool:

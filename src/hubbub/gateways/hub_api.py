@@ -13,7 +13,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import flag, no_path, wrong_method
+from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.gateways.services_api import ServicesApi
@@ -94,6 +94,7 @@ class HubApi:
             push=flag(target.first("push"), "push"),
             transient=flag(target.first("transient"), "transient"),
             key_changes=self._node.tokens.changes,
+            topic_key=topic_key_of(request),
         )
         if b"origin" not in request.headers and not identity.foreign:
             request.head.memo = order
@@ -125,6 +126,7 @@ class HubApi:
             order.push,
             order.retain,
             order.transient,
+            topic_key=order.topic_key,
         )
         answer = _PublishAnswer(exchange)
         publish = self._node.publisher.publish
@@ -138,6 +140,9 @@ class HubApi:
         """`{"publishes": […]}`, answered with a result for each."""
         identity = require_identity(request, target, hub, self._node.tokens)
         items = publish_items(request.body)
+        topic_key = topic_key_of(request)
+        if topic_key is not None:
+            items = [_with_key(item, topic_key) for item in items]
         if not items:
             raise BadRequest("'publishes' is empty; give at least one message")
         batch = _BatchAnswer(exchange, len(items))
@@ -188,6 +193,12 @@ class HubApi:
         exchange.answer_json(presence_json(channel, members))
 
 
+def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | HubbubError:
+    if isinstance(item, HubbubError):
+        return item
+    return msgspec.structs.replace(item, topic_key=key)
+
+
 class _Order(msgspec.Struct, frozen=True):
     """What the head of a publish request asks for, and who asks."""
 
@@ -203,6 +214,7 @@ class _Order(msgspec.Struct, frozen=True):
     transient: bool
     key_changes: int
     """The state of the signing keys when the identity was proven."""
+    topic_key: str | None = None
 
 
 class _PublishAnswer:

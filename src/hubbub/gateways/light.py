@@ -10,15 +10,18 @@ import msgspec
 from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import untouched_payload
-from hubbub.domain.webhooks import webhook_id
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
-from hubbub.gateways.calls import Call, UnderWay, flag, no_path
+from hubbub.gateways.calls import (
+    TOPIC_KEY_HEADER,
+    Call,
+    UnderWay,
+    flag,
+    no_path,
+    topic_key_of,
+)
 from hubbub.gateways.http import TEXT_UTF8, Exchange
 from hubbub.protocols.light import read_registration, read_subscription, read_unsubscription
-
-KEY_HEADER = "Hubbub-Topic-Key"
-"""In a header rather than in the URL, which ends up in logs."""
 
 
 class LightDoor:
@@ -62,10 +65,10 @@ class LightDoor:
         if key is not None:
             text += (
                 f"\nits key is {key}\n"
-                f"send it as {KEY_HEADER} with each message; it is not shown again"
+                f"send it as {TOPIC_KEY_HEADER} with each message; it is not shown again"
             )
             shape["key"] = key
-            headers = f"{KEY_HEADER}: {key}\r\nCache-Control: no-store\r\n"
+            headers = f"{TOPIC_KEY_HEADER}: {key}\r\nCache-Control: no-store\r\n"
         _say(exchange, 201, text, shape, headers)
 
     async def _subscribe(self, call: Call, exchange: Exchange) -> None:
@@ -91,11 +94,11 @@ class LightDoor:
         """Twice is as good as once."""
         leaving = read_unsubscription(call.query("address", "idTopic", "port", "path"))
         await self._node.webhooks.find_topic(call.hub, leaving.topic)
-        found = webhook_id("light", call.hub.name, leaving.topic, leaving.callback)
         text = f"nothing goes from {leaving.topic!r} to {leaving.callback} any more"
         removed = True
         try:
-            await self._node.webhooks.unsubscribe(call.hub, call.identity, found)
+            wanted = WebhookRequest("light", leaving.topic, leaving.callback)
+            await self._node.webhooks.unsubscribe(call.hub, call.identity, wanted)
         except NotSubscribed:
             text = f"{leaving.callback} was not subscribed to {leaving.topic!r}"
             removed = False
@@ -117,7 +120,7 @@ async def publish_body(
     it."""
     request = call.request
     body, content_type = untouched_payload(request.body, request.header(b"content-type"))
-    key = request.header(KEY_HEADER.lower().encode())
+    key = topic_key_of(request)
     message_id, outcome = await node.webhooks.publish(
         call.hub, call.identity, channel, body, content_type, key, technology
     )

@@ -13,7 +13,7 @@ from hubbub.domain.requests import Producer, PublishItem, TopicGet
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
+from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of, topic_key_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.protocols import json_topics_http as bodies
@@ -78,6 +78,7 @@ class TopicsApi:
             content_type,
             store=True,
             producer=_producer(query),
+            topic_key=topic_key_of(call.request),
         )
         message_id, outcome = await self._under_way.finish(
             self._node.topics.put(call.hub, call.identity, item, "http")
@@ -89,7 +90,9 @@ class TopicsApi:
         check_name(producer, "producer")
         return bodies.producer_json(
             await self._under_way.finish(
-                self._node.topics.open_producer(call.hub, call.identity, topic, producer)
+                self._node.topics.open_producer(
+                    call.hub, call.identity, topic, producer, topic_key_of(call.request)
+                )
             )
         )
 

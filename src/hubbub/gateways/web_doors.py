@@ -106,15 +106,15 @@ class WebDoors:
 
     @staticmethod
     def _check_access(door: Door, hub: Hub, identity: Identity) -> None:
-        """A callback that nobody verifies is only for callers who are known, unless the hub is
-        open. Raises `NotAuthenticated`."""
+        """A callback that nobody verifies is only for callers who are known, unless the hub has
+        open topics. What they may do there is decided by channel. Raises `NotAuthenticated`."""
         if hub.configuration.settings.open_topics:
             return
         require_authenticated(identity, hub)
         if door != "websub" and not identity.authenticated:
             raise NotAuthenticated(
-                f"hub {hub.name!r} has no open topics: send 'Authorization: Bearer …' "
-                "(`hubbub token` makes one)"
+                f"hub {hub.name!r} wants to know whose callback this is: send "
+                "'Authorization: Bearer …' (`hubbub token` makes one)"
             )
 
     def _bases(self, request: Request, scheme: str) -> list[str]:

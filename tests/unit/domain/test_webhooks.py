@@ -162,8 +162,10 @@ def test_the_id_is_the_same_for_the_same_subscription_only() -> None:
         webhook_id("light", "other", "news", "http://a/"),
         webhook_id("light", "demo", "sport", "http://a/"),
         webhook_id("light", "demo", "news", "http://b/"),
+        webhook_id("light", "demo", "news", "http://a/", "u:ann"),
+        webhook_id("light", "demo", "news", "http://a/", "u:eve"),
     }
-    assert len(others | {first}) == 5
+    assert len(others | {first}) == 7
 
 
 def test_secrets_are_not_shown() -> None:

@@ -11,7 +11,6 @@ from harness.engine import Cluster, EngineNode
 from harness.receivers import Receiver
 from harness.unreliable import Faults
 from harness.webhooks import FAST, acknowledged, describe, hub_of, numbers, put, subscribe, until
-from hubbub.domain.permissions import ANONYMOUS
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ async def test_the_owner_drives_what_another_node_took(
     await receiver.got(20)
     assert receiver.bodies == numbers(1, 20)
     assert (await describe(east, webhook)).delivered == 20
-    await east.node.webhooks.unsubscribe(east.node.hub("acme"), ANONYMOUS, webhook.id)
+    await east.node.webhooks.end(webhook)
     assert west.driver.count() == 0
 
 

@@ -341,7 +341,7 @@ async def test_unsubscribing_breaks_off_what_is_under_way(
     webhook = await subscribe(node, receiver.url)
     await put(node, b"1", b"2")
     await receiver.got(1)
-    await node.node.webhooks.unsubscribe(node.node.hub("acme"), ANONYMOUS, webhook.id)
+    await node.node.webhooks.end(webhook)
     assert node.driver.count() == 0
     assert node.driver.hosts.in_flight == 0 or await settled(node)
     await put(node, b"3")

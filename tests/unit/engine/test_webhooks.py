@@ -127,10 +127,10 @@ async def test_who_subscribes_again_keeps_the_webhook(webhooks: Webhooks, hub: H
     assert second.secret == b"two"
     assert second.expires_at is not None
     assert await webhooks.list(hub) == [second]
-    await webhooks.unsubscribe(hub, ANONYMOUS, first.id)
+    await webhooks.unsubscribe(hub, ANONYMOUS, request)
     assert await webhooks.list(hub) == []
     with pytest.raises(NotSubscribed):
-        await webhooks.unsubscribe(hub, ANONYMOUS, first.id)
+        await webhooks.unsubscribe(hub, ANONYMOUS, request)
 
 
 @pytest.mark.spec("WEB-05")

@@ -78,7 +78,7 @@ error = st.builds(
 @st.composite
 def publish_items(draw: st.DrawFn) -> requests.PublishItem:
     payload, content_type = draw(content)
-    flags = {flag: draw(st.booleans()) for flag in ("store", "push", "retain", "transient")}
+    store, push, retain, transient = (draw(st.booleans()) for _ in range(4))
     req_id = draw(st.none() | int64)
     producer = draw(st.none() | st.builds(requests.Producer, text, serial, serial))
     return requests.PublishItem(
@@ -86,9 +86,12 @@ def publish_items(draw: st.DrawFn) -> requests.PublishItem:
         draw(event_name),
         payload,
         content_type,
-        req_id=req_id,
-        producer=producer,
-        **flags,
+        store,
+        push,
+        retain,
+        transient,
+        req_id,
+        producer,
     )
 
 

@@ -95,6 +95,8 @@ class WebhookAdministration:
         if topic is None or not await self._store.delete_web_topic(hub, channel):
             raise NotFound(f"hub {hub!r} has no registered topic {channel!r}")
         self._node.webhooks.forget_topic(hub, channel)
+        if topic.key_hash is not None:
+            await self._node.directory.changed(hub)
         ended = [
             webhook
             for webhook in await self._store.read_webhooks(hub, channel=channel)

@@ -19,9 +19,10 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.names import ChannelKind, check_name, kind_of
-from hubbub.domain.permissions import Identity, may_publish
+from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import FindPut, FoundPut, principal_of
+from hubbub.domain.webhooks import fits_topic_key
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.topics.creation import TopicMaker
@@ -176,9 +177,7 @@ class Publisher:
     def check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
         """Raises what speaks against it."""
         channel = item.channel
-        rules = hub.rules_for(channel)
-        if not may_publish(identity, channel, rules, hub.user_channels):
-            raise NotPermitted(f"no permission to publish to {channel!r}")
+        check_publisher(hub, identity, channel, item.topic_key)
         if kind_of(channel) is ChannelKind.NOTIFICATION:
             raise WrongChannelKind(
                 f"{channel!r} is a notification channel; it takes no published messages"
@@ -204,6 +203,20 @@ class Publisher:
                 f"hub {hub.name!r} delivers more than its quota of deliveries per second; "
                 "slow down and try again"
             )
+
+
+def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str | None) -> None:
+    """That the caller may publish to the channel, whichever way the message comes in. A topic with
+    a key takes messages from services and from who knows the key. Raises `NotPermitted`."""
+    if hub.topic_keys and channel in hub.topic_keys:
+        key_hash = hub.topic_keys[channel]
+        if identity.level is Level.CLIENT and not fits_topic_key(topic_key, key_hash):
+            raise NotPermitted(
+                f"the topic {channel!r} has an owner; publish over HTTP with the key that "
+                "registering it answered, in the header Hubbub-Topic-Key"
+            )
+    elif not may_publish(identity, channel, hub.rules_for(channel), hub.user_channels):
+        raise NotPermitted(f"no permission to publish to {channel!r}")
 
 
 def _counted(hub: Hub, reply: PublishReply) -> PublishReply:

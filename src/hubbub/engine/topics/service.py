@@ -39,7 +39,7 @@ from hubbub.domain.topics import (
     principal_of,
 )
 from hubbub.engine.hub import Hub
-from hubbub.engine.sessions.publishing import Publisher
+from hubbub.engine.sessions.publishing import Publisher, check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.cursors import describe_saved
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
@@ -87,12 +87,11 @@ class Topics:
         return outcome.message_id or message_id, outcome
 
     async def open_producer(
-        self, hub: Hub, identity: Identity, topic: str, producer: str
+        self, hub: Hub, identity: Identity, topic: str, producer: str, topic_key: str | None = None
     ) -> ProducerState:
         """Take a producer id over: puts under an older fence are refused from now on."""
         check_name(producer, "producer")
-        if not may_publish(identity, topic, hub.rules_for(topic), hub.user_channels):
-            raise NotPermitted(f"no permission to put to {topic!r}")
+        check_publisher(hub, identity, topic, topic_key)
         await self._maker.ensure(hub, topic)
         request = OpenProducer(hub.name, topic, principal_of(identity), producer)
         return _expect(ProducerState, await self._bus.topic(request))

@@ -44,7 +44,7 @@ from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.engine.webhooks.verifying import with_query
-from hubbub.engine.webhooks.web_topics import WebTopics
+from hubbub.engine.webhooks.web_topics import WebTopics, may
 from hubbub.ports.outgoing import Outgoing, SendFailed
 
 
@@ -89,17 +89,20 @@ class Webhooks(WebTopics):
     ) -> Webhook:
         """The webhook that was asked for, if it may be; its channel stores."""
         channel = check_name(request.channel, "channel")
-        if not self._may_subscribe(hub, identity, channel):
+        await self.open_foreign(hub, channel)
+        if not await self._may_subscribe(hub, identity, channel):
             raise NotPermitted(f"no permission to subscribe to {channel!r}")
         check_secret(request.secret)
         check_key(request.key)
         await self._check_address(hub, request.callback)
         if request.kind == "light":
             await self.find_topic(hub, channel)
+        known = await self._find_own(hub, identity, request)
         webhook = self._webhook(hub, identity, request)
+        if known is not None:
+            webhook = msgspec.structs.replace(webhook, id=known.id)
         if mode == "unsubscribe":
             return webhook
-        known = await self._store.read_webhook(hub.name, webhook.id)
         if known is None:
             await self._check_quota(hub)
         await self._maker.ensure(hub, channel)
@@ -117,7 +120,7 @@ class Webhooks(WebTopics):
         return Webhook(
             hub=hub.name,
             channel=request.channel,
-            id=webhook_id(request.kind, hub.name, request.channel, request.callback),
+            id=_id_of(hub, request, principal_of(identity)),
             kind=request.kind,
             callback=request.callback,
             topic=request.topic or request.channel,
@@ -135,12 +138,20 @@ class Webhooks(WebTopics):
         limits = self.limits
         return lease_seconds(asked, limits.default_lease_seconds, limits.max_lease_seconds)
 
-    @staticmethod
-    def _may_subscribe(hub: Hub, identity: Identity, channel: str) -> bool:
-        rules = hub.rules_for(channel)
-        return hub.configuration.settings.open_topics or may_subscribe(
-            identity, channel, rules, hub.user_channels
-        )
+    async def _find_own(
+        self, hub: Hub, identity: Identity, request: WebhookRequest
+    ) -> Webhook | None:
+        """The caller's webhook for this channel and callback, also under an id of the time when
+        ids named no owner."""
+        owner = principal_of(identity)
+        for name in (owner, None):
+            found = await self._store.read_webhook(hub.name, _id_of(hub, request, name))
+            if found is not None and found.owner == owner:
+                return found
+        return None
+
+    async def _may_subscribe(self, hub: Hub, identity: Identity, channel: str) -> bool:
+        return may(may_subscribe, hub, identity, channel) or await self._is_open(hub, channel)
 
     async def _check_address(self, hub: Hub, callback: str) -> None:
         """Raises `BadRequest`; `NotPermitted` where the callback leads to a private address now.
@@ -202,11 +213,13 @@ class Webhooks(WebTopics):
             with contextlib.suppress(SendFailed, HubbubError):
                 await self._sender.send(request, reach)
 
-    async def unsubscribe(self, hub: Hub, identity: Identity, webhook: str) -> None:
-        """Raises `NotSubscribed`, `NotPermitted`."""
-        found = await self.find(hub, webhook)
-        if not self._may_subscribe(hub, identity, found.channel):
-            raise NotPermitted(f"no permission for the webhook {webhook!r}")
+    async def unsubscribe(self, hub: Hub, identity: Identity, request: WebhookRequest) -> None:
+        """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""
+        found = await self._find_own(hub, identity, request)
+        if found is None:
+            raise NotSubscribed(
+                f"nothing of yours goes from {request.channel!r} to {request.callback[:200]!r}"
+            )
         await self.end(found)
 
     async def end(self, webhook: Webhook) -> None:
@@ -255,3 +268,7 @@ class Webhooks(WebTopics):
         part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after))
         assert isinstance(part, Replayed)
         return part
+
+
+def _id_of(hub: Hub, request: WebhookRequest, owner: str | None) -> str:
+    return webhook_id(request.kind, hub.name, request.channel, request.callback, owner)

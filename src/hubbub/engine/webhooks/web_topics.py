@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import NotPermitted, TopicExists, TopicNotFound
-from hubbub.domain.names import check_name
+from hubbub.domain.names import (
+    USER_NAMESPACE,
+    ChannelKind,
+    check_name,
+    kind_of,
+    namespace_of,
+    without_dead_letters,
+)
 from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import PublishItem
-from hubbub.domain.webhooks import WebTopic
+from hubbub.domain.rules import Rules
+from hubbub.domain.webhooks import WebTopic, hash_topic_key, is_foreign
+from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
+from hubbub.engine.sessions.publishing import check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.fetching import Fetched, Fetcher
@@ -27,6 +36,7 @@ from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.store import Store
 
 _KEY_BYTES = 24
+Decide = Callable[[Identity, str, Rules, bool], bool]
 _TRUSTED = Identity(level=Level.SERVICE)
 _REMEMBER_SECONDS = 5.0
 _MOST_REMEMBERED = 10_000
@@ -42,6 +52,7 @@ class WebTopics:
         clock: Clock,
         topics: Topics,
         maker: TopicMaker,
+        directory: Directory,
         limits: WebhookLimits,
         sender: HttpSender | None = None,
     ) -> None:
@@ -54,6 +65,7 @@ class WebTopics:
         self._clock = clock
         self._topics = topics
         self._maker = maker
+        self._directory = directory
         self._remembered: dict[tuple[str, str], tuple[float, WebTopic]] = {}
 
     # -- topics ---------------------------------------------------------------------------------
@@ -63,15 +75,23 @@ class WebTopics:
     ) -> str | None:
         """Make a topic; answers its key, if one was wanted. It is told only this once. Raises
         `TopicExists`, `NotPermitted`."""
-        if not self._may_publish(hub, identity, channel):
+        known = await self._store.read_web_topic(hub.name, check_name(channel, "topic"))
+        opens = known is None and await self._may_be_opened(hub, channel)
+        if known is None and not opens and not may(may_publish, hub, identity, channel):
             raise NotPermitted(f"no permission to register the topic {channel!r}")
-        await self._maker.ensure(hub, channel)
         key = secrets.token_urlsafe(_KEY_BYTES) if with_key else None
-        topic = WebTopic(hub.name, channel, _hash_of(key) if key else None, self._now())
-        if not await self._store.add_web_topic(topic):
+        topic = WebTopic(
+            hub.name, channel, hash_topic_key(key) if key else None, self._now(), open=opens
+        )
+        if known is None:
+            await self._maker.ensure(hub, channel)
+        if known is not None or not await self._store.add_web_topic(topic):
             raise TopicExists(
                 f"the topic {channel!r} is registered already in hub {hub.name!r}; choose another"
             )
+        if key is not None:
+            await self._directory.settle(hub.name)
+            await self._directory.changed(hub.name)  # the key holds at every door of every node
         return key
 
     async def find_topic(self, hub: Hub, channel: str) -> WebTopic:
@@ -103,19 +123,55 @@ class WebTopics:
     async def check_publisher(
         self, hub: Hub, identity: Identity, channel: str, key: str | None = None
     ) -> None:
-        """A topic with a key is for those who know it; without one the permissions of the channel
-        hold, and in a hub with open topics everybody may. Raises `NotPermitted`."""
-        topic = await self._look_up(hub.name, channel)
-        if topic is not None and topic.key_hash is not None:
-            if identity.level is not Level.CLIENT:
+        """As at every other door; besides, everybody may publish to an open topic without a key.
+        What a topic elsewhere says is fetched there: nobody else speaks for it. Raises
+        `NotPermitted`."""
+        if channel not in hub.topic_keys:
+            if not is_foreign(channel) and await self._is_open(hub, channel):
                 return
-            if key is None or not hmac.compare_digest(_hash_of(key), topic.key_hash):
-                raise NotPermitted(
-                    f"the topic {channel!r} has an owner; publish with the key that registering "
-                    "it answered"
-                )
-        elif not self._may_publish(hub, identity, channel):
-            raise NotPermitted(f"no permission to publish to {channel!r}")
+            if not _is_let_in(hub, identity):
+                raise NotPermitted(f"no permission to publish to {channel!r}")
+        check_publisher(hub, identity, channel, key)
+
+    async def _is_open(self, hub: Hub, channel: str) -> bool:
+        """Whether the topic was made through `open_topics`, and nobody decided about it since."""
+        configuration = hub.configuration
+        if not configuration.settings.open_topics or configuration.is_decided(channel):
+            return False
+        topic = await self._look_up(hub.name, channel)
+        return topic is not None and topic.open
+
+    async def _may_be_opened(self, hub: Hub, channel: str) -> bool:
+        """Whether everybody may make an open topic of it: nobody decided about the channel, and
+        nobody uses it."""
+        configuration = hub.configuration
+        if (
+            not configuration.settings.open_topics
+            or configuration.is_decided(channel)
+            or channel in configuration.channels
+            or kind_of(channel) is not ChannelKind.DEFAULT
+            or without_dead_letters(channel) != channel
+            or (hub.user_channels and namespace_of(channel) == USER_NAMESPACE)
+            or channel in hub.feeds
+        ):
+            return False
+        state = await self._bus.attach(hub.name, channel)
+        if channel not in hub.feeds:
+            self._bus.detach(hub.name, channel)
+        return not state.head and state.retained is None
+
+    async def open_foreign(self, hub: Hub, channel: str) -> None:
+        """Somebody asks for a topic that lives elsewhere: the first one makes it, if everybody
+        may."""
+        if (
+            hub.configuration.settings.open_topics
+            and is_foreign(channel)
+            and await self._look_up(hub.name, channel) is None
+            and await self._may_be_opened(hub, channel)
+        ):
+            await self._store.add_web_topic(
+                WebTopic(hub.name, channel, created_at=self._now(), open=True)
+            )
 
     async def publish(
         self,
@@ -136,17 +192,11 @@ class WebTopics:
         trusted = msgspec.structs.replace(identity, level=Level.SERVICE)  # it was checked above
         return await self._topics.put(hub, trusted, item, technology)
 
-    @staticmethod
-    def _may_publish(hub: Hub, identity: Identity, channel: str) -> bool:
-        rules = hub.rules_for(channel)
-        return hub.configuration.settings.open_topics or may_publish(
-            identity, channel, rules, hub.user_channels
-        )
-
     async def fetch_topic(self, hub: Hub, url: str, channel: str) -> Fetched:
         """A publisher says that there is something new at the URL: fetch it, and publish it if it
         is. Raises `BadRequest` for what is no URL."""
         check_callback(url)
+        await self.open_foreign(hub, channel)
 
         async def publish(body: bytes, content_type: str) -> object:
             payload, kept = untouched_payload(body, content_type)
@@ -160,5 +210,12 @@ class WebTopics:
         return int(self._clock.now() * 1000)
 
 
-def _hash_of(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+def _is_let_in(hub: Hub, identity: Identity) -> bool:
+    """Whether the caller would get past the hub's other doors, which `open_topics` leaves shut."""
+    return identity.authenticated or hub.configuration.settings.allow_anonymous
+
+
+def may(decide: Decide, hub: Hub, identity: Identity, channel: str) -> bool:
+    return _is_let_in(hub, identity) and decide(
+        identity, channel, hub.rules_for(channel), hub.user_channels
+    )

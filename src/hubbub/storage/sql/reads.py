@@ -212,6 +212,7 @@ SINGLE_STATEMENTS = frozenset(
         Reads.read_channels,
         Reads.read_web_topic,
         Reads.list_web_topics,
+        Reads.read_topic_keys,
         Reads.read_webhook,
         Reads.read_webhooks,
         Reads.count_webhooks,

@@ -239,6 +239,9 @@ class SqlStore:
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
         return await self._reads.call(hub, Reads.list_web_topics, hub, after, limit)
 
+    async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
+        return await self._reads.call(_NO_HUB, Reads.read_topic_keys, hub)
+
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
         return await self._writes.call(hub, Writes.delete_web_topic, hub, channel)
 

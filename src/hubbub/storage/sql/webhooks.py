@@ -9,9 +9,9 @@ from hubbub.domain.webhooks import Pending, Webhook, WebTopic
 from hubbub.storage.sql.connection import Row, Sql
 
 _TOPIC_COLUMNS = (
-    "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type"
+    "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type, open"
 )
-_TOPIC_VALUES = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+_TOPIC_VALUES = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 _ADD_TOPIC = (
     f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
     " ON CONFLICT (hub, channel) DO NOTHING"
@@ -21,7 +21,7 @@ _PUT_TOPIC = (
     " ON CONFLICT (hub, channel) DO UPDATE SET key_hash = excluded.key_hash, url = excluded.url,"
     " created_at = excluded.created_at, etag = excluded.etag,"
     " last_modified = excluded.last_modified, digest = excluded.digest,"
-    " content_type = excluded.content_type"
+    " content_type = excluded.content_type, open = excluded.open"
 )
 _COLUMNS = (
     "hub, channel, id, kind, callback, topic, secret, algorithm, encryption_key, created_at,"
@@ -43,6 +43,15 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Pending)
 
 
+def _topic_row(topic: WebTopic) -> Row:
+    *columns, is_open = msgspec.structs.astuple(topic)
+    return (*columns, int(is_open))
+
+
+def _topic(row: Row) -> WebTopic:
+    return msgspec.structs.replace(WebTopic(*row), open=bool(row[-1]))
+
+
 def _to_row(webhook: Webhook) -> Row:
     *columns, pending = msgspec.structs.astuple(webhook)
     blob = None if pending is None else _encoder.encode(pending)
@@ -61,10 +70,10 @@ class WebhookWrites:
     _sql: Sql
 
     async def add_web_topic(self, topic: WebTopic) -> bool:
-        return await self._sql.execute(_ADD_TOPIC, *msgspec.structs.astuple(topic)) > 0
+        return await self._sql.execute(_ADD_TOPIC, *_topic_row(topic)) > 0
 
     async def save_web_topic(self, topic: WebTopic) -> None:
-        await self._sql.execute(_PUT_TOPIC, *msgspec.structs.astuple(topic))
+        await self._sql.execute(_PUT_TOPIC, *_topic_row(topic))
 
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
         which = "DELETE FROM web_topics WHERE hub = $1 AND channel = $2"
@@ -90,7 +99,7 @@ class WebhookReads:
             hub,
             channel,
         )
-        return WebTopic(*rows[0]) if rows else None
+        return _topic(rows[0]) if rows else None
 
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
         rows = await self._sql.fetch(
@@ -100,7 +109,15 @@ class WebhookReads:
             after,
             limit,
         )
-        return [WebTopic(*row) for row in rows]
+        return [_topic(row) for row in rows]
+
+    async def read_topic_keys(self, hub: str | None) -> list[tuple[str, str, bytes]]:
+        columns = "SELECT hub, channel, key_hash FROM web_topics WHERE key_hash IS NOT NULL"
+        if hub is None:
+            rows = await self._sql.fetch(columns)
+        else:
+            rows = await self._sql.fetch(f"{columns} AND hub = $1", hub)
+        return [(of_hub, channel, bytes(key_hash)) for of_hub, channel, key_hash in rows]
 
     async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
         rows = await self._sql.fetch(
