@@ -122,6 +122,12 @@ def configuration(port: int) -> dict[str, dict[str, object]]:
         "listener": {"port": port, "connectionsPerSecond": 0, "shutdownTimeout": 1},
         "connection": {"ws": {"pingInterval": _NEVER_SECONDS, "pongTimeout": _NEVER_SECONDS}},
         "session": {"messagesPerSecond": 0},
+        "limits": {  # all load comes from one address
+            "anonymousPerSecond": 0,
+            "clientPerSecond": 0,
+            "servicePerSecond": 0,
+            "connectionsPerSecond": 0,
+        },
         "auth": {"session": {"secret": secrets.token_hex(32)}},
         "debug": {"level": "warning"},
         "hubs": {HUB: hub, OTHER_HUB: hub},

@@ -20,6 +20,8 @@ programs against the codes.
 
 - Over HTTP an error is the answer's status and a body
   `{"error": {"code": "…", "message": "…", "retry": true}}`; with `retry`, also `Retry-After`.
+  Where the hub knows how long to wait, `retryAfter` has the seconds, over WebSocket too; over
+  ZeroMQ a fourth frame has the milliseconds.
 - On a WebSocket a failed request is answered with the same object, in its own response or in an
   `Error`. A connection that the hub ends is first sent `Disconnect` with `code`, `reason` and
   `reconnect`, then closed with the close code. Broken frames are closed with the codes of RFC 6455

@@ -150,6 +150,7 @@ def _settings(port: int, data: Path) -> dict[str, object]:
         "listener": {"port": port, "connectionsPerSecond": 0, "shutdownTimeout": 5},
         "connection": {"ws": {"pingInterval": 5, "pongTimeout": 5}},
         "session": {"messagesPerSecond": 0, "restoreTtl": 5},
+        "limits": {"anonymousPerSecond": 0, "clientPerSecond": 0, "connectionsPerSecond": 0},
         "channel": {"idleTimeout": 5},
         "engine": {"maxLiveHistorySize": 100},  # full long before memory is watched
         "storage": {"path": str(data)},

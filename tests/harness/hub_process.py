@@ -14,7 +14,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from harness.running_hub import Socket
+from harness.running_hub import NO_LIMITS, Socket
 
 START_SECONDS = 60.0
 
@@ -31,6 +31,7 @@ class HubProcess:
             "listener": {"port": 0},
             "storage": {"path": str(self.data)},
             "session": {"messagesPerSecond": 0},
+            "limits": NO_LIMITS,
             "hubs": hubs,
             **settings,
         }

@@ -20,6 +20,15 @@ from hubbub.server.wiring import Server
 
 OPEN = Rules(public=True, client_publish=True, allow_anonymous=True, live_history=True)
 
+NO_LIMITS = {
+    "failedCredentialsPerMinute": 0,
+    "anonymousPerSecond": 0,
+    "clientPerSecond": 0,
+    "servicePerSecond": 0,
+    "connectionsPerSecond": 0,
+}
+"""For tests that are not about `limits`: all of their clients have the same address."""
+
 ANSWER_SECONDS = 20.0
 """As long as a busy machine may take."""
 
@@ -136,7 +145,8 @@ def hub_settings(tmp_path: Path, *hubs: HubConfiguration, **overrides: object) -
     """Settings for a test server: any port, data in the test's folder. `overrides` use `__` for
     the dots of a key: `session__maxChannels=3`."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    keys = {"listener.port": 0, "storage.path": str(tmp_path / "data"), **dotted}
+    off = {f"limits.{name}": value for name, value in NO_LIMITS.items()}
+    keys = {"listener.port": 0, "storage.path": str(tmp_path / "data"), **off, **dotted}
     settings = load(None, {}, keys)
     declared = {hub.hub: hub for hub in hubs or (open_hub(),)}
     return msgspec.structs.replace(settings, hubs=declared)

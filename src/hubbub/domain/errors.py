@@ -71,6 +71,9 @@ class HubbubError(Exception):
     retry: ClassVar[bool] = False
     reconnect: ClassVar[bool] = True
 
+    retry_after: float | None = None
+    """Seconds after which the same request may work, where they are known."""
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
@@ -233,6 +236,10 @@ class Limited(HubbubError):
     http_status = 429
     close_code = 4429
     retry = True
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class RateLimited(Limited):

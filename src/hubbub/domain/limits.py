@@ -1,6 +1,10 @@
-"""Limits on how fast: a bucket that refills by the second, with the time given from outside."""
+"""Limits on how fast: buckets that refill by the second, with the time given from outside."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 
 class TokenBucket:
@@ -27,3 +31,71 @@ class TokenBucket:
             return False
         self._tokens -= amount
         return True
+
+    def give_back(self, amount: float) -> None:
+        """What was taken did not count after all."""
+        self._tokens = min(self._burst, self._tokens + amount)
+
+    def seconds_until(self, amount: float) -> float:
+        """How long after the last refused `take` of `amount` the next one passes."""
+        if not self._rate:
+            return 0.0
+        return max(0.0, (min(amount, self._burst) - self._tokens) / self._rate)
+
+
+class KeyedBuckets:
+    """A token bucket for each key, and memory for at most `size` keys.
+
+    Keys are in two generations. One that is used belongs to the younger; when that holds half of
+    `size`, it becomes the older, and what was the older is forgotten. A key that comes back after
+    that has a full bucket again.
+    """
+
+    __slots__ = ("_burst", "_half", "_old", "_rate", "_young")
+
+    def __init__(self, rate: float, burst: float, size: int) -> None:
+        """A `rate` of 0 allows all."""
+        self._rate = rate
+        self._burst = burst
+        self._half = max(1, size // 2)
+        self._young: dict[Hashable, TokenBucket] = {}
+        self._old: dict[Hashable, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def take(self, key: Hashable, amount: float, now: float) -> float:
+        """0.0 if `amount` may pass now, and then it is used up; else the seconds to wait."""
+        if not self._rate:
+            return 0.0
+        bucket = self._young.get(key)
+        if bucket is None:
+            bucket = self._bring(key, now)
+        return 0.0 if bucket.take(amount, now) else bucket.seconds_until(amount)
+
+    def give_back(self, key: Hashable, amount: float) -> None:
+        bucket = self._young.get(key) or self._old.get(key)
+        if bucket is not None:
+            bucket.give_back(amount)
+
+    def _bring(self, key: Hashable, now: float) -> TokenBucket:
+        bucket = self._old.pop(key, None) or TokenBucket(self._rate, self._burst, now)
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        self._young[key] = bucket
+        return bucket
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """What an address is counted as: itself, or for IPv6 its network of 64 bits, all of whose
+    addresses one host can use. IPv4 addresses in IPv6 are IPv4 addresses."""
+    try:
+        found = ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found)

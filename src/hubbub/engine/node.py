@@ -24,6 +24,8 @@ from hubbub.domain.errors import (
 from hubbub.domain.notices import Ping, SessionInfo
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.engine.access.authentication import Authentication
+from hubbub.engine.access.credentials import Credentials
+from hubbub.engine.access.throttle import Throttle, ThrottleLimits
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
@@ -78,12 +80,15 @@ class Node:
         journal: Journal = NO_JOURNAL,
         webhooks: WebhookLimits | None = None,
         sender: HttpSender | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.bus = bus
         self.clock = clock
         self.limits = limits
         self.directory = directory
         self.tokens = tokens
+        self.throttle = throttle or Throttle(clock, ThrottleLimits())
+        self.credentials = Credentials(tokens, self.throttle)
         self.journal = journal
         self.chronicle = Chronicle(journal, clock)
         self.fanout = Fanout(transmit, Deliveries(journal, clock) if journal.enabled else None)
@@ -96,7 +101,9 @@ class Node:
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
         self.services = Services(caller, streams, clock, limits)
-        self.authentication = Authentication(tokens, authenticator, limits)
+        self.authentication = Authentication(
+            tokens, self.credentials, self.throttle, authenticator, limits
+        )
         self.restorer = Restorer(self, store)
         self.hubs: dict[str, Hub] = {}
         self.counters: dict[str, HubCounters] = {}
@@ -185,7 +192,9 @@ class Node:
 
     # -- sessions -------------------------------------------------------------------------------
 
-    def open(self, hub_name: str, connection: Connection, identity: Identity) -> Session:
+    def open(
+        self, hub_name: str, connection: Connection, identity: Identity, address: str = ""
+    ) -> Session:
         """A new session, greeted. Raises what speaks against it."""
         if self.draining:
             raise GoingAway("the server is shutting down; connect again")
@@ -193,7 +202,7 @@ class Node:
         quota = hub.configuration.settings.quotas.sessions
         if quota and len(hub.sessions) >= quota:
             raise QuotaExceeded(f"hub {hub_name!r} already has {quota} sessions, its quota")
-        session = Session(self, hub, secrets.token_urlsafe(12), connection, identity)
+        session = Session(self, hub, secrets.token_urlsafe(12), connection, identity, address)
         hub.sessions[session.id] = session
         hub.counters.sessions_opened += 1
         self.session_count += 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hubbub.domain.errors import NotAuthenticated
 from hubbub.domain.permissions import ANONYMOUS, Identity
-from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
 from hubbub.gateways.http import Request, Target
 
 TOKEN_SUBPROTOCOL = "hubbub.token."  # noqa: S105
@@ -34,16 +34,20 @@ def offered_subprotocols(request: Request) -> list[str]:
     return [name.strip() for name in header.split(",") if name.strip()]
 
 
-def identify(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Identity:
-    """The caller. Raises where the token is bad, never falling back to less."""
+def identify(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
+    """The caller. Raises where the token is bad, never falling back to less, and `RateLimited`."""
     token = token_of(request, target)
-    return ANONYMOUS if token is None else tokens.verify(token, hub.name)
+    if token is None:
+        return ANONYMOUS
+    return node.credentials.verify(token, hub.name, request.address)
 
 
-def require_identity(request: Request, target: Target, hub: Hub, tokens: Tokens) -> Identity:
-    """The same, for calls that a hub without anonymous access does not take from just anyone."""
-    identity = identify(request, target, hub, tokens)
+def require_identity(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
+    """The same, for calls that a hub without anonymous access does not take from just anyone. Each
+    counts against the limits of its caller."""
+    identity = identify(request, target, hub, node)
     require_authenticated(identity, hub)
+    node.throttle.admit(hub.name, identity, request.address)
     return identity
 
 

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Coroutine
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -118,11 +119,13 @@ class Head:
 class Request:
     """A whole request."""
 
-    __slots__ = ("body", "head")
+    __slots__ = ("address", "body", "head")
 
     def __init__(self, head: Head, body: bytes = b"") -> None:
         self.head = head
         self.body = body
+        self.address = ""
+        """Of the client, as far as the proxies in between are trusted."""
 
     @property
     def method(self) -> bytes:
@@ -233,7 +236,9 @@ def response_head(
 
 
 def error_headers(error: HubbubError) -> str:
-    headers = "Retry-After: 1\r\n" if error.retry else ""
+    headers = ""
+    if error.retry:
+        headers = f"Retry-After: {max(1, ceil(error.retry_after or 0))}\r\n"
     if error.http_status == 401:
         headers += "WWW-Authenticate: Bearer\r\n"
     elif isinstance(error, MethodNotAllowed) and error.allowed:
@@ -249,6 +254,12 @@ def error_text(error: HubbubError) -> bytes:
 
 
 def error_body(error: HubbubError) -> bytes:
-    return msgspec.json.encode(
-        {"error": {"code": error.code, "message": error.message, "retry": error.retry}}
-    )
+    return msgspec.json.encode({"error": error_shape(error)})
+
+
+def error_shape(error: HubbubError) -> dict[str, object]:
+    """An error as JSON has it: `retryAfter` is in seconds, where they are known."""
+    shape = {"code": error.code, "message": error.message, "retry": error.retry}
+    if error.retry_after is not None:
+        shape["retryAfter"] = round(error.retry_after, 3)
+    return shape

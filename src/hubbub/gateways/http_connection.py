@@ -82,6 +82,7 @@ class HttpConnection(asyncio.Protocol):
         "_waiting",
         "_watcher",
         "deadline",
+        "peer",
         "transport",
     )
 
@@ -99,6 +100,8 @@ class HttpConnection(asyncio.Protocol):
         """The answer under way is the last one."""
         self._tasks: set[asyncio.Task[None]] | None = None
         self.transport: asyncio.Transport
+        self.peer = ""
+        """The address at the other end, be it a client's or a proxy's."""
         self.deadline = 0.0
         self._last: Head | None = None
         """The last head that was known before: most likely the next one is the same."""
@@ -123,6 +126,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else ""
         self._expect(self._limits.head_seconds)
         self._watcher.watch(self)
 

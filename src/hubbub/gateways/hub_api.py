@@ -15,7 +15,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
-from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.http import Exchange, Request, Target, error_shape
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome
@@ -54,11 +54,11 @@ class HubApi:
             if what == "messages" and method == b"POST":
                 self._publish(request, target, exchange, hub, channel)
             elif what == "messages" and method in (b"GET", b"HEAD"):
-                identity = require_identity(request, target, hub, self._node.tokens)
+                identity = require_identity(request, target, hub, self._node)
                 exchange.extra_headers += self._links(request, exchange, hub, channel).encode()
                 exchange.run(self._history(target, exchange, hub, identity, channel))
             elif what == "presence" and method == b"GET":
-                identity = require_identity(request, target, hub, self._node.tokens)
+                identity = require_identity(request, target, hub, self._node)
                 exchange.run(self._presence(exchange, hub, identity, channel))
             elif what in ("messages", "presence"):
                 raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
@@ -81,7 +81,7 @@ class HubApi:
         self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
     ) -> None:
         """The body is the payload; the query says the rest."""
-        identity = require_identity(request, target, hub, self._node.tokens)
+        identity = require_identity(request, target, hub, self._node)
         order = _Order(
             hub=hub.name,
             identity=identity,
@@ -112,6 +112,7 @@ class HubApi:
         self._node.tokens.check(order.identity, hub.name)
         if not order.authenticated:
             require_authenticated(order.identity, hub)
+        self._node.throttle.admit(hub.name, order.identity, request.address)
         self._carry_out(order, hub, request.body, exchange)
         return True
 
@@ -138,13 +139,14 @@ class HubApi:
         self, request: Request, target: Target, exchange: Exchange, hub: Hub
     ) -> None:
         """`{"publishes": […]}`, answered with a result for each."""
-        identity = require_identity(request, target, hub, self._node.tokens)
+        identity = require_identity(request, target, hub, self._node)
         items = publish_items(request.body)
         topic_key = topic_key_of(request)
         if topic_key is not None:
             items = [_with_key(item, topic_key) for item in items]
         if not items:
             raise BadRequest("'publishes' is empty; give at least one message")
+        self._node.throttle.admit(hub.name, identity, request.address, len(items) - 1)
         batch = _BatchAnswer(exchange, len(items))
         for index, item in enumerate(items):
             self._publish_one(hub, identity, item, batch, index)
@@ -274,8 +276,7 @@ class _BatchAnswer:
             return None
         error = outcome.error
         if error is not None:
-            info = {"code": error.code, "message": error.message, "retry": error.retry}
-            return {"success": False, "error": info}
+            return {"success": False, "error": error_shape(error)}
         if self.ids[index] is None:
             return None
         result: dict[str, object] = {"success": True}

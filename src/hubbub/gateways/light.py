@@ -121,9 +121,10 @@ async def publish_body(
     request = call.request
     body, content_type = untouched_payload(request.body, request.header(b"content-type"))
     key = topic_key_of(request)
-    message_id, outcome = await node.webhooks.publish(
-        call.hub, call.identity, channel, body, content_type, key, technology
-    )
+    with node.throttle.guess(call.hub.name, request.address if key is not None else ""):
+        message_id, outcome = await node.webhooks.publish(
+            call.hub, call.identity, channel, body, content_type, key, technology
+        )
     if outcome.error is not None:
         raise outcome.error
     return message_id, outcome.serial

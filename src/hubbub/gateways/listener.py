@@ -28,7 +28,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.asgi import AsgiBridge
-from hubbub.gateways.credentials import identify
+from hubbub.gateways.credentials import token_of
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import HttpConnection
@@ -143,6 +143,10 @@ class Listener:
     # -- requests -------------------------------------------------------------------------------
 
     def handle(self, request: Request, exchange: Exchange) -> None:
+        connection = exchange.connection
+        request.address = connection.peer
+        if self._proxies.any:
+            request.address = self._client_of(request, connection)[0]
         try:
             if not self._api.publish_again(request, exchange):
                 self._dispatch(request, exchange)
@@ -169,7 +173,8 @@ class Listener:
                 self._answer_preflight(exchange)
                 return
         if self._bridge is not None and _for_application(segments):
-            self._bridge.handle(request, exchange, self._client_of(request, exchange))
+            client = self._client_of(request, exchange.connection)
+            self._bridge.handle(request, exchange, client)
         elif (place := self._web.find(segments)) is not None:
             self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
         elif not in_hub:
@@ -181,15 +186,13 @@ class Listener:
         else:
             self._api.handle(request, target, exchange)
 
-    def _client_of(self, request: Request, exchange: Exchange) -> tuple[str, str]:
+    def _client_of(self, request: Request, connection: HttpConnection) -> tuple[str, str]:
         """Address and scheme of who asks."""
-        transport = exchange.connection.transport
-        peer = transport.get_extra_info("peername")
-        encrypted = transport.get_extra_info("sslcontext") is not None
-        return self._proxies.client_of(peer[0] if peer else "", request.headers, encrypted)
+        encrypted = connection.transport.get_extra_info("sslcontext") is not None
+        return self._proxies.client_of(connection.peer, request.headers, encrypted)
 
     def _scheme(self, request: Request, exchange: Exchange) -> str:
-        return self._client_of(request, exchange)[1]
+        return self._client_of(request, exchange.connection)[1]
 
     def _links(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
         return self._web.links(request, self._scheme(request, exchange), hub, channel)
@@ -252,6 +255,7 @@ class Listener:
     # -- connections that stay ------------------------------------------------------------------
 
     def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+        request.address = self._client_of(request, connection)[0]
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
@@ -278,7 +282,9 @@ class Listener:
         try:
             hub = self._node.hub(target.segments[2])
             if hub.configuration.settings.trusted_issuers:
-                identify(request, target, hub, self._node.tokens)
+                token = token_of(request, target)
+                if token is not None:
+                    self._node.tokens.verify(token, hub.name)
         except KeysNeeded as needed:
             return needed
         except HubbubError:

@@ -44,9 +44,10 @@ class LiveDoor:
         self._limits = limits
         self._admission: TokenBucket | None = None
 
-    def _admit(self) -> None:
+    def _admit(self, address: str) -> None:
         """Under a storm of connections, take as many as can be served well and send the others
-        away for a moment. Raises `Overloaded`."""
+        away for a moment. Raises `Overloaded`, `RateLimited`."""
+        self._node.throttle.connect(address)
         limits = self._limits
         if self._node.session_count >= limits.max_connections:
             raise Overloaded(f"all {limits.max_connections} places are taken; try again later")
@@ -62,7 +63,7 @@ class LiveDoor:
     ) -> None:
         """Answer the handshake; `rest` came behind it."""
         key = checked_key(request)
-        self._admit()
+        self._admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
         codec = negotiate_codec(request)
         chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
@@ -81,7 +82,7 @@ class LiveDoor:
     def open_echo(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
         """A socket that only says back what it hears, for conformance suites."""
         key = checked_key(request)
-        self._admit()
+        self._admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
         connection.transport.write(switching(key, None, extension))
         reader = FrameReader(_ECHO_BYTES, deflate)
@@ -92,8 +93,8 @@ class LiveDoor:
         """From here on the client can read why it is refused, which browsers hide otherwise."""
         try:
             hub = self._node.hub(target.segments[2])
-            identity = identify(request, target, hub, self._node.tokens)
-            socket.session = self._node.open(hub.name, socket, identity)
+            identity = identify(request, target, hub, self._node)
+            socket.session = self._node.open(hub.name, socket, identity, request.address)
             self._node.welcome(socket.session)
         except HubbubError as error:
             socket.disconnect(error)
@@ -110,12 +111,12 @@ class LiveDoor:
         if not channels:
             raise BadRequest("name at least one channel: ?channel=…&channel=…")
         hub = self._node.hub(target.segments[2])
-        identity = require_identity(request, target, hub, self._node.tokens)
+        identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
         wanted = channel_requests(channels, last_id)
         # As a status, which ends a browser's attempts; within a stream it would try again.
         self._node.queries.check_any(hub, identity, channels)
-        self._admit()
+        self._admit(request.address)
         http = exchange.connection
         http.flush()
         stream = SseConnection(
@@ -125,7 +126,7 @@ class LiveDoor:
         stream.send(head + retry(self._limits.sse_retry_milliseconds))
         http.hand_over(stream)
         try:
-            stream.session = self._node.open(hub.name, stream, identity)
+            stream.session = self._node.open(hub.name, stream, identity, request.address)
             stream.session.run(follow(self._node, stream, wanted))
         except HubbubError as error:
             stream.disconnect(error)

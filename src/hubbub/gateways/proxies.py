@@ -14,6 +14,10 @@ class TrustedProxies:
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks: tuple[IPv4Network | IPv6Network, ...] = tuple(map(ip_network, networks))
 
+    @property
+    def any(self) -> bool:
+        return bool(self._networks)
+
     def client_of(
         self, peer: str, headers: Mapping[bytes, bytes], encrypted: bool
     ) -> tuple[str, str]:

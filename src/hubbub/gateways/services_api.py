@@ -26,7 +26,7 @@ class ServicesApi:
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
-        identity = require_identity(request, target, hub, self._node.tokens)
+        identity = require_identity(request, target, hub, self._node)
         call = Call(hub, identity, request, target)
         match target.segments[3:]:
             case ("rpc", method):

@@ -33,7 +33,7 @@ class TopicsApi:
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
-        call = Call(hub, require_identity(request, target, hub, self._node.tokens), request, target)
+        call = Call(hub, require_identity(request, target, hub, self._node), request, target)
         match target.segments[3:]:
             case ("topics", topic, "messages"):
                 call.expect(b"POST")

@@ -70,8 +70,9 @@ class WebDoors:
     ) -> None:
         exchange.text_errors = place.door != "plain" and not accepts_json(request)
         hub = self._node.hub(place.hub if place.hub is not None else self._root_hub())
-        identity = identify(request, target, hub, self._node.tokens)
+        identity = identify(request, target, hub, self._node)
         self._check_access(place.door, hub, identity)
+        self._node.throttle.admit(hub.name, identity, request.address)
         call = Call(hub, identity, request, target)
         if place.door == "light":
             self._light.handle(call, exchange, place.rest)

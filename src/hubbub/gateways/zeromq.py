@@ -132,25 +132,27 @@ class ZeroMqDoor:
             return
         for _ in range(MESSAGES_PER_TURN):
             try:
-                (peer, *frames), key = self._next()
+                (peer, *frames), key, address = self._next()
             except zmq.Again:
                 return
-            self._receive(peer, frames, key)
+            self._receive(peer, frames, key, address)
         self._read_soon()
 
-    def _next(self) -> tuple[list[bytes], KnownKey | None]:
-        """The next message, and whose it is if a key tells. Raises `zmq.Again`."""
-        if self._gatekeeper is None:
-            return self._socket.recv_multipart(_LAST), None
+    def _next(self) -> tuple[list[bytes], KnownKey | None, str]:
+        """The next message, whose it is if a key tells, and the address that it came from. Raises
+        `zmq.Again`."""
         frames = self._socket.recv_multipart(_LAST, copy=False)
-        return [frame.bytes for frame in frames], self._gatekeeper.who(frames[0])
+        key = None if self._gatekeeper is None else self._gatekeeper.who(frames[0])
+        return [frame.bytes for frame in frames], key, _address_of(frames[0])
 
     def _read_soon(self) -> None:
         if not self._read_later:
             self._read_later = True
             self._loop.call_soon(self._read)
 
-    def _receive(self, peer: bytes, frames: Sequence[bytes], key: KnownKey | None) -> None:
+    def _receive(
+        self, peer: bytes, frames: Sequence[bytes], key: KnownKey | None, address: str
+    ) -> None:
         envelope = [b""]
         try:
             envelope, body = split_envelope(frames)
@@ -163,7 +165,7 @@ class ZeroMqDoor:
             return
         self._of_peer[peer] += 1
         self.waiting += waits
-        task = self._loop.create_task(self._serve(peer, envelope, request, key))
+        task = self._loop.create_task(self._serve(peer, envelope, request, key, address))
         self._tasks[task] = waits
         task.add_done_callback(lambda done: self._ended(done, peer))
 
@@ -195,9 +197,14 @@ class ZeroMqDoor:
     # -- out ------------------------------------------------------------------------------------
 
     async def _serve(
-        self, peer: bytes, envelope: list[bytes], request: Request, key: KnownKey | None
+        self,
+        peer: bytes,
+        envelope: list[bytes],
+        request: Request,
+        key: KnownKey | None,
+        address: str,
     ) -> None:
-        answer = await self._answer(request, key)
+        answer = await self._answer(request, key, address)
         if not self._send([peer, *envelope, *answer.frames]) and answer.articles:
             with suppress(HubbubError):
                 await self._service.give_back(request, answer)
@@ -205,9 +212,9 @@ class ZeroMqDoor:
             logger.warning("an administrator asked over ZeroMQ for the server to stop")
             self._request_stop()
 
-    async def _answer(self, request: Request, key: KnownKey | None) -> Answer:
+    async def _answer(self, request: Request, key: KnownKey | None, address: str) -> Answer:
         try:
-            return await self._service.answer(request, key)
+            return await self._service.answer(request, key, address)
         except HubbubError as error:
             return Answer(refused(error, topic_of(request)))
         except asyncio.CancelledError:
@@ -240,3 +247,11 @@ class ZeroMqDoor:
             del self._of_peer[peer]
         if not task.cancelled() and task.exception() is not None:
             logger.error("a ZeroMQ request failed", exc_info=task.exception())
+
+
+def _address_of(frame: zmq.Frame) -> str:
+    """The address that a frame came from; of a local socket it is one for all."""
+    try:
+        return str(frame.get("Peer-Address")) or "local"
+    except zmq.ZMQError:
+        return "local"

@@ -48,15 +48,16 @@ class TopicService:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def answer(self, request: Request, key: KnownKey | None) -> Answer:
+    async def answer(self, request: Request, key: KnownKey | None, address: str) -> Answer:
         """`key` is the caller's CURVE key, if that is known. Raises what speaks against it."""
         command, credential = request.command, request.credential
         if isinstance(command, Shutdown):
-            self._check_shutdown(credential)
+            self._check_shutdown(credential, address)
             return Answer(answers.SHUTDOWN)
         if isinstance(command, Ping) and key is None and credential == Credential():
             return Answer(answers.pong())
-        hub, identity = await self._caller(credential, key)
+        hub, identity = await self._caller(credential, key, address)
+        self._node.throttle.admit(hub.name, identity, address)
         return await self._carry_out(request, hub, identity)
 
     async def give_back(self, request: Request, answer: Answer) -> None:
@@ -78,18 +79,20 @@ class TopicService:
 
     # -- who asks -------------------------------------------------------------------------------
 
-    async def _caller(self, credential: Credential, key: KnownKey | None) -> tuple[Hub, Identity]:
-        tokens = self._node.tokens
+    async def _caller(
+        self, credential: Credential, key: KnownKey | None, address: str
+    ) -> tuple[Hub, Identity]:
+        credentials = self._node.credentials
         if credential.token is not None:
             name = credential.hub
             if name is None:
-                name, identity = tokens.identify(credential.token)
+                name, identity = credentials.identify(credential.token, address)
                 if name == ANY_HUB:
                     raise InvalidToken(
                         "the token is for all hubs: put the name of one and a space before it"
                     )
             else:
-                identity = await tokens.verify_fetching(credential.token, name)
+                identity = await credentials.verify_fetching(credential.token, name, address)
             return self._node.hub(name), identity
         if credential.hub is not None:
             hub = self._node.hub(credential.hub)
@@ -100,14 +103,14 @@ class TopicService:
             return hub, ANONYMOUS
         if key is None:
             raise NotAuthenticated("the credential is empty; give a token or the name of a hub")
-        tokens.check(key.identity, key.hub)
+        self._node.tokens.check(key.identity, key.hub)
         return self._node.hub(key.hub), key.identity
 
-    def _check_shutdown(self, credential: Credential) -> None:
+    def _check_shutdown(self, credential: Credential, address: str) -> None:
         """The server serves all hubs, so the administrator of one is not enough."""
         if credential.token is None:
             raise NotAuthenticated("shutdown wants the token of an administrator")
-        hub, identity = self._node.tokens.identify(credential.token)
+        hub, identity = self._node.credentials.identify(credential.token, address)
         if identity.level is not Level.ADMIN or hub != ANY_HUB:
             raise NotPermitted("only an administrator of all hubs may shut the server down")
 

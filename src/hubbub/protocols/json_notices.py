@@ -63,7 +63,7 @@ def _delivery(notice: notices.Delivery) -> shapes.Shape:
 
 
 def _error(error: HubbubError) -> shapes.ErrorInfo:
-    return shapes.ErrorInfo(error.code, error.message, error.retry)
+    return shapes.ErrorInfo(error.code, error.message, error.retry, error.retry_after)
 
 
 def _error_or_none(error: HubbubError | None) -> shapes.ErrorInfo | None:
@@ -100,7 +100,7 @@ def _failed(notice: notices.Failed) -> shapes.Shape:
 
 def _disconnect(notice: notices.Disconnect) -> shapes.Shape:
     error = notice.error
-    return shapes.DisconnectNotice(error.code, error.message, error.reconnect)
+    return shapes.DisconnectNotice(error.code, error.message, error.reconnect, error.retry_after)
 
 
 def _session_info(notice: notices.SessionInfo) -> shapes.Shape:

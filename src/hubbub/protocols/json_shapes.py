@@ -80,6 +80,7 @@ class ErrorInfo(Shape):
     code: str
     message: str
     retry: bool
+    retry_after: float | None = None
 
 
 class ErrorReply(Shape):
@@ -91,6 +92,7 @@ class DisconnectNotice(Shape):
     code: str
     reason: str
     reconnect: bool
+    retry_after: float | None = None
 
 
 class Heartbeat(Shape):

@@ -90,16 +90,23 @@ def _history_page(notice: notices.HistoryPage) -> bytes:
     return page + b"".join([b"\x1a%b%b" % (varint(len(each)), each) for each in messages])
 
 
-def _error(error: HubbubError) -> pb.ErrorInfo:
-    return pb.ErrorInfo(code=error.code, message=error.message, retry=error.retry)
+def error_info(error: HubbubError) -> pb.ErrorInfo:
+    return pb.ErrorInfo(
+        code=error.code,
+        message=error.message,
+        retry=error.retry,
+        retry_after=error.retry_after or 0.0,
+    )
 
 
 def _error_or_none(error: HubbubError | None) -> pb.ErrorInfo | None:
-    return None if error is None else _error(error)
+    return None if error is None else error_info(error)
 
 
 def _failures(failures: Iterable[notices.ChannelFailure]) -> list[pb.ChannelFailure]:
-    return [pb.ChannelFailure(channel=each.channel, error=_error(each.error)) for each in failures]
+    return [
+        pb.ChannelFailure(channel=each.channel, error=error_info(each.error)) for each in failures
+    ]
 
 
 def _channels(channels: Iterable[notices.SubscribedChannel]) -> list[pb.SubscribedChannel]:
@@ -132,13 +139,16 @@ def _heartbeat(notice: notices.Ping | notices.Pong) -> bytes:
 
 
 def _failed(notice: notices.Failed) -> bytes:
-    return pb.ErrorReply(req_id=notice.req_id, error=_error(notice.error)).SerializeToString()
+    return pb.ErrorReply(req_id=notice.req_id, error=error_info(notice.error)).SerializeToString()
 
 
 def _disconnect(notice: notices.Disconnect) -> bytes:
     error = notice.error
     return pb.DisconnectNotice(
-        code=error.code, reason=error.message, reconnect=error.reconnect
+        code=error.code,
+        reason=error.message,
+        reconnect=error.reconnect,
+        retry_after=error.retry_after or 0.0,
     ).SerializeToString()
 
 

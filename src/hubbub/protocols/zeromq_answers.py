@@ -4,6 +4,7 @@ name is in `docs/zeromq.md`."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 
 import msgspec
 
@@ -89,7 +90,10 @@ def refused(error: HubbubError, topic: str = "") -> Frames:
         return [b"NotSubscribed", topic.encode(), message]
     if isinstance(error, TopicNotFound):
         return [b"NonExistentTopic", topic.encode(), message]
-    return [b"ERROR", error.code.encode(), message]
+    frames = [b"ERROR", error.code.encode(), message]
+    if error.retry_after is not None:
+        frames.append(b"%d" % ceil(error.retry_after * 1000))
+    return frames
 
 
 def _article(article: Article) -> Iterable[bytes]:

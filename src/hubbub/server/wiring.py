@@ -15,6 +15,7 @@ from hubbub.domain.journal import PayloadRule
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.issuers import Issuers
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
+from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.administration import Administration
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.channels.retention import Retention
@@ -30,7 +31,7 @@ from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
-from hubbub.server.access import login_settings, make_tokens
+from hubbub.server.access import login_settings, make_tokens, throttle_limits
 from hubbub.server.backup.archive import Manifest
 from hubbub.server.backup.online import back_up_online
 from hubbub.server.backup.restore import complete_restore
@@ -117,6 +118,7 @@ class Server:
             journal=self.journal or NO_JOURNAL,
             webhooks=webhooks,
             sender=self._sender,
+            throttle=Throttle(clock, throttle_limits(settings)),
         )
         self._fabric.connect(self._owner, self.node)
         self.driver = self._owner.pushes = Driver(

@@ -120,6 +120,7 @@ class Campaign:
         settings = {
             "listener": {"port": self._port, "shutdownTimeout": 1},
             "session": {"messagesPerSecond": 0},
+            "limits": {"anonymousPerSecond": 0, "clientPerSecond": 0},
             "debug": {"level": "warning"},
             "hubs": {
                 HUB: {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.limits import TokenBucket
+from hubbub.domain.limits import KeyedBuckets, TokenBucket, network_of
 
 REQUESTS = st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5)), max_size=40)
 
@@ -58,3 +58,49 @@ def test_a_clock_that_stands_or_runs_back_gives_nothing_away() -> None:
     assert [bucket.take(1, now) for now in (100.0, 100.0, 100.0, 50.0)] == [
         True, True, False, False
     ]  # fmt: skip
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_refused_caller_that_waits_as_told_passes() -> None:
+    bucket = TokenBucket(2, 4, 0.0)
+    assert bucket.take(4, 0.0)
+    assert not bucket.take(3, 0.5)
+    passes = 0.5 + bucket.seconds_until(3)
+    assert not bucket.take(3, passes - 0.1)
+    assert bucket.take(3, passes + 1e-9)
+
+
+@pytest.mark.spec("SEC-01")
+@given(st.lists(st.integers(0, 40), max_size=300))
+def test_keyed_buckets_never_hold_more_keys_than_they_may(keys: list[int]) -> None:
+    table = KeyedBuckets(1, 1, 10)
+    for key in keys:
+        table.take(key, 1, 0.0)
+        assert len(table) <= 10
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_key_in_use_is_not_forgotten_however_many_others_come() -> None:
+    table = KeyedBuckets(1, 3, 10)
+    waits = []
+    for stranger in range(100):
+        waits.append(table.take("busy", 1, 0.0))
+        table.take(stranger, 1, 0.0)
+    assert waits[:3] == [0.0] * 3
+    assert all(waits[3:])
+
+
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("[2001:db8::1]", "2001:db8::/64"),
+        ("not an address", "not an address"),
+    ],
+)
+def test_ipv6_addresses_are_counted_by_their_network(address: str, network: str) -> None:
+    assert network_of(address) == network

@@ -9,6 +9,8 @@ from hubbub.domain.names import user_channel
 from hubbub.domain.notices import Authenticated, RestoreKey
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Authenticate, ChannelRequest, Subscribe
+from hubbub.engine.access.credentials import Credentials
+from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
@@ -17,8 +19,17 @@ from hubbub.ports.authenticator import Authenticator
 
 
 class Authentication:
-    def __init__(self, tokens: Tokens, authenticator: Authenticator, limits: EngineLimits) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        credentials: Credentials,
+        throttle: Throttle,
+        authenticator: Authenticator,
+        limits: EngineLimits,
+    ) -> None:
         self._tokens = tokens
+        self._credentials = credentials
+        self._throttle = throttle
         self._authenticator = authenticator
         self._limits = limits
 
@@ -66,10 +77,13 @@ class Authentication:
         if (request.token is None) == (request.credentials is None):
             raise BadRequest("Auth takes either a token or credentials")
         if request.token is not None:
-            identity = await self._tokens.verify_fetching(request.token, session.hub.name)
+            identity = await self._credentials.verify_fetching(
+                request.token, session.hub.name, session.address
+            )
             return identity, request.token
         assert request.credentials is not None
-        identity = await self._ask_provider(session.hub, session.id, request.credentials)
+        with self._throttle.guess(session.hub.name, session.address):
+            identity = await self._ask_provider(session.hub, session.id, request.credentials)
         issued = self._tokens.mint(session.hub.name, identity, self._limits.token_seconds)
         proven = msgspec.structs.replace(
             identity, token_id=issued.token_id, issued_at=issued.issued_at

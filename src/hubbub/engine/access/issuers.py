@@ -94,6 +94,9 @@ class Issuers:
         self._verified[hub, digest] = verified
         return verified.identity
 
+    def knows(self, digest: bytes, hub: str) -> bool:
+        return (hub, digest) in self._verified
+
     def _holds(self, known: _Verified, hub: str) -> bool:
         """Whether the issuer is still trusted, and still publishes the key."""
         if known.issuer not in self._settings_of(hub).trusted_issuers:

@@ -196,6 +196,14 @@ class Tokens:
             raise InvalidToken(f"the token was made for another hub than {hub!r}")
         return known.identity
 
+    def knows(self, token: str, hub: str) -> bool:
+        """Whether the token was found genuine before. It may have expired since, or be for another
+        hub."""
+        digest = _digest(token)
+        if digest in self._verified:
+            return True
+        return self._issuers is not None and self._issuers.knows(digest, hub)
+
     def identify(self, token: str) -> tuple[str, Identity]:
         """The hub that a token was made for (`ANY_HUB`: for all) and who it speaks for. For the
         tokens of this server only: those of others name no hub. Raises `InvalidToken`."""

@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, NotFound, NotPermitted, RateLimited
-from hubbub.domain.limits import TokenBucket
+from hubbub.domain.errors import BadRequest, NotFound, NotPermitted
 from hubbub.domain.names import check_name, user_id_problem
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import AuthProvider
@@ -20,10 +19,6 @@ from hubbub.engine.node import Node
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.store import Revocation, Store
 
-_REMEMBERED_ADDRESSES = 10_000
-_ALL_ADDRESSES = 10
-"""How many times the logins of one address all addresses together may try."""
-
 RevocationKind = Literal["token", "user", "hub"]
 
 
@@ -31,7 +26,6 @@ class LoginSettings(msgspec.Struct, frozen=True):
     """Where administrators prove who they are; without a provider there is no login."""
 
     provider: AuthProvider | None = None
-    per_minute: int = 10
 
 
 class AccessAdministration:
@@ -50,8 +44,6 @@ class AccessAdministration:
         self._audit = audit
         self._authenticator = authenticator
         self._login = login
-        self._attempts: dict[str, TokenBucket] = {}
-        self._all_attempts: TokenBucket | None = None
 
     # -- tokens ---------------------------------------------------------------------------------
 
@@ -118,7 +110,7 @@ class AccessAdministration:
                 "administrators cannot log in here: set admin.url, or make a token with "
                 "`hubbub token --level admin --hub '*'`"
             )
-        self._count_attempt(address)
+        self._node.throttle.log_in(address)
         found = await self._authenticator.authenticate(provider, ANY_HUB, "", credentials)
         identity = Identity(user_id=found.user_id, level=Level.ADMIN, expires_at=found.expires_at)
         seconds = self._node.limits.token_seconds
@@ -126,15 +118,3 @@ class AccessAdministration:
         actor = Actor(msgspec.structs.replace(identity, token_id=issued.token_id))
         await self._audit.note(actor, "admin.login", ANY_HUB, identity.user_id or "")
         return identity, issued
-
-    def _count_attempt(self, address: str) -> None:
-        now = self._node.clock.monotonic()
-        rate, burst = self._login.per_minute / 60, self._login.per_minute
-        if self._all_attempts is None:
-            self._all_attempts = TokenBucket(rate * _ALL_ADDRESSES, burst * _ALL_ADDRESSES, now)
-        bucket = self._attempts.pop(address, None) or TokenBucket(rate, burst, now)
-        if len(self._attempts) >= _REMEMBERED_ADDRESSES:
-            del self._attempts[next(iter(self._attempts))]
-        self._attempts[address] = bucket
-        if not bucket.take(1, now) or not self._all_attempts.take(1, now):
-            raise RateLimited("too many logins were tried; wait a minute")

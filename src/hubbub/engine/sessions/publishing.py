@@ -195,13 +195,15 @@ class Publisher:
         if not hub.messages.take(1, now):
             raise QuotaExceeded(
                 f"hub {hub.name!r} publishes more than its quota of messages per second; "
-                "slow down and try again"
+                "slow down and try again",
+                hub.messages.seconds_until(1),
             )
         feed = hub.feeds.get(channel)
         if feed is not None and not hub.deliveries.take(feed.subscribers, now):
             raise QuotaExceeded(
                 f"hub {hub.name!r} delivers more than its quota of deliveries per second; "
-                "slow down and try again"
+                "slow down and try again",
+                hub.deliveries.seconds_until(feed.subscribers),
             )
 
 

@@ -110,7 +110,8 @@ class Restorer:
     async def restore(self, session: Session, request: Restore) -> None:
         """Make `session` the continuation of the one that the key belongs to."""
         try:
-            state, key_hash = await self._find(session, request.restore_key)
+            with self._node.throttle.guess(session.hub.name, session.address):
+                state, key_hash = await self._find(session, request.restore_key)
         except HubbubError as error:
             session.send(Failed(error, request.req_id))
             return

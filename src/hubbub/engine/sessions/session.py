@@ -44,6 +44,7 @@ class Session:
         "_service_desk",
         "_topic_desk",
         "_waiting",
+        "address",
         "closed",
         "connection",
         "feeds",
@@ -59,13 +60,20 @@ class Session:
     )
 
     def __init__(
-        self, node: Node, hub: Hub, session_id: str, connection: Connection, identity: Identity
+        self,
+        node: Node,
+        hub: Hub,
+        session_id: str,
+        connection: Connection,
+        identity: Identity,
+        address: str = "",
     ) -> None:
         self.node = node
         self.hub = hub
         self.id = session_id
         self.connection = connection
         self.identity = identity
+        self.address = address
         self.feeds: dict[str, Feed] | None = None
         self.opened_at = node.clock.now()
         self.last_seen = node.clock.monotonic()
@@ -158,10 +166,12 @@ class Session:
                 limits.session_messages_per_second, limits.session_burst, now
             )
         if self._bucket.take(amount, now):
+            self.node.throttle.admit_in_session(self.hub.name, self.identity, self.address)
             self._refused = 0
             return
         error = RateLimited(
-            f"more than {limits.session_messages_per_second:g} messages per second; slow down"
+            f"more than {limits.session_messages_per_second:g} messages per second; slow down",
+            self._bucket.seconds_until(amount),
         )
         self._refused += amount
         if self._refused > max(limits.session_burst, limits.session_messages_per_second):

@@ -45,7 +45,8 @@ class AdminApplication:
 
     def __init__(self, administration: Administration, routes: Sequence[AnyRoute]) -> None:
         self._administration = administration
-        self._tokens = administration.node.tokens
+        self._credentials = administration.node.credentials
+        self._throttle = administration.node.throttle
         self._router = Router(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +75,9 @@ class AdminApplication:
         address: str = "",
     ) -> Answer:
         """Check, read and do what was asked for, however it came in. Raises `HubbubError`."""
-        actor = await self._authenticate(route, path.get("hub", ANY_HUB), headers)
+        hub = path.get("hub", ANY_HUB)
+        actor = await self._authenticate(route, hub, headers, address)
+        self._throttle.admit(hub, actor.identity, address)
         if len(body) > route.max_body_bytes:
             raise TooLarge(f"the body is larger than {route.max_body_bytes} bytes")
         call: Call[Any, Any] = Call(
@@ -90,7 +93,7 @@ class AdminApplication:
         return await route.handler(self._administration, call)
 
     async def _authenticate(
-        self, route: AnyRoute, hub: str, headers: Mapping[bytes, bytes]
+        self, route: AnyRoute, hub: str, headers: Mapping[bytes, bytes], address: str
     ) -> Actor:
         """Who calls, if they may. Tokens are taken from the header only: addresses end up in
         logs."""
@@ -99,7 +102,7 @@ class AdminApplication:
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise NotAuthenticated("this needs a token: send 'Authorization: Bearer …'")
-        identity = await self._tokens.verify_fetching(token.strip(), hub)
+        identity = await self._credentials.verify_fetching(token.strip(), hub, address)
         _check_level(identity, route)
         return Actor(identity, token.strip())
 

@@ -15,6 +15,7 @@ from hubbub.engine.administration.views import BatchResult, Counters, SessionVie
 from hubbub.gateways.admin import public_shapes, shapes
 from hubbub.gateways.admin.paging import ListQuery, given, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.http import error_shape
 from hubbub.protocols.json_http import publish_items
 
 _HUB = "/v1/admin/hubs/{hub}"
@@ -129,11 +130,7 @@ async def publish_batch(admin: Administration, call: Call[NoQuery, bytes]) -> An
 
 def _result(result: BatchResult) -> dict[str, Any]:
     if result.error is not None:
-        error = result.error
-        return {
-            "success": False,
-            "error": {"code": error.code, "message": error.message, "retry": error.retry},
-        }
+        return {"success": False, "error": error_shape(result.error)}
     shown: dict[str, Any] = {"success": True, "msgID": result.message_id}
     if result.serial:
         shown["channelSerial"] = str(result.serial)

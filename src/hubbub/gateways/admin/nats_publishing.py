@@ -12,7 +12,11 @@ from hubbub.engine.node import Node
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.envelopes import check_batch
+from hubbub.protocols.protobuf_notices import error_info
 from hubbub.protocols.protobuf_requests import read_item
+
+OVER_NATS = "nats"
+"""In place of an address, which NATS does not tell: all callers there share its limits."""
 
 _NATS = "nats"
 
@@ -36,9 +40,10 @@ class NatsPublisher:
         if not request.token:
             raise NotAuthenticated("this needs a token, in the field `token`")
         hub = self._node.hub(request.hub_id)
-        identity = await self._node.tokens.verify_fetching(request.token, hub.name)
+        identity = await self._node.credentials.verify_fetching(request.token, hub.name, OVER_NATS)
         if identity.level is Level.CLIENT:
             raise NotPermitted("this is for the level service; the token has client")
+        self._node.throttle.admit(hub.name, identity, OVER_NATS, max(1, len(request.publishes)))
         return hub, identity
 
     async def _publish(self, hub: Hub, identity: Identity, proto: pb.PubRequestInfo) -> pb.Response:
@@ -48,8 +53,7 @@ class NatsPublisher:
             if outcome.error is not None:
                 raise outcome.error
         except HubbubError as error:
-            info = pb.ErrorInfo(code=error.code, message=error.message, retry=error.retry)
-            return pb.Response(req_id=proto.req_id, success=False, error=info)
+            return pb.Response(req_id=proto.req_id, success=False, error=error_info(error))
         return pb.Response(
             req_id=proto.req_id,
             success=True,

@@ -16,6 +16,7 @@ from hubbub.domain.errors import (
     NotAuthenticated,
     NotPermitted,
     Overloaded,
+    RateLimited,
     Timeout,
     TooLarge,
 )
@@ -23,7 +24,7 @@ from hubbub.gateways.admin.routes import Access, AnyRoute
 from hubbub.gateways.admin.shapes import Error
 
 _REF = "#/components/schemas/{name}"
-_ALWAYS = (BadRequest, TooLarge, Internal, Overloaded, Timeout)
+_ALWAYS = (BadRequest, TooLarge, RateLimited, Internal, Overloaded, Timeout)
 _WITH_TOKEN = (NotAuthenticated, NotPermitted)
 
 _NAME = {

@@ -28,11 +28,12 @@ from hubbub.domain.errors import (
     TooLarge,
 )
 from hubbub.gateways.admin.app import AdminApplication
-from hubbub.gateways.admin.nats_publishing import NatsPublisher
+from hubbub.gateways.admin.nats_publishing import OVER_NATS, NatsPublisher
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute
 from hubbub.gateways.micro import EndpointStats, MicroService
 from hubbub.ports.broker import Asked, Broker, Reply
 from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.protobuf_notices import error_info
 
 logger = logging.getLogger(__name__)
 
@@ -118,17 +119,17 @@ class AdminOverNats:
             _headers(request),
             urlencode(dict(request.query)).encode(),
             _body(request),
+            OVER_NATS,
         )
         return _reply(answer)
 
 
 def nack(error: HubbubError) -> Reply:
-    info = pb.ErrorInfo(code=error.code, message=error.message, retry=error.retry)
     headers = {
         "Nats-Service-Error": f"{error.code}: {_one_line(error.message)}",
         "Nats-Service-Error-Code": str(error.http_status),
     }
-    return Reply(pb.AdminReply(ack=False, error=info).SerializeToString(), headers)
+    return Reply(pb.AdminReply(ack=False, error=error_info(error)).SerializeToString(), headers)
 
 
 def _one_line(text: str) -> str:

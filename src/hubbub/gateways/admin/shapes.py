@@ -70,11 +70,13 @@ class Shape(
 
 
 class ErrorInfo(Shape, frozen=True):
-    """`code` is stable; `retry`: the same request may work later."""
+    """`code` is stable; `retry`: the same request may work later; `retryAfter`: in so many seconds,
+    where that is known."""
 
     code: str
     message: str
     retry: bool
+    retry_after: float | None = None
 
 
 class Error(Shape, frozen=True):

@@ -16,6 +16,7 @@ from msgspec import Meta
 from hubbub.domain.rules import HubConfiguration
 from hubbub.server.settings.cluster import Broker, Cluster
 from hubbub.server.settings.journal import Journal
+from hubbub.server.settings.limits import Limits
 from hubbub.server.settings.network import Connection, Listener
 from hubbub.server.settings.secret import Secret as Secret
 from hubbub.server.settings.storage import Sql, Storage
@@ -272,6 +273,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection = Connection()
     zeromq: ZeroMq = ZeroMq()
     session: Session = Session()
+    limits: Limits = Limits()
     hub: Hub = Hub()
     engine: Engine = Engine()
     channel: Channel = Channel()
@@ -304,6 +306,7 @@ CATEGORIES = (
     "connection",
     "zeromq",
     "session",
+    "limits",
     "hub",
     "engine",
     "channel",

@@ -1,0 +1,151 @@
+"""Limits on callers, the same at every door: by address, by hub and address, and by identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from hubbub.domain.errors import Denied, RateLimited, RestoreFailed
+from hubbub.domain.limits import KeyedBuckets, network_of
+from hubbub.domain.permissions import Identity, Level
+from hubbub.ports.clock import Clock
+
+REMEMBERED_KEYS = 8192
+"""Addresses or identities that each table of buckets holds."""
+BUCKET_BYTES = 400
+"""Memory of a key and its bucket, about."""
+_ALL_HUBS = 3
+"""How many times the failures at one hub an address may have at all hubs together."""
+_ALL_SESSIONS = 10
+"""How many times the pace of one session those of one caller may have together."""
+
+
+class ThrottleLimits(msgspec.Struct, frozen=True):
+    """0 means no limit."""
+
+    failures_per_minute: float = 0.0
+    """Wrong credentials of one address at one hub."""
+    anonymous_per_second: float = 0.0
+    """Requests of one address without an identity."""
+    client_per_second: float = 0.0
+    service_per_second: float = 0.0
+    connections_per_second: float = 0.0
+    """New live connections of one address."""
+    logins_per_minute: float = 10.0
+    """Of administrators, from one address."""
+
+
+class Throttle:
+    """Callers without an address (`""`), which are inside this process, have no limits."""
+
+    def __init__(self, clock: Clock, limits: ThrottleLimits) -> None:
+        self._clock = clock
+        failures = limits.failures_per_minute
+        self._failures = _table(failures / 60 * _ALL_HUBS, failures * _ALL_HUBS)
+        self._hub_failures = _table(failures / 60, failures)
+        logins = limits.logins_per_minute
+        self._logins = _table(logins / 60, logins)
+        self._all_logins = _table(logins / 6, logins * 10)
+        self._connections = _table(
+            limits.connections_per_second, 10 * limits.connections_per_second
+        )
+        self._requests = {
+            None: _pace(limits.anonymous_per_second),
+            Level.CLIENT: _pace(limits.client_per_second),
+            Level.SERVICE: _pace(limits.service_per_second),
+            Level.ADMIN: _pace(limits.service_per_second),
+        }
+        self._sessions = {
+            None: _pace(_ALL_SESSIONS * limits.anonymous_per_second),
+            Level.CLIENT: _pace(_ALL_SESSIONS * limits.client_per_second),
+        }
+
+    @property
+    def memory_bytes(self) -> int:
+        """What all tables take at most."""
+        tables = 5 + len(self._requests) + len(self._sessions)
+        return tables * REMEMBERED_KEYS * BUCKET_BYTES
+
+    @contextmanager
+    def guess(
+        self, hub: str, address: str, genuine: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Around everything that may find a credential to be wrong. Each counts before it is tried,
+        and does not after all where it was right, or is `genuine` though it was refused. Raises
+        `RateLimited`."""
+        if not address:
+            yield
+            return
+        network, now = network_of(address), self._clock.monotonic()
+        key = (hub, network)
+        wait = self._hub_failures.take(key, 1, now)
+        if not wait and (wait := self._failures.take(network, 1, now)):
+            self._hub_failures.give_back(key, 1)
+        if wait:
+            raise limited("too many wrong credentials came from this address", wait)
+        wrong = False
+        try:
+            yield
+        except (Denied, RestoreFailed):
+            wrong = not genuine()
+            raise
+        finally:
+            if not wrong:
+                self._hub_failures.give_back(key, 1)
+                self._failures.give_back(network, 1)
+
+    def admit(self, hub: str, identity: Identity, address: str, amount: float = 1) -> None:
+        """A request, or `amount` messages in one. Raises `RateLimited`."""
+        if address:
+            self._take(self._requests, hub, identity, address, amount)
+
+    def admit_in_session(self, hub: str, identity: Identity, address: str) -> None:
+        """A request of a session, which has a limit of its own: bounds what one caller can do with
+        many sessions. Raises `RateLimited`."""
+        if address and identity.level is Level.CLIENT:
+            self._take(self._sessions, hub, identity, address, 1)
+
+    def _take(
+        self,
+        tables: dict[Level | None, KeyedBuckets],
+        hub: str,
+        identity: Identity,
+        address: str,
+        amount: float,
+    ) -> None:
+        name = identity.user_id or identity.token_id
+        nobody = name is None and not identity.authenticated
+        table = tables[None if nobody else identity.level]
+        key = network_of(address) if nobody else (hub, name or network_of(address))
+        wait = table.take(key, amount, self._clock.monotonic())
+        if wait:
+            who = "this address without a token" if nobody else "this caller"
+            raise limited(f"too many requests come from {who}", wait)
+
+    def connect(self, address: str) -> None:
+        """A new live connection. Raises `RateLimited`."""
+        if address:
+            wait = self._connections.take(network_of(address), 1, self._clock.monotonic())
+            if wait:
+                raise limited("too many connections come from this address", wait)
+
+    def log_in(self, address: str) -> None:
+        """An administrator who is about to try. Raises `RateLimited`."""
+        now = self._clock.monotonic()
+        wait = self._logins.take(network_of(address), 1, now) or self._all_logins.take("", 1, now)
+        if wait:
+            raise limited("too many logins were tried", wait)
+
+
+def limited(what: str, seconds: float) -> RateLimited:
+    return RateLimited(f"{what}; try again in {max(seconds, 0.001):.3g} s", seconds)
+
+
+def _pace(per_second: float) -> KeyedBuckets:
+    return _table(per_second, 2 * per_second)
+
+
+def _table(rate: float, burst: float) -> KeyedBuckets:
+    return KeyedBuckets(rate, burst, REMEMBERED_KEYS)
