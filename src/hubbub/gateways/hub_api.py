@@ -18,7 +18,7 @@ from hubbub.gateways.credentials import require_authenticated, require_identity
 from hubbub.gateways.http import Exchange, Request, Target, error_shape
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
-from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.protocols.envelopes import check_event_name
 from hubbub.protocols.json_http import page_json, presence_json, publish_items
 
@@ -98,7 +98,7 @@ class HubApi:
         )
         if b"origin" not in request.headers and not identity.foreign:
             request.head.memo = order
-        self._carry_out(order, hub, request.body, exchange)
+        self._carry_out(order, hub, request, exchange)
 
     def publish_again(self, request: Request, exchange: Exchange) -> bool:
         """The short way for a head that was handled before: only what can have changed since is
@@ -113,11 +113,11 @@ class HubApi:
         if not order.authenticated:
             require_authenticated(order.identity, hub)
         self._node.throttle.admit(hub.name, order.identity, request.address)
-        self._carry_out(order, hub, request.body, exchange)
+        self._carry_out(order, hub, request, exchange)
         return True
 
-    def _carry_out(self, order: _Order, hub: Hub, body: bytes, exchange: Exchange) -> None:
-        payload, content_type = parse_payload(body, order.content_type)
+    def _carry_out(self, order: _Order, hub: Hub, request: Request, exchange: Exchange) -> None:
+        payload, content_type = parse_payload(request.body, order.content_type)
         item = PublishItem(
             order.channel,
             order.event,
@@ -130,10 +130,24 @@ class HubApi:
             topic_key=order.topic_key,
         )
         answer = _PublishAnswer(exchange)
-        publish = self._node.publisher.publish
-        answer.accepted(publish(hub, order.identity, item, answer.conclude, _HTTP))
+        answer.accepted(self._hand_on(hub, order.identity, item, answer.conclude, request))
         if hub.outbox.congested:
             hub.hold_back(order.channel, exchange.connection)
+
+    def _hand_on(
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem,
+        reply: PublishReply,
+        request: Request,
+    ) -> str:
+        """Answers the message's id. Raises what speaks against it."""
+        publish = self._node.publisher.publish
+        if item.topic_key is None:
+            return publish(hub, identity, item, reply, _HTTP)
+        with self._node.throttle.guess(hub.name, request.address):
+            return publish(hub, identity, item, reply, _HTTP)
 
     def _publish_batch(
         self, request: Request, target: Target, exchange: Exchange, hub: Hub
@@ -149,7 +163,7 @@ class HubApi:
         self._node.throttle.admit(hub.name, identity, request.address, len(items) - 1)
         batch = _BatchAnswer(exchange, len(items))
         for index, item in enumerate(items):
-            self._publish_one(hub, identity, item, batch, index)
+            self._publish_one(hub, identity, item, batch, index, request)
             if hub.outbox.congested and isinstance(item, PublishItem):
                 hub.hold_back(item.channel, exchange.connection)
 
@@ -160,13 +174,14 @@ class HubApi:
         item: PublishItem | HubbubError,
         batch: _BatchAnswer,
         index: int,
+        request: Request,
     ) -> None:
         if isinstance(item, HubbubError):
             batch.conclude(index, PublishOutcome(error=item))
             return
         try:
-            batch.ids[index] = self._node.publisher.publish(
-                hub, identity, item, lambda outcome: batch.conclude(index, outcome), _HTTP
+            batch.ids[index] = self._hand_on(
+                hub, identity, item, lambda outcome: batch.conclude(index, outcome), request
             )
             batch.send_if_done()
         except HubbubError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from hubbub.domain.errors import GoingAway, Malformed
@@ -80,21 +81,27 @@ class TopicsApi:
             producer=_producer(query),
             topic_key=topic_key_of(call.request),
         )
-        message_id, outcome = await self._under_way.finish(
-            self._node.topics.put(call.hub, call.identity, item, "http")
-        )
+        with self._guess(call):
+            message_id, outcome = await self._under_way.finish(
+                self._node.topics.put(call.hub, call.identity, item, "http")
+            )
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 
     async def _open_producer(self, call: Call, topic: str, producer: str) -> bytes:
         call.query()
         check_name(producer, "producer")
-        return bodies.producer_json(
-            await self._under_way.finish(
+        with self._guess(call):
+            opened = await self._under_way.finish(
                 self._node.topics.open_producer(
                     call.hub, call.identity, topic, producer, topic_key_of(call.request)
                 )
             )
-        )
+        return bodies.producer_json(opened)
+
+    def _guess(self, call: Call) -> AbstractContextManager[None]:
+        """Around what takes a topic's key, if there is one."""
+        keyed = topic_key_of(call.request) is not None
+        return self._node.throttle.guess(call.hub.name, call.request.address if keyed else "")
 
     # -- subscriptions --------------------------------------------------------------------------
 
