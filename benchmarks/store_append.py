@@ -24,7 +24,8 @@ from benchmarks.postgres import PASSWORD, USER, LocalPostgres, local_postgres
 from benchmarks.servers import workplace
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import partition_of
-from hubbub.ports.store import Append, Store
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.postgres.connection import PostgresOptions
 from hubbub.storage.postgres.store import PostgresStore
 from hubbub.storage.sqlite.store import SqliteStore

@@ -23,7 +23,7 @@ from benchmarks.once.measures import BATCH, round_trips
 from benchmarks.servers import free_port, workplace
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sqlite.store import SqliteStore
 
 _CHUNK = 1000

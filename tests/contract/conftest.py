@@ -8,4 +8,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("contract.bus_contract", "contract.store_contract")
+pytest.register_assert_rewrite(
+    "contract.bus_contract", "contract.store_contract", "contract.storage"
+)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hubbub.domain.messages import Message
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sqlite.store import SqliteStore
 
 

@@ -8,15 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from benchmarks.postgres import PASSWORD, LocalPostgres, local_postgres
-from contract.store_contract import (
-    append,
-    fill,
-    message,
-    opened,
-    own,
-    serials,
-    why_it_cannot_open,
-)
+from contract.storage.records import append, fill, message, opened, own, serials, why_it_cannot_open
 from harness.cutting_proxy import CuttingProxy, cutting_proxy
 from harness.postgres import TestDatabase, new_database, restart
 from hubbub.domain.errors import StoreUnavailable

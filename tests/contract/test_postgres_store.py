@@ -7,11 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from contract.store_contract import (
+from contract.storage.records import (
     EPOCH,
     PARTITION,
     MakeStore,
-    StoreContract,
     append,
     fill,
     message,
@@ -20,9 +19,11 @@ from contract.store_contract import (
     serials,
     why_it_cannot_open,
 )
+from contract.store_contract import StoreContract
 from harness.postgres import TestDatabase
 from hubbub.domain.errors import Conflict, StaleOwner, StoreUnavailable
-from hubbub.ports.store import Append, ChannelHead, SettingsEntry
+from hubbub.ports.storage.messages import Append, ChannelHead
+from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.postgres.connection import connect
 from hubbub.storage.postgres.schema import migrate
 from hubbub.storage.postgres.store import PostgresStore

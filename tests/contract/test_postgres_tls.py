@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from benchmarks.postgres import LocalPostgres, local_postgres, programs
-from contract.store_contract import append, message, opened, own, why_it_cannot_open
+from contract.storage.records import append, message, opened, own, why_it_cannot_open
 from harness.postgres import TestDatabase, new_database
 from hubbub.storage.postgres.store import PostgresStore
 

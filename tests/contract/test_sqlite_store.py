@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from contract.store_contract import (
+from contract.storage.records import (
     EPOCH,
     PARTITION,
     MakeStore,
-    StoreContract,
     append,
     fill,
     message,
@@ -27,8 +26,9 @@ from contract.store_contract import (
     serials,
     why_it_cannot_open,
 )
+from contract.store_contract import StoreContract
 from hubbub.domain.errors import Conflict, StoreUnavailable
-from hubbub.ports.store import ChannelHead, Deleted
+from hubbub.ports.storage.messages import ChannelHead, Deleted
 from hubbub.storage.sql.fair_queue import Limits
 from hubbub.storage.sql.schema import SQLITE, Migration, load_migrations
 from hubbub.storage.sqlite.connection import migrate

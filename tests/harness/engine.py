@@ -33,7 +33,8 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
-from hubbub.ports.store import Append, Store
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sqlite.store import SqliteStore
 
 N = TypeVar("N", bound=Notice)

@@ -12,7 +12,7 @@ from aiohttp import web
 from harness.admin import HUB, Caller, admin_of, client_of, service_of
 from harness.clock import FakeClock
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
-from hubbub.ports.store import Revocation
+from hubbub.ports.storage.administration import Revocation
 from hubbub.server.secrets import rotate
 from hubbub.server.wiring import Server
 

@@ -21,7 +21,7 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.notices import ChannelReset, Joined, Left, Occupancy, Presence, Published
 from hubbub.domain.permissions import Identity
 from hubbub.ports.bus import PublishOutcome
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 
 STORED = msgspec.structs.replace(OPEN, live_history=False, store=True)
 SOCIAL = msgspec.structs.replace(OPEN, presence=True, occupancy=True)

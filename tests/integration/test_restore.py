@@ -19,7 +19,7 @@ from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
 from hubbub.domain.permissions import Grant, Identity
 from hubbub.domain.requests import Ping, Restore
 from hubbub.domain.rules import HubSettings, Rules
-from hubbub.ports.store import SessionSnapshot
+from hubbub.ports.storage.sessions import SessionSnapshot
 
 pytestmark = pytest.mark.spec("LIVE-15")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from hubbub.cluster.membership import Membership
 from hubbub.domain.errors import HubbubError
-from hubbub.ports.store import Store
+from hubbub.ports.storage.partitions import PartitionStore
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Leases:
     def __init__(
         self,
         node: str,
-        store: Store,
+        store: PartitionStore,
         membership: Membership,
         is_deaf: Callable[[], bool],
         monotonic: Callable[[], float],

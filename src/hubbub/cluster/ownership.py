@@ -16,7 +16,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.ring import NO_RING, Ring
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.ports.store import Store
+from hubbub.ports.storage.partitions import PartitionStore
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Ownership:
     the partitions whose owner is another one, `effective` when this node serves all that the ring
     gives it, `regained` with partitions that it took over again without a change of the ring."""
 
-    def __init__(self, node: str, store: Store, may_take: MayTake) -> None:
+    def __init__(self, node: str, store: PartitionStore, may_take: MayTake) -> None:
         self._node = node
         self._store = store
         self._may_take = may_take

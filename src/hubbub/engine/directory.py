@@ -20,7 +20,8 @@ from hubbub.domain.rules import (
 )
 from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
-from hubbub.ports.store import AuditEntry, SettingsEntry, Store
+from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.settings import SettingsEntry, SettingsStore
 
 _KINDS: dict[str, type] = {
     "hub": HubSettings,
@@ -45,7 +46,7 @@ class Directory:
 
     def __init__(
         self,
-        store: Store,
+        store: SettingsStore,
         bus: Bus,
         dynamic: Callable[[str], HubConfiguration] | None,
         revocations: Revocations | None = None,

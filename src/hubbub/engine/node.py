@@ -53,7 +53,7 @@ from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)

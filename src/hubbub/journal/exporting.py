@@ -15,7 +15,7 @@ from typing import Final
 
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.messages import Message
-from hubbub.ports.store import Exported, Store
+from hubbub.ports.storage.exports import Exported, ExportStore
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Channel:
 class Exporter:
     """For all channels that this node owns. `run` must be called again and again."""
 
-    def __init__(self, store: Store, rule_of: RuleOf, write: Write) -> None:
+    def __init__(self, store: ExportStore, rule_of: RuleOf, write: Write) -> None:
         self._store = store
         self._rule_of = rule_of
         self._write = write

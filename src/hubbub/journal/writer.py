@@ -22,7 +22,7 @@ from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
 from hubbub.journal.streams import JournalStreams
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
 

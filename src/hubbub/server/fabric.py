@@ -14,7 +14,7 @@ from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 from hubbub.server.settings import Settings
 from hubbub.server.telemetry.cluster import ClusterFigures
 

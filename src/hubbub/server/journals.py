@@ -10,7 +10,7 @@ from hubbub.journal.sealer import Sealer
 from hubbub.journal.segments import SegmentOptions
 from hubbub.journal.writer import JournalWriter
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 from hubbub.server.data_folder import JOURNAL
 from hubbub.server.settings import Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 from hubbub.server.data_folder import DATABASE
 from hubbub.server.settings import Settings
 from hubbub.server.settings.checks import is_on_this_machine

@@ -23,7 +23,7 @@ from hubbub.domain.messages import JSON, Message
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.segments import SegmentOptions
 from hubbub.journal.writer import BATCH_EVENTS, JournalWriter
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 
 pytestmark = pytest.mark.spec("PIPE-01")
 

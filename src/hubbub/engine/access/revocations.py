@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hubbub.domain.permissions import Identity
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import AuditEntry, Revocation, Store
+from hubbub.ports.storage.administration import AdministrationStore, AuditEntry, Revocation
 
 ANY_HUB = "*"
 
@@ -42,7 +42,7 @@ class _OfHub:
 class Revocations:
     """All that is in force, in memory; changed through the store."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: AdministrationStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._hubs: dict[str, _OfHub] = {}

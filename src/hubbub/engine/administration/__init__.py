@@ -29,7 +29,7 @@ from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
 from hubbub.ports.analytics import Analytics
 from hubbub.ports.authenticator import Authenticator
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 __all__ = [
     "ANY_VERSION",

@@ -17,7 +17,8 @@ from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
 from hubbub.ports.authenticator import Authenticator
-from hubbub.ports.store import Revocation, Store
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.administration import Revocation
 
 RevocationKind = Literal["token", "user", "hub"]
 

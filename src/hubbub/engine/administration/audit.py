@@ -6,11 +6,11 @@ import msgspec
 
 from hubbub.engine.administration.actors import Actor
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import AuditEntry, AuditQuery, Store
+from hubbub.ports.storage.administration import AdministrationStore, AuditEntry, AuditQuery
 
 
 class AuditLog:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: AdministrationStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

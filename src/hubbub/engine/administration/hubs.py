@@ -16,7 +16,7 @@ from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.settings import SettingsEditor, need_rules, refuse
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
-from hubbub.ports.store import Revocation
+from hubbub.ports.storage.administration import Revocation
 
 _HUB_ITSELF = ""
 

@@ -9,7 +9,7 @@ from hubbub.domain.names import user_id_problem
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
-from hubbub.ports.store import PushToken, Store
+from hubbub.ports.storage.sessions import PushToken, SessionStore
 
 MAX_TOKENS_PER_USER = 50
 MAX_TOKEN_CHARS = 4096
@@ -19,7 +19,7 @@ _PLATFORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 class PushTokens:
     """A user handles their own; services and administrators those of anybody in the hub."""
 
-    def __init__(self, node: Node, store: Store, audit: AuditLog) -> None:
+    def __init__(self, node: Node, store: SessionStore, audit: AuditLog) -> None:
         self._node = node
         self._store = store
         self._audit = audit

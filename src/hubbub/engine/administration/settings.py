@@ -16,7 +16,7 @@ from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.versions import Condition, Versioned
 from hubbub.engine.directory import Directory, Setting
-from hubbub.ports.store import Store
+from hubbub.ports.storage.settings import SettingsStore
 
 HIDDEN = "(hidden)"
 """Stands for a secret in answers; sent back, it leaves the secret as it is."""
@@ -37,7 +37,7 @@ class SettingsEditor:
     """Reads and writes single settings of hubs, with their versions. A value and its version
     always come from the store together."""
 
-    def __init__(self, directory: Directory, store: Store, audit: AuditLog) -> None:
+    def __init__(self, directory: Directory, store: SettingsStore, audit: AuditLog) -> None:
         self.directory = directory
         self._store = store
         self._audit = audit

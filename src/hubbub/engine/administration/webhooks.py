@@ -11,7 +11,7 @@ from hubbub.domain.webhooks import Replayed, Webhook, WebhookStatus, WebTopic
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 _ASKED_AT_ONCE = 50
 

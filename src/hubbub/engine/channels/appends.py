@@ -17,7 +17,7 @@ from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Append, Store
+from hubbub.ports.storage.messages import Append, MessageStore
 from hubbub.tasks import TaskSet
 
 _Entry = tuple[Channel, Message, PublishReply | None]
@@ -28,7 +28,7 @@ class Appender:
 
     def __init__(
         self,
-        store: Store,
+        store: MessageStore,
         clock: Clock,
         terms: Mapping[int, int],
         retained: RetainedMessages,

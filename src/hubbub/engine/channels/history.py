@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage
-from hubbub.ports.store import Store, StoredPage
+from hubbub.ports.storage.messages import MessageHistory, StoredPage
 
 
-async def page_from_store(store: Store, query: HistoryQuery, epoch: str) -> HistoryPage:
+async def page_from_store(store: MessageHistory, query: HistoryQuery, epoch: str) -> HistoryPage:
     """Answer a query from disk; `epoch` is the channel's where nothing was stored yet."""
     page = await _read(store, query)
     if page.head is not None:
@@ -40,7 +40,7 @@ def _complete(query: HistoryQuery, page: StoredPage, head: int, first: int) -> b
     return page.more or len(page.messages) >= query.limit
 
 
-async def _read(store: Store, query: HistoryQuery) -> StoredPage:
+async def _read(store: MessageHistory, query: HistoryQuery) -> StoredPage:
     hub, channel, limit = query.hub, query.channel, query.limit
     if query.after is not None:
         return await store.read_after(hub, channel, query.after, limit)

@@ -15,7 +15,7 @@ from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage.messages import MessageStore
 from hubbub.tasks import TaskSet
 
 
@@ -26,7 +26,7 @@ class Channels:
     def __init__(
         self,
         *,
-        store: Store,
+        store: MessageStore,
         clock: Clock,
         configuration_of: ConfigurationOf,
         limits: EngineLimits,

@@ -44,7 +44,8 @@ from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.bus import Attachment, Following, Published, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
-from hubbub.ports.store import Deleted, Store
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.messages import Deleted
 
 Publish = Callable[[Message, PublishReply], None]
 

@@ -9,7 +9,7 @@ from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage.messages import MessageStore
 from hubbub.tasks import TaskSet
 
 FOREVER = 2**53 - 1
@@ -19,7 +19,7 @@ class RetainedMessages:
     """Keeps and saves the retained messages of one owner's channels."""
 
     def __init__(
-        self, store: Store, clock: Clock, keep_seconds: float, terms: Mapping[int, int]
+        self, store: MessageStore, clock: Clock, keep_seconds: float, terms: Mapping[int, int]
     ) -> None:
         """`keep_seconds`: 0 keeps a message until it is replaced."""
         self._store = store

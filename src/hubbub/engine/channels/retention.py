@@ -20,7 +20,8 @@ from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store, StoredChannel
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.messages import StoredChannel
 
 logger = logging.getLogger(__name__)
 

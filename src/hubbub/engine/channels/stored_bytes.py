@@ -6,14 +6,14 @@ from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.ports.store import Store
+from hubbub.ports.storage.messages import MessageStore
 
 
 class StoredBytes:
     """Bytes are counted when they set out, and given back if they do not arrive: a quota must not
     be passed by many messages at once."""
 
-    def __init__(self, store: Store, configuration_of: ConfigurationOf) -> None:
+    def __init__(self, store: MessageStore, configuration_of: ConfigurationOf) -> None:
         self._store = store
         self._configuration_of = configuration_of
         self._counts: dict[str, int] = {}

@@ -20,7 +20,7 @@ from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ChannelRequest, Position, Restore
 from hubbub.engine.sessions.journal import RESTORED
-from hubbub.ports.store import SessionSnapshot, Store
+from hubbub.ports.storage.sessions import SessionSnapshot, SessionStore
 
 if TYPE_CHECKING:
     from hubbub.engine.node import Node
@@ -44,7 +44,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 class Restorer:
     """Keys and snapshots of the sessions of a node."""
 
-    def __init__(self, node: Node, store: Store) -> None:
+    def __init__(self, node: Node, store: SessionStore) -> None:
         self._node = node
         self._store = store
         self._live: dict[bytes, Session] = {}

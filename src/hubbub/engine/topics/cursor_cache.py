@@ -20,7 +20,7 @@ from hubbub.engine.topics.cursors import (
     not_subscribed,
     places_of,
 )
-from hubbub.ports.store import Store
+from hubbub.ports.storage.topics import TopicStore
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Shelf:
     """Of all channels of one owner."""
 
     def __init__(
-        self, store: Store, terms: Mapping[int, int], counters: defaultdict[str, TopicCounters]
+        self, store: TopicStore, terms: Mapping[int, int], counters: defaultdict[str, TopicCounters]
     ) -> None:
         self.store = store
         self.channels: dict[Channel, None] = {}

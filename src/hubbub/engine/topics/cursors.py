@@ -16,8 +16,8 @@ from hubbub.domain.errors import NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.channels.channel import Channel
-from hubbub.ports.store import ChannelHead
-from hubbub.ports.store import Cursor as SavedCursor
+from hubbub.ports.storage.messages import ChannelHead
+from hubbub.ports.storage.topics import Cursor as SavedCursor
 
 _TAIL_MESSAGES = 1000
 _TAIL_BYTES = 512 * 1024

@@ -35,7 +35,7 @@ from hubbub.engine.topics.cursors import Place, not_subscribed, places_of
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Store
+from hubbub.ports.storage.topics import TopicStore
 
 MAX_SUBSCRIPTIONS = 10_000
 """Of one channel."""
@@ -46,7 +46,7 @@ class DurableSubscriptions:
 
     def __init__(
         self,
-        store: Store,
+        store: TopicStore,
         clock: Clock,
         terms: Mapping[int, int],
         publish: Publish,

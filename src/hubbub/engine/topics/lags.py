@@ -15,7 +15,8 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.topics import SubscriptionKey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.topics.cursors import cursor_of
-from hubbub.ports.store import ChannelHead, Cursor, Store
+from hubbub.ports.storage.messages import ChannelHead
+from hubbub.ports.storage.topics import Cursor, TopicStore
 
 _PAGE = 500
 
@@ -36,7 +37,7 @@ class Lag(msgspec.Struct, frozen=True):
 class LagSurvey:
     """Of the channels that this node owns, as the last `run` found them."""
 
-    def __init__(self, store: Store, owner: ChannelOwner, series: int) -> None:
+    def __init__(self, store: TopicStore, owner: ChannelOwner, series: int) -> None:
         """`series`: how many single subscriptions to remember, those farthest behind."""
         self._store = store
         self._owner = owner

@@ -19,9 +19,9 @@ from hubbub.domain.errors import (
 from hubbub.domain.messages import Message, Stamp
 from hubbub.domain.topics import FoundPut, ProducerState
 from hubbub.engine.channels.channel import Channel, State
-from hubbub.ports import store as records
 from hubbub.ports.bus import PublishOutcome, PublishReply
-from hubbub.ports.store import Store
+from hubbub.ports.storage import topics as records
+from hubbub.ports.storage.topics import TopicStore
 from hubbub.tasks import TaskSet
 
 MAX_PRODUCERS = 10_000
@@ -73,7 +73,7 @@ class _Put:
 class Producers:
     """Serves all channels of one owner."""
 
-    def __init__(self, store: Store, terms: Mapping[int, int], append: Append) -> None:
+    def __init__(self, store: TopicStore, terms: Mapping[int, int], append: Append) -> None:
         self._store = store
         self._terms = terms
         self._append = append

@@ -44,7 +44,7 @@ from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.cursors import describe_saved
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
 from hubbub.ports.clock import Clock
-from hubbub.ports.store import Cursor, Store
+from hubbub.ports.storage.topics import Cursor, TopicStore
 
 T = TypeVar("T")
 _AT_ONCE = 16
@@ -55,7 +55,7 @@ class Topics:
     """Every method checks what the identity may do, and raises what speaks against it."""
 
     def __init__(
-        self, bus: Bus, store: Store, clock: Clock, publisher: Publisher, maker: TopicMaker
+        self, bus: Bus, store: TopicStore, clock: Clock, publisher: Publisher, maker: TopicMaker
     ) -> None:
         self._bus = bus
         self._store = store

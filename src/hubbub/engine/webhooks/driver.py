@@ -43,7 +43,7 @@ from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.outgoing import HttpSender
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
 

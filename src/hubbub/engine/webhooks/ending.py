@@ -10,7 +10,7 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.replaying import letters_key
 from hubbub.ports.bus import Topic
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 
 async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:

@@ -17,7 +17,7 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 _TRIES = 3
 _MAX_VALIDATOR_CHARS = 500

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from hubbub.domain.webhooks import WEBHOOK_OWNER
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.engine.webhooks.push import Push
-from hubbub.ports.store import Cursor, Store
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.topics import Cursor
 
 _AT_ONCE = 16
 

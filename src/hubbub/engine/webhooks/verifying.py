@@ -30,7 +30,7 @@ from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
 

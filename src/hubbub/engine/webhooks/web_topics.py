@@ -33,7 +33,7 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, PublishOutcome
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpSender
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 _KEY_BYTES = 24
 Decide = Callable[[Identity, str, Rules, bool], bool]

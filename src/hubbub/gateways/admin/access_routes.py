@@ -26,7 +26,7 @@ from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import given, make_page
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
-from hubbub.ports.store import AuditEntry, AuditQuery, Revocation
+from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
 
 _HUB = "/v1/admin/hubs/{hub}"
 _OWN_PUSH = "/v1/hubs/{hub}/push-tokens"

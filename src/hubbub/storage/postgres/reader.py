@@ -11,7 +11,7 @@ from hubbub.storage.postgres.pool import READ, Pool
 from hubbub.storage.postgres.sql import PostgresSql
 from hubbub.storage.sql.fair_queue import Limits, Waiting
 from hubbub.storage.sql.links import Link
-from hubbub.storage.sql.reads import SINGLE_STATEMENTS, Reads
+from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.transactions import Call, Result, Transactions, explain
 from hubbub.tasks import TaskSet
 
@@ -67,8 +67,9 @@ class PostgresReader(Link):
 
     async def _run(self, call: Call, sql: PostgresSql) -> Result:
         target = Reads(sql, self._page_bytes)
-        if call.method in SINGLE_STATEMENTS:
-            return await getattr(target, call.method)(*call.arguments)
+        method = getattr(target, call.method)
+        if hasattr(method, "single_statement"):
+            return await method(*call.arguments)
         (result,) = await Transactions(sql, target).run([call])
         if isinstance(result, HubbubError):
             raise result

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresStore(SqlStore):
-    """Implements `hubbub.ports.store.Store`. `page_bytes` bounds the payload in one page of
+    """Implements `hubbub.ports.storage.Store`. `page_bytes` bounds the payload in one page of
     history. One connection writes, the others of `options.most_connections` read."""
 
     def __init__(

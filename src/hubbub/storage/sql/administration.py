@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hubbub.ports.store import AuditEntry, AuditQuery, Revocation
-from hubbub.storage.sql.connection import Sql
+from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
+from hubbub.storage.sql.connection import Sql, single_statement
 
 _AUDIT_COLUMNS = "at, hub, actor, level, action, name, before, after, token_id, id"
 
@@ -50,7 +50,9 @@ class AdministrationWrites:
         which = "audit WHERE id IN (SELECT id FROM audit WHERE at < $1 LIMIT $2)"
         return await self._delete(which, time, limit)
 
-    async def save_revocation(self, revocation: Revocation, audit: AuditEntry | None) -> None:
+    async def save_revocation(
+        self, revocation: Revocation, audit: AuditEntry | None = None
+    ) -> None:
         await self._sql.execute(
             _WIDEN_REVOCATION,
             revocation.hub,
@@ -94,6 +96,7 @@ class AdministrationReads:
 
     _sql: Sql
 
+    @single_statement
     async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
         wanted = {
             "hub =": query.hub,
@@ -111,6 +114,7 @@ class AdministrationReads:
         )
         return [AuditEntry(*row) for row in rows]
 
+    @single_statement
     async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
         columns = "SELECT hub, kind, subject, issued_until, expires_at FROM revocations"
         order = "ORDER BY hub, kind, subject"

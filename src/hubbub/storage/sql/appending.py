@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, rows_of
 from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
 

@@ -6,13 +6,14 @@ coroutines. Where a database answers without waiting, `complete` runs them to th
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 Row = tuple[Any, ...]
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ManyRows(msgspec.Struct, frozen=True):
@@ -56,6 +57,12 @@ def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows
         single=f"{target} VALUES ({values}) {ending}",
         arrays=f"{target} SELECT * FROM {rows_of(columns)} {ending}",  # noqa: S608 - names only
     )
+
+
+def single_statement(read: F) -> F:
+    """Marks a read that needs no transaction, because one statement sees one moment."""
+    read.single_statement = True  # type: ignore[attr-defined]
+    return read
 
 
 def complete(operation: Coroutine[Any, Any, R]) -> R:

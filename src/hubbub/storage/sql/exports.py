@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.ports.store import Exported
-from hubbub.storage.sql.connection import ManyRows, Sql, rows_of
+from hubbub.ports.storage.exports import Exported
+from hubbub.storage.sql.connection import ManyRows, Sql, rows_of, single_statement
 
 _ROW = {"hub": "text", "name": "text", "epoch": "text", "exported": "bigint"}
 _MOVE = ManyRows(
@@ -33,12 +33,14 @@ class ExportReads:
 
     _sql: Sql
 
+    @single_statement
     async def read_exported(self, hub: str, channel: str) -> int:
         rows = await self._sql.fetch(
             "SELECT exported FROM channels WHERE hub = $1 AND name = $2", hub, channel
         )
         return int(rows[0][0]) if rows else 0
 
+    @single_statement
     async def read_unexported(
         self, after_hub: str, after_channel: str, limit: int
     ) -> list[tuple[str, str]]:

@@ -39,15 +39,15 @@ class Link:
         **_: P.kwargs,
     ) -> asyncio.Future[R]:
         """Run a method of the operations' class over there."""
-        return self.submit(lane, method, arguments, 1, _OPERATION_BYTES)
+        return self.submit(lane, method, arguments)
 
     def submit(
         self,
         lane: str,
         method: Callable[..., Any],
         arguments: Sequence[Any],
-        weight: int,
-        size: int,
+        weight: int = 1,
+        size: int = _OPERATION_BYTES,
     ) -> asyncio.Future[Any]:
         """Queue an operation; raises `StoreUnavailable` where there is no room or no database."""
         if self._refusing is not None:

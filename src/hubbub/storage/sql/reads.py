@@ -6,16 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
-from hubbub.ports.store import (
-    ChannelHead,
-    PushToken,
-    Retained,
-    SessionSnapshot,
-    SettingsEntry,
-    StoredPage,
-)
+from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
+from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
-from hubbub.storage.sql.connection import Row, Sql
+from hubbub.storage.sql.connection import Row, Sql, single_statement
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_blob, from_row
 from hubbub.storage.sql.retention import RetentionReads
@@ -83,6 +78,7 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
 
     # -- messages -----------------------------------------------------------------------------
 
+    @single_statement
     async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
         return (await self._channel(hub, channel))[1]
 
@@ -148,10 +144,12 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
     async def first_at(self, hub: str, channel: str, time: int) -> int:
         return max(1, await self._first_at(*await self._channel(hub, channel), time))
 
+    @single_statement
     async def stored_bytes(self, hub: str) -> int:
         rows = await self._sql.fetch("SELECT stored_bytes FROM hub_usage WHERE hub = $1", hub)
         return int(rows[0][0]) if rows else 0
 
+    @single_statement
     async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
         rows = await self._sql.fetch(
             "SELECT message, expires_at FROM retained"
@@ -164,7 +162,8 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
 
     # -- the rest -----------------------------------------------------------------------------
 
-    async def read_settings(self, hub: str | None) -> list[SettingsEntry]:
+    @single_statement
+    async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
         columns = "SELECT kind, hub, name, value, version FROM settings"
         order = "ORDER BY kind, hub, name"
         if hub is None:
@@ -173,6 +172,7 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
             rows = await self._sql.fetch(f"{columns} WHERE hub = $1 {order}", hub)
         return [SettingsEntry(*row) for row in rows]
 
+    @single_statement
     async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
         rows = await self._sql.fetch(
             "SELECT key_hash, hub, session_id, state, expires_at FROM sessions"
@@ -182,6 +182,7 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
         )
         return SessionSnapshot(*rows[0]) if rows else None
 
+    @single_statement
     async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]:
         rows = await self._sql.fetch(
             "SELECT hub, user_id, platform, token FROM push_tokens"
@@ -190,32 +191,3 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
             user_id,
         )
         return [PushToken(*row) for row in rows]
-
-
-SINGLE_STATEMENTS = frozenset(
-    method.__name__
-    for method in (
-        Reads.read_head,
-        Reads.stored_bytes,
-        Reads.read_retained,
-        Reads.read_settings,
-        Reads.read_session,
-        Reads.read_push_tokens,
-        Reads.read_audit,
-        Reads.read_revocations,
-        Reads.read_put,
-        Reads.read_cursors,
-        Reads.read_exported,
-        Reads.read_unexported,
-        Reads.read_places,
-        Reads.read_stored_hubs,
-        Reads.read_channels,
-        Reads.read_web_topic,
-        Reads.list_web_topics,
-        Reads.read_topic_keys,
-        Reads.read_webhook,
-        Reads.read_webhooks,
-        Reads.count_webhooks,
-    )
-)
-"""The reads that need no transaction to come from one moment."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.messages import Attributes, Message
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.connection import Row, insert
 
 INSERT_MESSAGE = insert(

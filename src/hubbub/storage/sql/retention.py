@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hubbub.ports.store import Deleted, StoredChannel
+from hubbub.ports.storage.messages import Deleted, StoredChannel
 from hubbub.storage.sql.appending import check_term, count_bytes
-from hubbub.storage.sql.connection import Sql
+from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.topics import keep_sequences
 
 _SUMMED_ROWS = 10_000
@@ -86,10 +86,12 @@ class RetentionReads:
 
     _sql: Sql
 
+    @single_statement
     async def read_stored_hubs(self) -> list[str]:
         rows = await self._sql.fetch("SELECT hub FROM hub_usage ORDER BY hub")
         return [hub for (hub,) in rows]
 
+    @single_statement
     async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
         rows = await self._sql.fetch(_READ_CHANNELS, hub, after, limit)
         return [StoredChannel(hub, *row) for row in rows]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
-from hubbub.domain.webhooks import Webhook, WebTopic
-from hubbub.ports.store import (
+from hubbub.domain.webhooks import Webhook
+from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.exports import Exported
+from hubbub.ports.storage.messages import (
     Append,
-    AuditEntry,
-    AuditQuery,
-    ChannelHead,
-    Cursor,
     Deleted,
-    Exported,
-    Producer,
-    PushToken,
-    Retained,
-    Revocation,
-    SessionSnapshot,
-    SettingsEntry,
-    StoredChannel,
-    StoredPage,
 )
+from hubbub.ports.storage.sessions import SessionSnapshot
+from hubbub.ports.storage.settings import SettingsEntry
+from hubbub.ports.storage.topics import Cursor
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.writes import Writes
@@ -35,6 +29,67 @@ _DELETE_SLICE = 2000
 _RECLAIM_SLICE = 500
 """Smaller: it goes on all the time, beside the appends of the same hub."""
 _NO_HUB = ""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_Arguments = tuple[Any, ...]
+_Lane = Callable[[_Arguments], str]
+_StoreMethod = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, R]]
+
+
+def _of_hub(arguments: _Arguments) -> str:
+    """The hub is the first argument."""
+    return arguments[0] or _NO_HUB
+
+
+def _of_record(arguments: _Arguments) -> str:
+    """The first argument is a record of a hub."""
+    hub: str = arguments[0].hub
+    return hub
+
+
+def _common(_: _Arguments) -> str:
+    return _NO_HUB
+
+
+def _read(
+    method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
+) -> _StoreMethod[P, R]:
+    """A method of the store that is this read."""
+    complete = _completing(method)
+
+    async def read(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
+        whole = complete(*arguments, **named)
+        answer: R = await self._reads.submit(lane(whole), method, whole)
+        return answer
+
+    return read
+
+
+def _write(
+    method: Callable[Concatenate[Writes, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
+) -> _StoreMethod[P, R]:
+    """A method of the store that is this write."""
+    complete = _completing(method)
+
+    async def write(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
+        whole = complete(*arguments, **named)
+        answer: R = await self._writes.submit(lane(whole), method, whole)
+        return answer
+
+    return write
+
+
+def _completing(method: Callable[..., Any]) -> Callable[..., _Arguments]:
+    """All arguments of the method by position, with the defaults of those that are left out."""
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+
+    def complete(*given: Any, **named: Any) -> _Arguments:
+        if len(given) == len(parameters):
+            return given
+        return given + tuple(named.get(p.name, p.default) for p in parameters[len(given) :])
+
+    return complete
 
 
 class SqlStore:
@@ -49,16 +104,12 @@ class SqlStore:
     async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
         return await self._writes.call(_NO_HUB, Writes.acquire_partitions, list(partitions), owner)
 
-    async def count_beat(self, node: str) -> dict[str, int]:
-        return await self._writes.call(_NO_HUB, Writes.count_beat, node)
-
-    async def forget_node(self, node: str) -> None:
-        await self._writes.call(_NO_HUB, Writes.forget_node, node)
+    count_beat = _write(Writes.count_beat, _common)
+    forget_node = _write(Writes.forget_node, _common)
 
     # -- messages -----------------------------------------------------------------------------
 
-    async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
-        return await self._reads.call(hub, Reads.read_head, hub, channel)
+    read_head = _read(Reads.read_head)
 
     async def append(self, appends: Sequence[Append]) -> list[Exception | None]:
         if not appends:
@@ -116,19 +167,10 @@ class SqlStore:
             refused.set_exception(error)
             return refused
 
-    async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
-        return await self._reads.call(hub, Reads.read_after, hub, channel, serial, limit)
-
-    async def read_before(
-        self, hub: str, channel: str, serial: int | None, limit: int
-    ) -> StoredPage:
-        return await self._reads.call(hub, Reads.read_before, hub, channel, serial, limit)
-
-    async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        return await self._reads.call(hub, Reads.read_after_time, hub, channel, time, limit)
-
-    async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        return await self._reads.call(hub, Reads.read_before_time, hub, channel, time, limit)
+    read_after = _read(Reads.read_after)
+    read_before = _read(Reads.read_before)
+    read_after_time = _read(Reads.read_after_time)
+    read_before_time = _read(Reads.read_before_time)
 
     async def delete_before(
         self,
@@ -149,110 +191,38 @@ class SqlStore:
             if deleted.messages < _RECLAIM_SLICE:
                 return Deleted(messages, stored_bytes, deleted.first)
 
-    async def stored_bytes(self, hub: str) -> int:
-        return await self._reads.call(hub, Reads.stored_bytes, hub)
-
-    async def read_stored_hubs(self) -> list[str]:
-        return await self._reads.call(_NO_HUB, Reads.read_stored_hubs)
-
-    async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
-        return await self._reads.call(hub, Reads.read_channels, hub, after, limit)
-
-    async def first_at(self, hub: str, channel: str, time: int) -> int:
-        return await self._reads.call(hub, Reads.first_at, hub, channel, time)
-
-    async def first_within(self, hub: str, channel: str, most_bytes: int) -> int:
-        return await self._reads.call(hub, Reads.first_within, hub, channel, most_bytes)
+    stored_bytes = _read(Reads.stored_bytes)
+    read_stored_hubs = _read(Reads.read_stored_hubs, _common)
+    read_channels = _read(Reads.read_channels)
+    first_at = _read(Reads.first_at)
+    first_within = _read(Reads.first_within)
 
     # -- topics -------------------------------------------------------------------------------
 
-    async def open_producer(
-        self,
-        hub: str,
-        channel: str,
-        principal: str,
-        producer: str,
-        partition: int,
-        term: int,
-        take_over: bool,
-    ) -> Producer:
-        return await self._writes.call(
-            hub,
-            Writes.open_producer,
-            hub,
-            channel,
-            principal,
-            producer,
-            partition,
-            term,
-            take_over,
-        )
-
-    async def read_producer(
-        self, hub: str, channel: str, principal: str, producer: str
-    ) -> Producer | None:
-        return await self._reads.call(hub, Reads.read_producer, hub, channel, principal, producer)
-
-    async def read_put(
-        self, producer_id: int, sequence: int, hub: str, channel: str
-    ) -> Message | None:
-        return await self._reads.call(hub, Reads.read_put, producer_id, sequence, hub, channel)
+    open_producer = _write(Writes.open_producer)
+    read_producer = _read(Reads.read_producer)
+    read_put = _read(Reads.read_put, lambda arguments: arguments[2])
 
     async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
         size = len(cursor.state) + _ENVELOPE_BYTES
         arguments = (cursor, partition, term)
         await self._writes.submit(cursor.hub, Writes.save_cursor, arguments, 1, size)
 
-    async def delete_cursor(
-        self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
-    ) -> bool:
-        return await self._writes.call(
-            hub, Writes.delete_cursor, hub, channel, owner, name, partition, term
-        )
-
-    async def read_cursors(
-        self,
-        hub: str,
-        channel: str | None = None,
-        owner: str | None = None,
-        after: tuple[str, str, str] | None = None,
-        limit: int | None = None,
-    ) -> list[Cursor]:
-        return await self._reads.call(hub, Reads.read_cursors, hub, channel, owner, after, limit)
-
-    async def read_places(
-        self, after: tuple[str, str, str, str] | None, limit: int
-    ) -> list[tuple[Cursor, ChannelHead | None]]:
-        return await self._reads.call(_NO_HUB, Reads.read_places, after, limit)
+    delete_cursor = _write(Writes.delete_cursor)
+    read_cursors = _read(Reads.read_cursors)
+    read_places = _read(Reads.read_places, _common)
 
     # -- webhooks -----------------------------------------------------------------------------
 
-    async def add_web_topic(self, topic: WebTopic) -> bool:
-        return await self._writes.call(topic.hub, Writes.add_web_topic, topic)
-
-    async def save_web_topic(self, topic: WebTopic) -> None:
-        await self._writes.call(topic.hub, Writes.save_web_topic, topic)
-
-    async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
-        return await self._reads.call(hub, Reads.read_web_topic, hub, channel)
-
-    async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
-        return await self._reads.call(hub, Reads.list_web_topics, hub, after, limit)
-
-    async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
-        return await self._reads.call(_NO_HUB, Reads.read_topic_keys, hub)
-
-    async def delete_web_topic(self, hub: str, channel: str) -> bool:
-        return await self._writes.call(hub, Writes.delete_web_topic, hub, channel)
-
-    async def save_webhook(self, webhook: Webhook) -> None:
-        await self._writes.call(webhook.hub, Writes.save_webhook, webhook)
-
-    async def delete_webhook(self, hub: str, webhook: str) -> bool:
-        return await self._writes.call(hub, Writes.delete_webhook, hub, webhook)
-
-    async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
-        return await self._reads.call(hub, Reads.read_webhook, hub, webhook)
+    add_web_topic = _write(Writes.add_web_topic, _of_record)
+    save_web_topic = _write(Writes.save_web_topic, _of_record)
+    read_web_topic = _read(Reads.read_web_topic)
+    list_web_topics = _read(Reads.list_web_topics)
+    read_topic_keys = _read(Reads.read_topic_keys, _common)
+    delete_web_topic = _write(Writes.delete_web_topic)
+    save_webhook = _write(Writes.save_webhook, _of_record)
+    delete_webhook = _write(Writes.delete_webhook)
+    read_webhook = _read(Reads.read_webhook)
 
     async def read_webhooks(
         self,
@@ -267,8 +237,7 @@ class SqlStore:
             hub or _NO_HUB, Reads.read_webhooks, hub, channel, chosen, after, limit
         )
 
-    async def count_webhooks(self, hub: str) -> int:
-        return await self._reads.call(hub, Reads.count_webhooks, hub)
+    count_webhooks = _read(Reads.count_webhooks)
 
     # -- the journal --------------------------------------------------------------------------
 
@@ -277,8 +246,7 @@ class SqlStore:
             part = list(exported[start : start + _APPEND_SLICE])
             await self._writes.call(_NO_HUB, Writes.save_exported, part)
 
-    async def read_exported(self, hub: str, channel: str) -> int:
-        return await self._reads.call(hub, Reads.read_exported, hub, channel)
+    read_exported = _read(Reads.read_exported)
 
     async def read_unexported(
         self, after: tuple[str, str] | None, limit: int
@@ -294,11 +262,8 @@ class SqlStore:
         arguments = (message, expires_at, partition, term)
         await self._writes.submit(message.hub, Writes.save_retained, arguments, 1, size)
 
-    async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
-        return await self._reads.call(hub, Reads.read_retained, hub, channel, now)
-
-    async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
-        await self._writes.call(hub, Writes.delete_retained, hub, channel, partition, term)
+    read_retained = _read(Reads.read_retained)
+    delete_retained = _write(Writes.delete_retained)
 
     # -- settings -----------------------------------------------------------------------------
 
@@ -311,20 +276,8 @@ class SqlStore:
         versions = None if expected is None else dict(expected)
         return await self._writes.call(_NO_HUB, Writes.put_settings, list(entries), versions, audit)
 
-    async def delete_settings(
-        self,
-        kind: str,
-        hub: str,
-        name: str,
-        expected: int | None = None,
-        audit: AuditEntry | None = None,
-    ) -> bool:
-        return await self._writes.call(
-            _NO_HUB, Writes.delete_settings, kind, hub, name, expected, audit
-        )
-
-    async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
-        return await self._reads.call(_NO_HUB, Reads.read_settings, hub)
+    delete_settings = _write(Writes.delete_settings, _common)
+    read_settings = _read(Reads.read_settings, _common)
 
     async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
         found = await self._writes.call(_NO_HUB, Writes.delete_settings_of, hub, audit)
@@ -336,11 +289,8 @@ class SqlStore:
 
     # -- administration -----------------------------------------------------------------------
 
-    async def append_audit(self, entry: AuditEntry) -> None:
-        await self._writes.call(_NO_HUB, Writes.append_audit, entry)
-
-    async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
-        return await self._reads.call(_NO_HUB, Reads.read_audit, query)
+    append_audit = _write(Writes.append_audit, _common)
+    read_audit = _read(Reads.read_audit, _common)
 
     async def delete_audit_before(self, time: int) -> int:
         total = 0
@@ -352,35 +302,24 @@ class SqlStore:
             if deleted < _DELETE_SLICE:
                 return total
 
-    async def save_revocation(
-        self, revocation: Revocation, audit: AuditEntry | None = None
-    ) -> None:
-        await self._writes.call(_NO_HUB, Writes.save_revocation, revocation, audit)
-
-    async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
-        return await self._reads.call(_NO_HUB, Reads.read_revocations, hub, now)
+    save_revocation = _write(Writes.save_revocation, _common)
+    read_revocations = _read(Reads.read_revocations, _common)
 
     # -- sessions -----------------------------------------------------------------------------
 
     async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
         await self._writes.call(_NO_HUB, Writes.save_sessions, list(snapshots))
 
-    async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
-        return await self._reads.call(_NO_HUB, Reads.read_session, key_hash, now)
+    read_session = _read(Reads.read_session, _common)
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
         await self._writes.call(_NO_HUB, Writes.delete_sessions, list(key_hashes))
 
     # -- push tokens --------------------------------------------------------------------------
 
-    async def save_push_token(self, token: PushToken) -> None:
-        await self._writes.call(token.hub, Writes.save_push_token, token)
-
-    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]:
-        return await self._reads.call(hub, Reads.read_push_tokens, hub, user_id)
-
-    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool:
-        return await self._writes.call(hub, Writes.delete_push_token, hub, platform, token)
+    save_push_token = _write(Writes.save_push_token, _of_record)
+    read_push_tokens = _read(Reads.read_push_tokens)
+    delete_push_token = _write(Writes.delete_push_token)
 
     # -- upkeep -------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hubbub.domain.messages import Message
-from hubbub.ports.store import ChannelHead, Cursor, Producer
+from hubbub.ports.storage.messages import ChannelHead
+from hubbub.ports.storage.topics import Cursor, Producer
 from hubbub.storage.sql.appending import check_term
-from hubbub.storage.sql.connection import Sql
+from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
 
 _OPEN_PRODUCER = (
@@ -110,19 +111,21 @@ class TopicReads:
         )
         return await _with_last(self._sql, *rows[0]) if rows else None
 
+    @single_statement
     async def read_put(
         self, producer_id: int, sequence: int, hub: str, channel: str
     ) -> Message | None:
         rows = await self._sql.fetch(_READ_PUT, producer_id, sequence)
         return from_row(rows[0], hub, channel) if rows else None
 
+    @single_statement
     async def read_cursors(
         self,
         hub: str,
-        channel: str | None,
-        owner: str | None,
-        after: tuple[str, str, str] | None,
-        limit: int | None,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int | None = None,
     ) -> list[Cursor]:
         wanted = {"channel": channel, "owner": owner}
         given = {column: value for column, value in wanted.items() if value is not None}
@@ -138,6 +141,7 @@ class TopicReads:
             statement += f" LIMIT ${len(values)}"
         return [Cursor(*row) for row in await self._sql.fetch(statement, *values)]
 
+    @single_statement
     async def read_places(
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[Cursor, ChannelHead | None]]:

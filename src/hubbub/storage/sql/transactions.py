@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hubbub.domain.errors import HubbubError, Internal
-from hubbub.ports.store import Append
+from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.appending import Refusal
 from hubbub.storage.sql.connection import Sql
 from hubbub.storage.sql.reads import Reads

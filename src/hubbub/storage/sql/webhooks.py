@@ -6,7 +6,7 @@ import msgspec
 
 from hubbub.domain.names import partition_of
 from hubbub.domain.webhooks import Pending, Webhook, WebTopic
-from hubbub.storage.sql.connection import Row, Sql
+from hubbub.storage.sql.connection import Row, Sql, single_statement
 
 _TOPIC_COLUMNS = (
     "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type, open"
@@ -92,6 +92,7 @@ class WebhookReads:
 
     _sql: Sql
 
+    @single_statement
     async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
         rows = await self._sql.fetch(
             f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
@@ -101,6 +102,7 @@ class WebhookReads:
         )
         return _topic(rows[0]) if rows else None
 
+    @single_statement
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
         rows = await self._sql.fetch(
             f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
@@ -111,7 +113,8 @@ class WebhookReads:
         )
         return [_topic(row) for row in rows]
 
-    async def read_topic_keys(self, hub: str | None) -> list[tuple[str, str, bytes]]:
+    @single_statement
+    async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
         columns = "SELECT hub, channel, key_hash FROM web_topics WHERE key_hash IS NOT NULL"
         if hub is None:
             rows = await self._sql.fetch(columns)
@@ -119,6 +122,7 @@ class WebhookReads:
             rows = await self._sql.fetch(f"{columns} AND hub = $1", hub)
         return [(of_hub, channel, bytes(key_hash)) for of_hub, channel, key_hash in rows]
 
+    @single_statement
     async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
         rows = await self._sql.fetch(
             f"SELECT {_COLUMNS} FROM webhooks WHERE hub = $1 AND id = $2",  # noqa: S608
@@ -127,6 +131,7 @@ class WebhookReads:
         )
         return _from_row(rows[0]) if rows else None
 
+    @single_statement
     async def read_webhooks(
         self,
         hub: str | None,
@@ -154,6 +159,7 @@ class WebhookReads:
             statement += f" LIMIT ${len(values)}"
         return [_from_row(row) for row in await self._sql.fetch(statement, *values)]
 
+    @single_statement
     async def count_webhooks(self, hub: str) -> int:
         ((count,),) = await self._sql.fetch("SELECT count(*) FROM webhooks WHERE hub = $1", hub)
         return int(count)

@@ -10,7 +10,10 @@ import msgspec
 
 from hubbub.domain.errors import Conflict, VersionMismatch
 from hubbub.domain.messages import Message
-from hubbub.ports.store import Append, AuditEntry, PushToken, SessionSnapshot, SettingsEntry
+from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.messages import Append
+from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
 from hubbub.storage.sql.appending import (
     PUT_RETAINED,
@@ -128,7 +131,12 @@ class Writes(
         return msgspec.structs.replace(entry, version=version)
 
     async def delete_settings(
-        self, kind: str, hub: str, name: str, expected: int | None, audit: AuditEntry | None
+        self,
+        kind: str,
+        hub: str,
+        name: str,
+        expected: int | None = None,
+        audit: AuditEntry | None = None,
     ) -> bool:
         await self._sql.lock("settings")
         if expected is not None:

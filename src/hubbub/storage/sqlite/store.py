@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteStore(SqlStore):
-    """Implements `hubbub.ports.store.Store` on the database file `path`, which belongs to one
+    """Implements `hubbub.ports.storage.Store` on the database file `path`, which belongs to one
     hub process at a time.
 
     `max_bytes` bounds the file. `page_bytes` bounds the payload in one page of history.

@@ -21,7 +21,7 @@ from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.domain.rules import Quotas, Rules
 from hubbub.engine.channels.announcements import ROUND
 from hubbub.ports.bus import Attachment, Following, PublishOutcome
-from hubbub.ports.store import ChannelHead
+from hubbub.ports.storage.messages import ChannelHead
 
 pytestmark = pytest.mark.spec("LIVE-10", "OPS-03")
 

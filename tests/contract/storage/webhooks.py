@@ -1,4 +1,4 @@
-"""What every adapter of `hubbub.ports.store.Store` must do with webhooks and their topics."""
+"""What every adapter of `hubbub.ports.storage.Store` must do with webhooks and their topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.domain.names import partition_of
 from hubbub.domain.webhooks import Pending, Webhook, WebTopic, webhook_id
-from hubbub.ports.store import Store
+from hubbub.ports.storage import Store
 
 
 def webhook(
@@ -23,7 +23,7 @@ def webhook(
     return Webhook(hub, channel, identifier, "websub", callback, **fields)
 
 
-class WebhookStoreContract:
+class WebhooksContract:
     """Part of `StoreContract`, which has the fixtures."""
 
     @pytest.mark.spec("WEB-02")

@@ -1,0 +1,50 @@
+"""Sessions that may be restored, and the devices of users.."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class SessionSnapshot(msgspec.Struct, frozen=True):
+    """A session that may be restored by whoever holds the key with this hash."""
+
+    key_hash: bytes
+    hub: str
+    session_id: str
+    state: bytes
+    expires_at: int
+    """Milliseconds since 1970."""
+
+
+class PushToken(msgspec.Struct, frozen=True):
+    hub: str
+    user_id: str
+    platform: str
+    token: str
+
+
+class SessionStore(Protocol):
+    """Snapshots of sessions, push tokens, and the removal of what has expired."""
+
+    async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
+        """Create or replace, by key hash."""
+
+    async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
+        """The snapshot, if it has not expired by `now` (ms)."""
+
+    async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None: ...
+
+    async def save_push_token(self, token: PushToken) -> None:
+        """Registering the same token again changes nothing; a token that belonged to another user
+        of the hub moves to this one."""
+
+    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]: ...
+
+    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool: ...
+
+    async def delete_expired(self, now: int) -> int:
+        """Drop retained messages, sessions and revocations that have expired. Answers how many
+        went."""

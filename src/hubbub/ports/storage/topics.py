@@ -1,0 +1,83 @@
+"""Producers and durable subscriptions.."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from hubbub.domain.messages import Message
+from hubbub.ports.storage.messages import ChannelHead, MessageHistory
+
+
+class Producer(msgspec.Struct, frozen=True):
+    """A producer of puts to one channel. `sequence` is that of its last put, 0 before the first;
+    it is never forgotten, also when the message is."""
+
+    id: int
+    fence: int
+    sequence: int
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a durable subscription stands: everything up to `floor` is done, `state` is the
+    engine's own record of the rest."""
+
+    hub: str
+    channel: str
+    owner: str
+    name: str
+    floor: int
+    state: bytes
+
+
+class TopicStore(MessageHistory, Protocol):
+    """What exactly-once delivery keeps besides the messages."""
+
+    async def open_producer(
+        self,
+        hub: str,
+        channel: str,
+        principal: str,
+        producer: str,
+        partition: int,
+        term: int,
+        take_over: bool,
+    ) -> Producer:
+        """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
+        Raises `StaleOwner`."""
+
+    async def read_producer(
+        self, hub: str, channel: str, principal: str, producer: str
+    ) -> Producer | None:
+        """The producer as it stands on disk, if it ever was opened."""
+
+    async def read_put(
+        self, producer_id: int, sequence: int, hub: str, channel: str
+    ) -> Message | None:
+        """The message that a producer put under this sequence; None: never, or it was deleted."""
+
+    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+        """Create or replace. Raises `StaleOwner`."""
+
+    async def delete_cursor(
+        self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
+    ) -> bool:
+        """Whether it was there. Raises `StaleOwner`."""
+
+    async def read_cursors(
+        self,
+        hub: str,
+        channel: str | None = None,
+        owner: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[Cursor]:
+        """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
+        `after`."""
+
+    async def read_places(
+        self, after: tuple[str, str, str, str] | None, limit: int
+    ) -> list[tuple[Cursor, ChannelHead | None]]:
+        """Cursors of all hubs with their channels' heads, ordered by hub, channel, owner, name,
+        those behind `after`."""

@@ -1,0 +1,100 @@
+"""Snapshots of sessions, and push tokens.."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.storage.records import (
+    EPOCH,
+    PARTITION,
+    MakeStore,
+    append,
+    fill,
+    message,
+    opened,
+)
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.exports import Exported
+from hubbub.ports.storage.messages import (
+    ChannelHead,
+)
+from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+
+
+class SessionsContract:
+    @pytest.mark.spec("LIVE-15")
+    async def test_what_the_journal_has_is_remembered_and_never_taken_back(
+        self, make_store: MakeStore
+    ) -> None:
+        async with opened(make_store()) as store:
+            term = (await store.acquire_partitions([PARTITION], "a"))[PARTITION]
+            assert await store.read_exported("demo", "news") == 0
+            assert await store.read_unexported(None, 10) == []
+            await store.append([append(message(serial), term) for serial in (1, 2, 3)])
+            await store.append([append(message(1, "other"), term)])
+            await store.append([append(message(1, hub="late"), term)])
+            everything = [("demo", "news"), ("demo", "other"), ("late", "news")]
+            assert await store.read_unexported(None, 10) == everything
+            assert await store.read_unexported(None, 2) == everything[:2]
+            assert await store.read_unexported(everything[1], 10) == everything[2:]
+            await store.save_exported(
+                [
+                    Exported("late", "news", EPOCH, 1),
+                    Exported("demo", "news", EPOCH, 2),
+                    Exported("demo", "other", "another-epoch", 1),
+                    Exported("demo", "gone", EPOCH, 1),
+                ]
+            )
+            assert await store.read_unexported(None, 10) == everything[:2]
+            await store.save_exported([Exported("demo", "news", EPOCH, 1)])
+        async with opened(make_store()) as store:
+            assert await store.read_exported("demo", "news") == 2
+            assert await store.read_exported("demo", "other") == 0
+            await store.save_exported([Exported("demo", "news", EPOCH, 3)])
+            assert await store.read_unexported(None, 10) == [("demo", "other")]
+            await store.delete_hub("demo")
+            assert await store.read_exported("demo", "news") == 0
+
+    async def test_sessions_are_kept_by_key_hash_until_they_expire(self, store: Store) -> None:
+        one = SessionSnapshot(b"\x00one", "demo", "s1", b"\xffstate", 100)
+        two = SessionSnapshot(b"two", "demo", "s2", b"", 100)
+        await store.save_sessions([one, two])
+        await store.save_sessions([])
+        assert await store.read_session(b"\x00one", 99) == one
+        assert await store.read_session(b"\x00one", 100) is None
+        assert await store.read_session(b"three", 0) is None
+        replaced = SessionSnapshot(b"two", "other", "s3", b"new", 200)
+        await store.save_sessions([replaced])
+        assert await store.read_session(b"two", 150) == replaced
+        await store.delete_sessions([b"two", b"three"])
+        assert await store.read_session(b"two", 0) is None
+        assert await store.read_session(b"\x00one", 0) == one
+
+    async def test_a_push_token_belongs_to_one_user_of_a_hub(self, store: Store) -> None:
+        token = PushToken("demo", "ann", "web", "t1")
+        for _ in range(2):
+            await store.save_push_token(token)
+        assert await store.read_push_tokens("demo", "ann") == [token]
+        await store.save_push_token(PushToken("demo", "bob", "web", "t1"))
+        await store.save_push_token(PushToken("other", "ann", "web", "t1"))
+        assert await store.read_push_tokens("demo", "ann") == []
+        assert await store.read_push_tokens("demo", "bob") == [
+            PushToken("demo", "bob", "web", "t1")
+        ]
+        assert await store.delete_push_token("demo", "web", "t1") is True
+        assert await store.delete_push_token("demo", "web", "t1") is False
+        assert len(await store.read_push_tokens("other", "ann")) == 1
+
+    async def test_upkeep_drops_what_has_expired_and_nothing_else(self, store: Store) -> None:
+        term = await fill(store, 1)
+        await store.save_retained(message(0, "a"), 100, PARTITION, term)
+        await store.save_retained(message(0, "b"), 101, PARTITION, term)
+        await store.save_sessions(
+            [SessionSnapshot(bytes([n]), "demo", "s", b"", 99 + n) for n in range(4)]
+        )
+        assert await store.delete_expired(100) == 3
+        assert await store.delete_expired(100) == 0
+        assert await store.read_retained("demo", "a", 0) is None
+        assert await store.read_retained("demo", "b", 0) is not None
+        assert await store.read_session(b"\x02", 0) is not None
+        assert await store.read_head("demo", "news") == ChannelHead(EPOCH, 1, 1)

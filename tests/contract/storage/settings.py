@@ -1,0 +1,70 @@
+"""Settings of hubs.."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hubbub.domain.errors import Conflict, VersionMismatch
+from hubbub.ports.storage import Store
+from hubbub.ports.storage.settings import SettingsEntry
+
+
+class SettingsContract:
+    async def test_settings_count_their_changes_and_come_back_in_order(self, store: Store) -> None:
+        entries = [
+            SettingsEntry("rules", "b", "x", b"1"),
+            SettingsEntry("hub", "b", "b", b"2"),
+            SettingsEntry("hub", "a", "a", b"3"),
+        ]
+        assert [entry.version for entry in await store.put_settings(entries)] == [1, 1, 1]
+        (changed,) = await store.put_settings([SettingsEntry("hub", "b", "b", b"4", version=9)])
+        assert changed == SettingsEntry("hub", "b", "b", b"4", 2)
+        everything = await store.read_settings()
+        assert [(e.kind, e.hub, e.value, e.version) for e in everything] == [
+            ("hub", "a", b"3", 1),
+            ("hub", "b", b"4", 2),
+            ("rules", "b", b"1", 1),
+        ]
+        assert await store.read_settings("b") == everything[1:]
+
+    async def test_settings_change_all_or_none_as_expected(self, store: Store) -> None:
+        first, second = (
+            SettingsEntry("rules", "h", "a", b"1"),
+            SettingsEntry("rules", "h", "b", b""),
+        )
+        await store.put_settings([first], {"a": 0})
+        for expected in ({"a": 0}, {"a": 1, "b": 1}, {"a": 2}, {"c": 0}):
+            with pytest.raises(Conflict):
+                await store.put_settings([second, first], expected)
+        assert [(e.name, e.version) for e in await store.read_settings()] == [("a", 1)]
+        await store.put_settings([second, first], {"a": 1, "b": 0})
+        assert [(e.name, e.version) for e in await store.read_settings()] == [("a", 2), ("b", 1)]
+
+    async def test_of_changes_that_expect_the_same_version_one_wins(self, store: Store) -> None:
+        calls = [
+            store.put_settings([SettingsEntry("rules", "h", "a", b"%d" % n)], {"a": 0})
+            for n in range(10)
+        ]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert sum(isinstance(result, Conflict) for result in results) == 9
+
+    async def test_a_deleted_setting_is_gone(self, store: Store) -> None:
+        await store.put_settings([SettingsEntry("rules", "h", "a", b"1")])
+        assert await store.delete_settings("rules", "h", "other") is False
+        assert await store.delete_settings("rules", "h", "a") is True
+        assert await store.delete_settings("rules", "h", "a") is False
+        assert await store.read_settings() == []
+        (again,) = await store.put_settings([SettingsEntry("rules", "h", "a", b"2")], {"a": 0})
+        assert again.version == 1
+
+    @pytest.mark.spec("ADMIN-01")
+    async def test_a_setting_is_only_deleted_at_the_expected_version(self, store: Store) -> None:
+        await store.put_settings([SettingsEntry("rules", "h", "a", b"1")])
+        for version in (0, 2):
+            with pytest.raises(VersionMismatch):
+                await store.delete_settings("rules", "h", "a", version)
+        with pytest.raises(VersionMismatch):
+            await store.delete_settings("rules", "h", "other", 1)
+        assert await store.delete_settings("rules", "h", "a", 1) is True
