@@ -48,6 +48,9 @@ class SettingsStore(Protocol):
     async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
         """All entries, or those of one hub; ordered by kind, hub, name."""
 
+    async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
+        """Hub, channel and hash of the key, of all topics that have one."""
+
     async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
         """Drop everything that belongs to the hub, except its audit and its revocations; answers
         whether there was anything. The settings go first, with the audit; messages may take

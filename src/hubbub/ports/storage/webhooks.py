@@ -22,9 +22,6 @@ class WebhookStore(Protocol):
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
         """In the order of their channels, those behind `after`."""
 
-    async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
-        """Hub, channel and hash of the key, of all topics that have one."""
-
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
         """Whether it was there."""
 
