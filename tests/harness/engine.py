@@ -221,7 +221,7 @@ class EngineNode:
 
     def connect(self, hub: str = "acme", identity: Identity = ANONYMOUS) -> FakeConnection:
         connection = FakeConnection(self.encoder)
-        connection.session = self.node.open(hub, connection, identity)
+        connection.session = self.node.open(self.node.hub(hub), connection, identity)
         self.node.welcome(connection.session)
         return connection
 

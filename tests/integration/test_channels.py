@@ -141,7 +141,8 @@ async def test_a_hub_comes_into_being_by_use_only_where_that_is_allowed(
 ) -> None:
     clock = FakeClock()
     closed = await start_hub()
-    socket = await closed.raw_socket("unheard-of")
+    headers = {"Authorization": f"Bearer {closed.token(hub='unheard-of')}"}
+    socket = await closed.raw_socket("unheard-of", additional_headers=headers)
     assert (await socket.expect("Disconnect"))["code"] == "hub_not_found"
     await closed.close()
 
@@ -205,8 +206,9 @@ async def test_a_quota_of_channels_counts_those_in_use(start_hub: StartHub) -> N
 async def test_a_hub_that_is_deleted_takes_no_new_sessions(start_hub: StartHub) -> None:
     hub = await start_hub(HubConfiguration("acme", HubSettings(allow_anonymous=True)))
     socket = await hub.socket()
+    token = hub.token()
     for kind, name in (("hub", ""), ("declared", "")):
         await hub.server.directory.delete("acme", kind, name)
     assert (await socket.closed())[0] == 4404
-    late = await hub.raw_socket()
+    late = await hub.raw_socket(additional_headers={"Authorization": f"Bearer {token}"})
     assert (await late.expect("Disconnect"))["code"] == "hub_not_found"

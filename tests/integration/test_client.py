@@ -449,7 +449,7 @@ async def test_nobody_at_the_address(tmp_path: Path) -> None:
 @pytest.mark.spec("UI-02", "LIVE-17")
 async def test_a_refused_client_does_not_try_again(hub: RunningHub) -> None:
     with pytest.raises(HubNotFound):
-        await client_of(hub, name="nix")
+        await client_of(hub, hub.token(hub="nix"), name="nix")
     with pytest.raises(InvalidToken):
         await client_of(hub, "forged")
 

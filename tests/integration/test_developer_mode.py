@@ -42,9 +42,11 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(tmp_path: P
     await server.start()
     running = RunningHub(server)
     for name in ("demo", "made-by-use"):
-        refused = await running.raw_socket(name)
+        headers = {"Authorization": f"Bearer {running.token(hub=name)}"}
+        refused = await running.raw_socket(name, additional_headers=headers)
         assert (await refused.expect("Disconnect"))["code"] == "hub_not_found"
-        async with running.http.post(f"/v1/hubs/{name}/channels/a/messages", data="x") as answer:
+        path = f"/v1/hubs/{name}/channels/a/messages"
+        async with running.http.post(path, data="x", headers=headers) as answer:
             assert answer.status == 404
     await running.close()
 

@@ -77,7 +77,7 @@ async def test_a_body_is_delivered_as_its_content_type_says(
         ("/v1/hubs/acme/channels/%zz/messages", b"1", 400, "malformed"),
         ("/v1/hubs/acme/channels/%/messages", b"1", 400, "malformed"),
         (f"{MESSAGES}?event=%ff", b"1", 400, "malformed"),
-        ("/v1/hubs/nowhere/channels/a/messages", b"1", 404, "hub_not_found"),
+        ("/v1/hubs/nowhere/channels/a/messages", b"1", 401, "not_authenticated"),
         ("/v1/hubs/%00/channels/a/messages", b"1", 400, "invalid_name"),
         ("/v1/hubs/acme/channels/notification:a/messages", b"1", 403, "not_permitted"),
         ("/v1/hubs/acme/channels/a/b/messages", b"1", 404, "not_found"),

@@ -158,7 +158,7 @@ async def test_the_only_hub_is_meant_at_the_root_and_others_have_paths_of_their_
     assert (await two.publish("a")).error == (404, "topic_not_found")
     assert (await two.register("a")).status == 201
     nowhere = Light(hub, "/v1/hubs/nowhere/hub")
-    assert (await nowhere.register("a")).error == (404, "hub_not_found")
+    assert (await nowhere.register("a")).error == (401, "not_authenticated")
 
 
 @pytest.mark.spec("WEB-02")

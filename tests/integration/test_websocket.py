@@ -154,7 +154,9 @@ async def test_a_handshake_in_http_1_0_is_refused(shared_hub: RunningHub) -> Non
 async def test_who_connects_to_no_hub_can_read_why(
     shared_hub: RunningHub, hub_name: str, code: str
 ) -> None:
-    socket = await shared_hub.raw_socket(hub_name)
+    token = shared_hub.token(hub=hub_name)
+    headers = {"Authorization": f"Bearer {token}"}
+    socket = await shared_hub.raw_socket(hub_name, additional_headers=headers)
     said = await socket.expect("Disconnect")
     assert (said["code"], said["reconnect"]) == (code, False)
     assert (await socket.closed())[0] in (4400, 4404)

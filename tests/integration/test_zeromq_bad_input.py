@@ -59,7 +59,7 @@ async def clients(hub: RunningHub) -> AsyncIterator[ZeroMqClients]:
         (("put", "acme", "t" * 300, "x"), "invalid_name", "300 characters"),
         (("subscribe", "acme", "a*"), "invalid_name", "'*'"),
         (("get", "", "t"), "not_authenticated", "the credential is empty"),
-        (("get", "nowhere", "t"), "hub_not_found", "there is no hub 'nowhere'"),
+        (("get", "nowhere", "t"), "not_authenticated", "wants a token"),
         (("get", "closed", "t"), "not_authenticated", "wants a token"),
         (("get", "eyJh.eyJh.abcd", "t"), "invalid_token", "token"),
         (("get", "acme eyJh.eyJh.abcd", "t"), "invalid_token", "token"),

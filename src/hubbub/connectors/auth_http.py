@@ -28,6 +28,7 @@ from hubbub.connectors.verdicts import (
 from hubbub.domain.errors import AuthProviderFailed, NotAuthenticated
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
+from hubbub.ports.authenticator import CREDENTIALS_REFUSED
 from hubbub.ports.clock import Clock
 
 _REFUSALS = (401, 403)
@@ -71,7 +72,7 @@ class HttpAuthenticator:
         if posted.body is None:
             raise too_large(hub)
         if posted.status in _REFUSALS:
-            raise NotAuthenticated("the credentials were refused")
+            raise NotAuthenticated(CREDENTIALS_REFUSED)
         if posted.status != 200:
             raise AuthProviderFailed(
                 f"the auth provider of hub {hub!r} answered with status {posted.status}"

@@ -8,6 +8,7 @@ import msgspec
 
 from hubbub.domain.errors import AuthProviderFailed, InvalidToken, NotAuthenticated
 from hubbub.domain.permissions import Grant, Identity
+from hubbub.ports.authenticator import CREDENTIALS_REFUSED
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_EXPIRES_IN_SECONDS = 100 * 365 * 24 * 3600
@@ -50,7 +51,7 @@ def too_large(hub: str) -> AuthProviderFailed:
 def identity_of(hub: str, verdict: Verdict, now: float) -> Identity:
     """Raises `NotAuthenticated`, `AuthProviderFailed`."""
     if not verdict.success:
-        raise NotAuthenticated(verdict.message or "the credentials were refused")
+        raise NotAuthenticated(verdict.message or CREDENTIALS_REFUSED)
     if not verdict.user_id:
         raise AuthProviderFailed(f"the auth provider of hub {hub!r} named no user")
     seconds = verdict.expires_in

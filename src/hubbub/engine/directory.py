@@ -71,6 +71,13 @@ class Directory:
             )
         return self._dynamic(hub)
 
+    def settings_of(self, hub: str) -> HubSettings:
+        """Those of a hub without any where there is no such hub. Raises `InvalidName`."""
+        try:
+            return self.get(hub).settings
+        except HubNotFound:
+            return HubSettings()
+
     def names(self) -> list[str]:
         return sorted(self._hubs)
 

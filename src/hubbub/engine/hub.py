@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
+from itertools import count
 from typing import TYPE_CHECKING
 
+from hubbub.domain.errors import HubNotFound
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubConfiguration, Rules
@@ -29,7 +32,10 @@ class Hub:
         "feeds",
         "idle_since",
         "limited",
+        "message_numbers",
+        "message_prefix",
         "messages",
+        "missing",
         "name",
         "outbox",
         "sessions",
@@ -37,8 +43,19 @@ class Hub:
         "user_channels",
     )
 
-    def __init__(self, configuration: HubConfiguration, counters: HubCounters, now: float) -> None:
+    def __init__(
+        self,
+        configuration: HubConfiguration,
+        counters: HubCounters,
+        now: float,
+        missing: HubNotFound | None = None,
+    ) -> None:
+        """`missing`: there is no such hub, which is told only to who has a token for it."""
         self.name = configuration.hub
+        self.missing = missing
+        # Ids of messages: they count within the hub, and tell nothing about other hubs.
+        self.message_prefix = secrets.token_hex(6)
+        self.message_numbers = count(1)
         self.counters = counters
         self.outbox = Outbox(counters)
         self.sessions: dict[str, Session] = {}

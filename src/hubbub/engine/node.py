@@ -23,6 +23,7 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.notices import Ping, SessionInfo
 from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.engine.access.authentication import Authentication
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle, ThrottleLimits
@@ -131,6 +132,16 @@ class Node:
             hub = self.hubs[name] = Hub(configuration, counters, self.clock.monotonic())
         return hub
 
+    def visit(self, name: str) -> Hub:
+        """The hub, for a caller who has not proven anything yet. A hub that does not exist looks
+        like one that wants a token: in its place comes one without anonymous access that no token
+        opens (`Hub.missing`). Raises `InvalidName`."""
+        try:
+            return self.hub(name)
+        except HubNotFound as error:
+            configuration = HubConfiguration(name)
+            return Hub(configuration, HubCounters(), self.clock.monotonic(), missing=error)
+
     def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
         """From the owner of a channel, for this node's subscribers."""
         known = self.hubs.get(hub)
@@ -193,15 +204,14 @@ class Node:
     # -- sessions -------------------------------------------------------------------------------
 
     def open(
-        self, hub_name: str, connection: Connection, identity: Identity, address: str = ""
+        self, hub: Hub, connection: Connection, identity: Identity, address: str = ""
     ) -> Session:
         """A new session, greeted. Raises what speaks against it."""
         if self.draining:
             raise GoingAway("the server is shutting down; connect again")
-        hub = self.hub(hub_name)
         quota = hub.configuration.settings.quotas.sessions
         if quota and len(hub.sessions) >= quota:
-            raise QuotaExceeded(f"hub {hub_name!r} already has {quota} sessions, its quota")
+            raise QuotaExceeded(f"hub {hub.name!r} already has {quota} sessions, its quota")
         session = Session(self, hub, secrets.token_urlsafe(12), connection, identity, address)
         hub.sessions[session.id] = session
         hub.counters.sessions_opened += 1
@@ -209,7 +219,8 @@ class Node:
         if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
             self._unauthenticated[session] = self._authenticate_before()
         self._wheels[connection.one_way].add(session)
-        self.chronicle.session_opened(session)
+        if hub.missing is None:
+            self.chronicle.session_opened(session)
         session.send(self._greeting(session))
         return session
 
@@ -230,7 +241,8 @@ class Node:
         hub = session.hub
         if hub.sessions.get(session.id) is session:
             del hub.sessions[session.id]
-            self.chronicle.session_closed(session)
+            if hub.missing is None:
+                self.chronicle.session_closed(session)
         hub.counters.sessions_closed += 1
         self.session_count -= 1
         hub.idle_since = self.clock.monotonic()
@@ -244,7 +256,7 @@ class Node:
         identity = session.identity
         if identity.user_id is None and not identity.authenticated:
             if not session.hub.configuration.settings.allow_anonymous:
-                raise NotAuthenticated(f"authenticate first: hub {session.hub.name!r} wants it")
+                raise NotAuthenticated(f"authenticate first: hub {session.hub.name!r} wants it, or does not exist")
         elif identity.expires_at is not None:
             self.tokens.check(session.identity, session.hub.name)
 
@@ -253,7 +265,10 @@ class Node:
         self._unauthenticated.pop(session, None)
 
     def _greeting(self, session: Session) -> SessionInfo:
+        """What a hub without anonymous access is like is told after authentication only."""
         settings = session.hub.configuration.settings
+        if not settings.allow_anonymous and not session.identity.authenticated:
+            settings = HubSettings()
         return SessionInfo(
             hub_id=session.hub.name,
             session_id=session.id,
@@ -335,5 +350,7 @@ class Node:
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):
                 session.connection.disconnect(error)
+        for session in list(self._unauthenticated):  # also those of hubs that do not exist
+            session.connection.disconnect(error)
         await self._tasks.settle_so_far(seconds=2)
         await self.restorer.flush()

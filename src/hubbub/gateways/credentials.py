@@ -35,11 +35,15 @@ def offered_subprotocols(request: Request) -> list[str]:
 
 
 def identify(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
-    """The caller. Raises where the token is bad, never falling back to less, and `RateLimited`."""
+    """The caller. Raises where the token is bad, never falling back to less, `RateLimited`, and
+    `HubNotFound` where the token is good for a hub that does not exist."""
     token = token_of(request, target)
     if token is None:
         return ANONYMOUS
-    return node.credentials.verify(token, hub.name, request.address)
+    identity = node.credentials.verify(token, hub.name, request.address)
+    if hub.missing is not None:
+        raise hub.missing
+    return identity
 
 
 def require_identity(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
@@ -54,6 +58,6 @@ def require_identity(request: Request, target: Target, hub: Hub, node: Node) -> 
 def require_authenticated(identity: Identity, hub: Hub) -> None:
     if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
         raise NotAuthenticated(
-            f"hub {hub.name!r} wants a token: send 'Authorization: Bearer …' "
+            f"hub {hub.name!r} wants a token, or does not exist: send 'Authorization: Bearer …' "
             "(`hubbub token` makes one)"
         )

@@ -47,7 +47,7 @@ class HubApi:
     def handle(self, request: Request, target: Target, exchange: Exchange) -> None:
         """Raises `NotFound` for paths that are not here."""
         segments, method = target.segments, request.method
-        hub = self._node.hub(segments[2])
+        hub = self._node.visit(segments[2])
         rest = segments[3:]
         if len(rest) == 3 and rest[0] == "channels":
             channel, what = rest[1], rest[2]
@@ -106,8 +106,8 @@ class HubApi:
         order = request.head.memo
         if not isinstance(order, _Order):
             return False
-        hub = self._node.hub(order.hub)
-        if order.key_changes != self._node.tokens.changes:
+        hub = self._node.visit(order.hub)
+        if hub.missing is not None or order.key_changes != self._node.tokens.changes:
             return False
         self._node.tokens.check(order.identity, hub.name)
         if not order.authenticated:

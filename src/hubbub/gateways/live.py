@@ -92,9 +92,9 @@ class LiveDoor:
     def _begin(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
         """From here on the client can read why it is refused, which browsers hide otherwise."""
         try:
-            hub = self._node.hub(target.segments[2])
+            hub = self._node.visit(target.segments[2])
             identity = identify(request, target, hub, self._node)
-            socket.session = self._node.open(hub.name, socket, identity, request.address)
+            socket.session = self._node.open(hub, socket, identity, request.address)
             self._node.welcome(socket.session)
         except HubbubError as error:
             socket.disconnect(error)
@@ -110,7 +110,7 @@ class LiveDoor:
         channels = target.all("channel")
         if not channels:
             raise BadRequest("name at least one channel: ?channel=…&channel=…")
-        hub = self._node.hub(target.segments[2])
+        hub = self._node.visit(target.segments[2])
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
         wanted = channel_requests(channels, last_id)
@@ -126,7 +126,7 @@ class LiveDoor:
         stream.send(head + retry(self._limits.sse_retry_milliseconds))
         http.hand_over(stream)
         try:
-            stream.session = self._node.open(hub.name, stream, identity, request.address)
+            stream.session = self._node.open(hub, stream, identity, request.address)
             stream.session.run(follow(self._node, stream, wanted))
         except HubbubError as error:
             stream.disconnect(error)

@@ -69,7 +69,7 @@ class WebDoors:
         self, place: Place, request: Request, target: Target, exchange: Exchange, scheme: str
     ) -> None:
         exchange.text_errors = place.door != "plain" and not accepts_json(request)
-        hub = self._node.hub(place.hub if place.hub is not None else self._root_hub())
+        hub = self._node.visit(place.hub if place.hub is not None else self._root_hub())
         identity = identify(request, target, hub, self._node)
         self._check_access(place.door, hub, identity)
         self._node.throttle.admit(hub.name, identity, request.address)

@@ -95,10 +95,10 @@ class TopicService:
                 identity = await credentials.verify_fetching(credential.token, name, address)
             return self._node.hub(name), identity
         if credential.hub is not None:
-            hub = self._node.hub(credential.hub)
+            hub = self._node.visit(credential.hub)
             if not hub.configuration.settings.allow_anonymous:
                 raise NotAuthenticated(
-                    f"hub {hub.name!r} wants a token as the credential (`hubbub token` makes one)"
+                    f"hub {hub.name!r} wants a token as the credential, or does not exist (`hubbub token` makes one)"
                 )
             return hub, ANONYMOUS
         if key is None:

@@ -8,6 +8,12 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
 
 
+CREDENTIALS_REFUSED = (
+    "the credentials were refused; a hub without an auth provider takes tokens only"
+)
+"""The same for a hub with an auth provider that says no, one without a provider, and no hub."""
+
+
 class Authenticator(Protocol):
     async def authenticate(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes

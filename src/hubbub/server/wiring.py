@@ -89,7 +89,7 @@ class Server:
             self.revocations,
         )
         self._key_source = HttpKeySource()
-        issuers = Issuers(lambda hub: self.directory.get(hub).settings, self._key_source, clock)
+        issuers = Issuers(self.directory.settings_of, self._key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         streams = self.journal.streams if self.journal is not None else None
         self._programs = Programs(settings, clock, streams, self._fabric.node_name)

@@ -15,7 +15,7 @@ from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.session import Session
-from hubbub.ports.authenticator import Authenticator
+from hubbub.ports.authenticator import CREDENTIALS_REFUSED, Authenticator
 
 
 class Authentication:
@@ -38,6 +38,8 @@ class Authentication:
         failure ends the session."""
         try:
             identity, token = await self._identify(session, request)
+            if session.hub.missing is not None:
+                raise session.hub.missing
         except HubbubError as error:
             session.send(Authenticated(req_id=request.req_id, error=error))
             if not session.hub.configuration.settings.allow_anonymous:
@@ -93,7 +95,5 @@ class Authentication:
     async def _ask_provider(self, hub: Hub, session_id: str, credentials: bytes) -> Identity:
         provider = hub.configuration.auth_provider()
         if provider is None:
-            raise NotAuthenticated(
-                f"hub {hub.name!r} has no auth provider; authenticate with a token"
-            )
+            raise NotAuthenticated(CREDENTIALS_REFUSED)
         return await self._authenticator.authenticate(provider, hub.name, session_id, credentials)

@@ -42,6 +42,10 @@ class KeysNeeded(Exception):
         self.url = url
 
 
+class _WrongSignature(Exception):
+    """Another key signed the token."""
+
+
 class _KeySet:
     """The keys behind one address, and how it went."""
 
@@ -138,18 +142,21 @@ class Issuers:
         kid = header.get("kid")
         if kid is not None and not isinstance(kid, str):
             raise InvalidToken("the token's `kid` is not text")
-        problem = InvalidToken(f"hub {hub!r} trusts no issuer of this name and audience")
+        # The same words for a hub that trusts another issuer, and for one that does not exist: who
+        # can show no token that the issuer signed does not learn whom a hub trusts.
+        problem = InvalidToken(
+            f"hub {hub!r} trusts no issuer that signed this token; check `iss`, `aud` and `kid`"
+        )
         for issuer in self._settings_of(hub).trusted_issuers:
             if issuer.issuer != claims.get("iss"):
                 continue
             key = _pick(self._keys(issuer, kid), kid)
             if key is None:
-                problem = InvalidToken(
-                    f"the token was signed with a key that {issuer.issuer!r} does not publish"
-                )
                 continue
             try:
                 return _Verified(issuer, key, kid, self._identity(token, issuer, key))
+            except _WrongSignature:
+                continue
             except InvalidToken as error:
                 problem = error
         raise problem
@@ -166,6 +173,8 @@ class Issuers:
                 # Expiry is checked at every use, by the hub's own clock.
                 options={"require": ["exp", "iss", "aud"], "verify_exp": False},
             )
+        except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
+            raise _WrongSignature from None
         except jwt.InvalidTokenError as error:
             raise InvalidToken(f"the token is not valid: {error}") from None
         expires_at = _number(claims, "exp")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Coroutine
-from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -38,8 +36,6 @@ class Publisher:
         self._maker = maker
         self._clock = clock
         self._limits = limits
-        self._prefix = secrets.token_hex(5)
-        self._numbers = count(1)
         self._becoming: dict[tuple[str, str], list[tuple[Message, PublishReply]]] = {}
         """Puts to channels that are being made topics, in their order."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -80,7 +76,7 @@ class Publisher:
     ) -> Message:
         now = self._clock.now()
         return Message(  # by position, which takes two thirds of the time
-            f"{self._prefix}{next(self._numbers):x}",
+            f"{hub.message_prefix}{next(hub.message_numbers):x}",
             hub.name,
             item.channel,
             item.event,

@@ -39,12 +39,12 @@ class NatsPublisher:
     async def _caller(self, request: pb.AdminPublishRequest) -> tuple[Hub, Identity]:
         if not request.token:
             raise NotAuthenticated("this needs a token, in the field `token`")
-        hub = self._node.hub(request.hub_id)
-        identity = await self._node.credentials.verify_fetching(request.token, hub.name, OVER_NATS)
+        name = request.hub_id
+        identity = await self._node.credentials.verify_fetching(request.token, name, OVER_NATS)
         if identity.level is Level.CLIENT:
             raise NotPermitted("this is for the level service; the token has client")
-        self._node.throttle.admit(hub.name, identity, OVER_NATS, max(1, len(request.publishes)))
-        return hub, identity
+        self._node.throttle.admit(name, identity, OVER_NATS, max(1, len(request.publishes)))
+        return self._node.hub(name), identity
 
     async def _publish(self, hub: Hub, identity: Identity, proto: pb.PubRequestInfo) -> pb.Response:
         try:
