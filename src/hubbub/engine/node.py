@@ -256,7 +256,9 @@ class Node:
         identity = session.identity
         if identity.user_id is None and not identity.authenticated:
             if not session.hub.configuration.settings.allow_anonymous:
-                raise NotAuthenticated(f"authenticate first: hub {session.hub.name!r} wants it, or does not exist")
+                raise NotAuthenticated(
+                    f"authenticate first: hub {session.hub.name!r} wants it, or does not exist"
+                )
         elif identity.expires_at is not None:
             self.tokens.check(session.identity, session.hub.name)
 

@@ -7,7 +7,6 @@ from typing import Protocol
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
 
-
 CREDENTIALS_REFUSED = (
     "the credentials were refused; a hub without an auth provider takes tokens only"
 )
