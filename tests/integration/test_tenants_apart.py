@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -45,8 +44,8 @@ PATHS = [
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> AsyncIterator[RunningHub]:
-    yield await start_hub(
+async def hub(start_hub: StartHub) -> RunningHub:
+    return await start_hub(
         open_hub("red"),
         HubConfiguration(BLUE, HubSettings(user_channel=True, default_public=True)),
         zeromq__endpoint="tcp://127.0.0.1:*",
