@@ -98,7 +98,8 @@ class TopicService:
             hub = self._node.visit(credential.hub)
             if not hub.configuration.settings.allow_anonymous:
                 raise NotAuthenticated(
-                    f"hub {hub.name!r} wants a token as the credential, or does not exist (`hubbub token` makes one)"
+                    f"hub {hub.name!r} wants a token as the credential, or does not exist "
+                    "(`hubbub token` makes one)"
                 )
             return hub, ANONYMOUS
         if key is None:
