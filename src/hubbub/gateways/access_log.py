@@ -37,7 +37,7 @@ class LoggedConnection(HttpConnection):
         super().finish(data, keep_alive)
 
     def refuse(self, error: HubbubError) -> None:
-        if not self._failed:
+        if not self.closed:
             self._log(error.http_status, 0, error=error.code)
             super().refuse(error)
 
@@ -48,12 +48,11 @@ class LoggedConnection(HttpConnection):
 
     def _log(self, status: int, size: int, **more: Any) -> None:
         request, self._request = self._request, None
-        headers = self._headers if request is None else request.headers
-        url = self._url if request is None else request.url
+        asked = self._reader if request is None else request
+        headers, url, method = asked.headers, asked.url, asked.method
         peer = self.transport.get_extra_info("peername")
         encrypted = self.transport.get_extra_info("ssl_object") is not None
         client, scheme = self._proxies.client_of(peer[0] if peer else "", headers, encrypted)
-        method = self._method() if request is None else request.method
         fields = {
             "client": client,
             "scheme": scheme,
@@ -67,7 +66,3 @@ class LoggedConnection(HttpConnection):
             elapsed = asyncio.get_running_loop().time() - self._began
             fields["milliseconds"] = round(elapsed * 1000, 3)
         logger.info("request", extra={"fields": fields})
-
-    def _method(self) -> bytes:
-        """Of a request whose head may not be complete."""
-        return bytes(self._parser.get_method()) if self._url else b""

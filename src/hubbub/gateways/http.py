@@ -52,6 +52,7 @@ _REASONS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
+_WITHOUT_BODY = (204, 304)
 TEXT_UTF8 = "text/plain; charset=utf-8"
 _OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -101,7 +102,7 @@ class Head:
     joined. A client that stays sends the same head again and again: it is parsed once, and
     whoever handles it may keep in `memo` what follows from it."""
 
-    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "raw", "url")
+    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "plain", "raw", "url")
 
     def __init__(
         self, method: bytes, url: bytes, headers: dict[bytes, bytes], keep_alive: bool
@@ -110,6 +111,8 @@ class Head:
         self.url = url
         self.headers = headers
         self.keep_alive = keep_alive
+        self.plain = keep_alive and method != b"HEAD"
+        """The answer has a body, and the connection stays."""
         self.length = int(headers.get(b"content-length", b"0"))
         self.memo: object = None
         self.raw = b""
@@ -159,6 +162,8 @@ class HttpLimits(msgspec.Struct, frozen=True):
     body_bytes: int = 1024 * 1024
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
+    send_seconds: float = 30.0
+    """In which a client has to take at least some of the answers that wait for it."""
 
 
 class Exchange:
@@ -183,7 +188,7 @@ class Exchange:
 
     def answer_json(self, body: bytes) -> None:
         """The common case, kept cheap."""
-        if self.extra_headers or not self._head.keep_alive:
+        if self.extra_headers or not self._head.plain:
             self.answer(200, body)
         else:
             self._finish(b"%b%d\r\n\r\n%b" % (_OK_JSON, len(body), body))
@@ -192,7 +197,7 @@ class Exchange:
         self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
     ) -> None:
         head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
-        if self._head.method == b"HEAD":
+        if self._head.method == b"HEAD" or status in _WITHOUT_BODY:
             body = b""
         self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
 
@@ -230,7 +235,7 @@ def response_head(
 ) -> str:
     close = "" if keep_alive else "Connection: close\r\n"
     content = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n"
-    if status in (204, 304):
+    if status in _WITHOUT_BODY:
         content = ""
     return f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{content}{headers}{close}"
 

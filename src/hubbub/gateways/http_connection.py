@@ -1,29 +1,19 @@
-"""HTTP/1.1 connections: parse requests, keep answers in order, bound everything.
+"""HTTP/1.1 connections: requests are read and answered one after the other, and everything that
+waits has a bound.
 
-httptools does the parsing. What lies around it is small and strict: limits on heads, bodies and
-time, one answer at a time per connection, and a way to hand a connection over to WebSocket or
-server-sent events.
+A request is read when the one before it has been answered, the client has taken the answers so far,
+and it is the connection's turn. Until then its bytes wait, up to a bound beyond which nothing more
+is taken from the socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
-import httptools
-
-from hubbub.domain.errors import (
-    BadRequest,
-    HeadTooLarge,
-    HubbubError,
-    Internal,
-    Malformed,
-    RequestTimeout,
-    TooLarge,
-)
+from hubbub.domain.errors import HubbubError, Internal, RequestTimeout
 from hubbub.gateways.http import (
     Exchange,
     Handler,
@@ -34,20 +24,35 @@ from hubbub.gateways.http import (
     error_headers,
     response_head,
 )
+from hubbub.gateways.http_reader import RequestReader, Upgrade
+from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Turns
 
 logger = logging.getLogger(__name__)
 
-_MAX_WAITING = 64
 _NEVER = float("inf")
-_KNOWN_HEADS = 2048
-_KNOWN_HEAD_BYTES = 4096
+_WAITING_BYTES = 64 * 1024
+"""Of requests that came in and were not read yet, and of answers that the client did not take yet:
+beyond it nothing more is read. A single answer may be larger."""
+_LARGE_ANSWER_BYTES = 4096
+"""Larger answers are written at once, so that a client that takes none of them is noticed."""
+
+# What keeps the next request from being read.
+_BUSY = 1
+"""A request has not been answered."""
+_HELD = 2
+"""Somebody asked the connection to wait: channels that are behind."""
+_STALLED = 4
+"""The client does not take its answers."""
+_CLOSED = 8
+"""Nothing is read any more: it is over, or the transport belongs to another protocol."""
 
 
 class Watcher(Protocol):
-    """Looks after the deadlines of connections."""
+    """Looks after the connections of a listener."""
 
     now: float
     """The loop's time, to the second."""
+    turns: Turns
     known_heads: dict[bytes, Head]
     """Heads that were parsed before, by their very bytes. What their memos say holds only for
     this listener, with its keys and limits."""
@@ -61,25 +66,19 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_answers",
-        "_between",
-        "_body",
-        "_body_bytes",
-        "_busy",
-        "_expects_continue",
-        "_failed",
-        "_first",
+        "_at",
+        "_blocked",
         "_handler",
-        "_head_bytes",
-        "_head_done",
-        "_headers",
-        "_held_bytes",
-        "_last",
+        "_held",
         "_leaving",
         "_limits",
-        "_parser",
+        "_paused",
+        "_queued",
+        "_reader",
+        "_receiving",
+        "_rest",
         "_tasks",
-        "_url",
-        "_waiting",
+        "_unread_bytes",
         "_watcher",
         "deadline",
         "peer",
@@ -90,37 +89,28 @@ class HttpConnection(asyncio.Protocol):
         self._handler = handler
         self._limits = limits
         self._watcher = watcher
-        self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[Request] = deque()
-        self._busy = False
-        self._between = True
-        """No request has begun that is not complete."""
-        self._failed = False
-        self._leaving = False
-        """The answer under way is the last one."""
-        self._tasks: set[asyncio.Task[None]] | None = None
+        self._reader: RequestReader
         self.transport: asyncio.Transport
         self.peer = ""
         """The address at the other end, be it a client's or a proxy's."""
         self.deadline = 0.0
-        self._last: Head | None = None
-        """The last head that was known before: most likely the next one is the same."""
-        self._first: Head | None = None
-        """The head of the first request of what came in together."""
+        self._blocked = 0
+        self._held = 0
+        """By how many it was asked to wait."""
+        self._paused = False
+        self._receiving = False
+        """A request has begun that is not complete."""
+        self._leaving = False
+        """The answer under way is the last one."""
+        self._rest = b""
+        """What came in and was not read yet, from `_at` on."""
+        self._at = 0
+        self._queued = False
+        self._unread_bytes = 0
+        """What waited for the client when its time to take it began."""
+        self._tasks: set[asyncio.Task[None]] | None = None
         self._answers: list[bytes] | None = None
-        """Answers to what came in together, while it is being handled."""
-        self._reset()
-
-    def _reset(self) -> None:
-        self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._head_bytes = 0
-        self._head_done = False
-        self._held_bytes = 0
-        """What came since the parser last gave anything out."""
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._expects_continue = False
+        """Answers of one slice, while it is being served."""
 
     # -- from the transport ---------------------------------------------------------------------
 
@@ -128,176 +118,116 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
+        self.transport.set_write_buffer_limits(high=_WAITING_BYTES)
+        self._reader = RequestReader(self._limits, self._watcher.known_heads)
         self._expect(self._limits.head_seconds)
         self._watcher.watch(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._failed = True
+        self._blocked |= _CLOSED
+        self._rest = b""
         self._watcher.unwatch(self)
         for task in self._tasks or ():
             task.cancel()
-        self._release_parser()
+        self._reader.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._failed:
+        if self._blocked & _CLOSED:
             return
+        if self._rest:
+            self._rest = self._rest[self._at :] + data
+            self._at = 0
+            self._regulate()
+        elif self._blocked or self._watcher.turns.left <= 0:
+            self._rest = data
+            self._at = 0
+            self._go_on()
+        else:
+            self._serve(data, 0)
+
+    def take_turn(self) -> None:
+        """Called by `Turns`."""
+        self._queued = False
+        if self._rest and not self._blocked:
+            data, self._rest = self._rest, b""
+            self._serve(data, self._at)
+
+    def _serve(self, data: bytes, start: int) -> None:
+        """Answer a slice of what came in; what is left waits."""
+        reader, first, end = self._reader, start, len(data)
+        left, last = SLICE_REQUESTS, start + SLICE_BYTES
         self._answers = []
-        rest = self._take_known(data)
-        if rest:
-            head_end = rest.find(b"\r\n\r\n") + 4 if self._between else 0
-            self._first = None
-            self._parse(rest)
-            if head_end > 4 and self._between and not self._failed:
-                self._remember(rest, head_end)
+        try:
+            while start < end and left and start < last and not self._blocked:
+                left -= 1
+                request = reader.read(data, start)
+                start = reader.at
+                if request is not None:
+                    self._handle(request)
+                elif not reader.between:
+                    self._await_more(reader)
+        except HubbubError as error:
+            self.refuse(error)
+        except Upgrade as upgrade:
+            start = end
+            self._upgrade(upgrade.request, data[reader.at :])
         self.flush()
         self._answers = None
+        self._watcher.turns.charge(SLICE_REQUESTS - left, start - first)
+        if start < end and not self._blocked & _CLOSED:
+            self._rest, self._at = data, start
+            self._go_on()
+        elif self._paused:
+            self._regulate()
 
-    def _take_known(self, data: bytes) -> bytes:
-        """Take requests whose heads were parsed before; answers what is left for the parser."""
-        start, end = 0, len(data)
-        while self._between and not self._failed and start < end:
-            head = self._last
-            if head is None or not data.startswith(head.raw, start):
-                head_end = data.find(b"\r\n\r\n", start) + 4
-                head = self._last = self._watcher.known_heads.get(data[start:head_end])
-                if head is None:
-                    break
-            body_start = start + len(head.raw)
-            body_end = body_start + head.length
-            if end < body_end:
-                break
-            self._take(Request(head, data[body_start:body_end]))
-            start = body_end
-        return data[start:] if start else data
+    def _await_more(self, reader: RequestReader) -> None:
+        """A request has begun and is not complete."""
+        if not self._receiving:
+            self._receiving = True
+            self._expect(self._limits.head_seconds)
+        if reader.wants_continue:
+            reader.wants_continue = False
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _parse(self, data: bytes) -> None:
-        if not self._between:
-            self._held_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserCallbackError as error:
-            cause = error.__context__
-            self.refuse(cause if isinstance(cause, HubbubError) else Malformed(str(error)))
-        except httptools.HttpParserError as error:
-            self.refuse(Malformed(f"not an HTTP request: {error}"))
-        else:
-            # The parser keeps a line until its end: one without an end must not fill the memory.
-            if self._held_bytes > self._limits.head_bytes and not self._failed:
-                self.refuse(self._head_too_large())
+    @property
+    def closed(self) -> bool:
+        """Nothing is read or answered any more."""
+        return bool(self._blocked & _CLOSED)
 
-    def _remember(self, data: bytes, head_end: int) -> None:
-        """These bytes began with a whole request with a plain body: the next time that its head
-        comes, the parser is not asked again."""
-        head = self._first
-        if (
-            head is None
-            or not head.keep_alive
-            or b"expect" in head.headers
-            or b"transfer-encoding" in head.headers
-            or head_end > _KNOWN_HEAD_BYTES
-            or len(data) < head_end + head.length
-        ):
+    def take_rest(self) -> bytes:
+        """What came in and was not read, for who takes the connection over."""
+        rest, self._rest = self._rest[self._at :], b""
+        return rest
+
+    def _go_on(self) -> None:
+        """Wait for a turn if there is something to do, and take in as much as may wait."""
+        if self._rest and not self._blocked and not self._queued:
+            self._queued = True
+            self._watcher.turns.wait(self)
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read from the socket only what may wait here."""
+        pause = (
+            self._blocked & (_HELD | _STALLED) != 0 or len(self._rest) - self._at > _WAITING_BYTES
+        )
+        if pause is self._paused or self._blocked & _CLOSED or self.transport.is_closing():
             return
-        known_heads = self._watcher.known_heads
-        if len(known_heads) >= _KNOWN_HEADS:
-            known_heads.clear()
-        head.raw = data[:head_end]
-        known_heads[head.raw] = head
+        self._paused = pause
+        if pause:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
     def _expect(self, seconds: float) -> None:
         self.deadline = self._watcher.now + seconds
 
-    # -- from the parser ------------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        self._between = False
-        self._reset()
-        self._expect(self._limits.head_seconds)
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-        self._count_head(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value))
-        if self._head_done:
-            return  # a trailer: nothing that it says may count as said in the head
-        name = name.lower()
-        known = self._headers.get(name)
-        if known is None:
-            self._headers[name] = value
-        elif name in (b"host", b"authorization", b"content-type"):
-            raise BadRequest(f"the header {name.decode()!r} is there twice")
-        else:
-            self._headers[name] = known + b", " + value
-        if name == b"expect" and value.lower() == b"100-continue":
-            self._expects_continue = True
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._limits.head_bytes:
-            raise self._head_too_large()
-
-    def _head_too_large(self) -> HeadTooLarge:
-        return HeadTooLarge(f"the head is larger than {self._limits.head_bytes} bytes")
-
-    def on_headers_complete(self) -> None:
-        if self._failed:
-            return  # it came behind a request that took the connection away from HTTP
-        self._head_done = True
-        self._held_bytes = 0
-        headers = self._headers
-        if b"content-length" in headers and b"transfer-encoding" in headers:
-            raise BadRequest("Content-Length and Transfer-Encoding exclude each other")
-        if b"host" not in headers and self._parser.get_http_version() == "1.1":
-            raise BadRequest("the header 'host' is missing")
-        length = headers.get(b"content-length")
-        if length is not None and int(length) > self._limits.body_bytes:
-            raise self._too_large()
-        if self._expects_continue and not self._busy:
-            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, body: bytes) -> None:
-        self._held_bytes = 0
-        self._body_bytes += len(body)
-        if self._body_bytes > self._limits.body_bytes:
-            raise self._too_large()
-        self._body.append(body)
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"the body is larger than {self._limits.body_bytes} bytes")
-
-    def on_message_complete(self) -> None:
-        if self._failed:
-            return
-        parser = self._parser
-        if parser.should_upgrade():
-            return
-        self._between = True
-        self._held_bytes = 0
-        keep_alive = bool(parser.should_keep_alive()) and parser.get_http_version() == "1.1"
-        head = Head(parser.get_method(), self._url, self._headers, keep_alive)
-        if self._first is None:
-            self._first = head
-        body = self._body
-        self._take(Request(head, body[0] if len(body) == 1 else b"".join(body)))
-
-    def _take(self, request: Request) -> None:
-        """Handle it, or let it wait for its turn."""
-        self.deadline = _NEVER
-        if self._busy:
-            self._waiting.append(request)
-            if len(self._waiting) == _MAX_WAITING:
-                self.transport.pause_reading()
-        else:
-            self._handle(request)
-
     # -- answering ------------------------------------------------------------------------------
 
     def _handle(self, request: Request) -> None:
-        self._busy = True
+        self._blocked |= _BUSY
+        self._receiving = False
+        self.deadline = _NEVER
         exchange = Exchange(self, request.head)
         try:
             self._handler.handle(request, exchange)
@@ -309,38 +239,50 @@ class HttpConnection(asyncio.Protocol):
 
     def finish(self, data: bytes, keep_alive: bool) -> None:
         """An answer is complete: send it, then turn to the next request."""
-        self._busy = False
-        if self._failed:
+        self._blocked &= ~_BUSY
+        if self._blocked & _CLOSED:
             return
+        if not self._blocked & _STALLED:
+            self._expect(self._limits.idle_seconds)
         self._write(data)
         if not keep_alive or self._leaving:
-            self._failed = True
-            self.flush()
-            self.transport.close()
-        elif self._waiting:
-            if len(self._waiting) == _MAX_WAITING:
-                self.transport.resume_reading()
-            # A turn of its own: a long row of requests must not become a deep stack.
-            asyncio.get_running_loop().call_soon(self._handle_next)
-            self._busy = True
-        else:
-            self._expect(self._limits.idle_seconds)
+            self._close()
+        elif self._rest and self._answers is None:
+            self._go_on()
 
     def _write(self, data: bytes) -> None:
-        """Write at once, or with the other answers to what came in together."""
+        """Write at once, or with the other answers of the slice."""
         if self._answers is None:
             self.transport.write(data)
         else:
             self._answers.append(data)
+            if len(data) > _LARGE_ANSWER_BYTES:
+                self.flush()
 
     def flush(self) -> None:
         if self._answers:
             answers, self._answers = self._answers, []
             self.transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
 
-    def _handle_next(self) -> None:
-        if self._waiting and not self._failed:
-            self._handle(self._waiting.popleft())
+    def pause_writing(self) -> None:
+        """The client does not take its answers: it gets no more of them until it does."""
+        self._blocked |= _STALLED
+        self._await_client()
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._blocked &= ~_STALLED
+        if self._blocked & _BUSY:
+            self.deadline = _NEVER
+        elif not self._blocked & _CLOSED:
+            limits = self._limits
+            self._expect(limits.head_seconds if self._receiving else limits.idle_seconds)
+        self._go_on()
+
+    def _await_client(self) -> None:
+        """From now on it has to take some of what waits for it, within a time limit."""
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._expect(self._limits.send_seconds)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for this connection, given up if the client goes away."""
@@ -351,53 +293,59 @@ class HttpConnection(asyncio.Protocol):
         task.add_done_callback(self._tasks.discard)
 
     def pause_reading(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.pause_reading()
+        self._held += 1
+        self._blocked |= _HELD
+        self._regulate()
 
     def resume_reading(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.resume_reading()
+        self._held = max(0, self._held - 1)
+        if not self._held:
+            self._blocked &= ~_HELD
+            self._go_on()
 
     def refuse(self, error: HubbubError) -> None:
         """What came in cannot be trusted any more: answer and close. Where a request before it took
         the connection, it is not this one's any more to answer on."""
-        if self._failed:
+        if self._blocked & _CLOSED:
             return
-        self._failed = True
         body = error_body(error)
         headers = error_headers(error)
         head = response_head(error.http_status, "application/json", len(body), headers, False)
+        if self._reader.method == b"HEAD":
+            body = b""
         self._write(head.encode() + b"\r\n" + body)
+        self._close()
+
+    def _close(self) -> None:
+        """Nothing is read any more; the client has some time to take what was said."""
+        self._blocked |= _CLOSED
+        self._rest = b""
         self.flush()
+        self._await_client()
         self.transport.close()
 
     def time_out(self) -> None:
-        """Called by the listener after the deadline (slow heads, or nothing more to do), and when
-        it stops: then a request under way still gets its answer."""
-        if self._busy:
-            self._leaving = True
-        elif not self._between:
-            self.refuse(RequestTimeout("the request took too long to arrive"))
+        """Called by the listener after the deadline."""
+        if not self._blocked & (_STALLED | _CLOSED):
+            self.leave()
+        elif self.transport.get_write_buffer_size() < self._unread_bytes:
+            self._await_client()  # slow, but it reads
         else:
-            self._failed = True
-            self.transport.close()
+            self.transport.abort()
+
+    def leave(self) -> None:
+        """No more requests; one that is being handled still gets its answer."""
+        if self._blocked & _BUSY:
+            self._leaving = True
+        elif self._receiving:
+            self.refuse(RequestTimeout("the request took too long to arrive"))
+        elif not self._blocked & _CLOSED:
+            self._close()
 
     # -- leaving HTTP ---------------------------------------------------------------------------
 
-    def _upgrade(self, rest: bytes) -> None:
-        if self._failed:
-            return  # as in on_headers_complete
-        if self._headers.get(b"upgrade", b"websocket").lower() != b"websocket":
-            self._ignore_upgrade(rest)
-            return
-        if self._busy or self._waiting:
-            self.refuse(BadRequest("an upgrade cannot be pipelined behind other requests"))
-            return
-        if self._parser.get_http_version() != "1.1":
-            self.refuse(BadRequest("a WebSocket handshake needs HTTP/1.1"))
-            return
-        head = Head(self._parser.get_method(), self._url, self._headers, keep_alive=False)
-        request = Request(head)
+    def _upgrade(self, request: Request, rest: bytes) -> None:
+        self._receiving = False
         self.deadline = _NEVER
         self.flush()
         try:
@@ -405,24 +353,12 @@ class HttpConnection(asyncio.Protocol):
         except HubbubError as error:
             self.refuse(error)
 
-    def _ignore_upgrade(self, rest: bytes) -> None:
-        """A client that would rather speak something else (HTTP/2) is served as it is."""
-        del self._headers[b"upgrade"]
-        lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)]
-        lines += [b"%b: %b" % header for header in self._headers.items()]
-        self._parser = httptools.HttpRequestParser(self)
-        self._between = True
-        self._parse(b"\r\n".join([*lines, b"", rest]))
-
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """From now on the transport belongs to another protocol."""
-        self._failed = True
+        self._blocked &= ~(_HELD | _STALLED)
+        self._rest = b""
+        self._regulate()
+        self._blocked |= _CLOSED
         self._watcher.unwatch(self)
         self.transport.set_protocol(protocol)
-        self._release_parser()
-
-    def _release_parser(self) -> None:
-        """It holds this connection, which holds it: neither would go before the garbage
-        collector looks."""
-        if hasattr(self, "_parser"):
-            del self._parser
+        self._reader.close()

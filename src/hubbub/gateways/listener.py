@@ -36,6 +36,7 @@ from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor, LiveLimits
 from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
+from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
 
 
@@ -81,6 +82,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._live = LiveDoor(node, settings.live)
         self.now = 0.0
+        self.turns = Turns()
         self.known_heads: dict[bytes, Head] = {}
         self._proxies = TrustedProxies(settings.trusted_proxies)
 
@@ -115,7 +117,7 @@ class Listener:
         self._api.stop()
         self._web.stop()
         for connection in list(self._watched):
-            connection.time_out()
+            connection.leave()
 
     def sweep(self) -> None:
         """Called every second: end connections that are past their deadline."""
@@ -295,6 +297,7 @@ class Listener:
         self, request: Request, connection: HttpConnection, rest: bytes, needed: KeysNeeded
     ) -> None:
         await self._node.tokens.fetch_keys(needed)
+        rest += connection.take_rest()
         connection.resume_reading()
         try:
             self.upgrade(request, connection, rest)
