@@ -187,6 +187,7 @@ _MEASURES: dict[str, Measure] = {
     "fan-out-500": _fan_out(Steady(500), _SUBSCRIBERS),
     "one-to-one": _fan_out(Steady(1_000), 1),
     "http-publish": _exchange(lambda server: server.posts("turns", _SIZE, _CONNECTIONS, 1)),
+    "http-pipelined": _exchange(lambda server: server.posts("turns", _SIZE, _CONNECTIONS, 16)),
     "stored-publish": _exchange(lambda server: server.stored("log:turns", _SIZE, _PUBLISHERS)),
     "topic-put": _exchange(_puts),
     "topic-get": _exchange(_gets),
