@@ -6,6 +6,7 @@ HubbubError
 │   ├── UnknownEvent      an event name that the protocol does not have
 │   ├── InvalidName       a hub, channel or event name that breaks the naming rules
 │   ├── InvalidPayload    a payload that is not what its content type claims
+│   ├── InvalidAttribute  a field of a message's envelope that is out of its bounds
 │   ├── TooLarge          over a size limit
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
@@ -101,6 +102,11 @@ class InvalidName(BadRequest):
 
 class InvalidPayload(BadRequest):
     code = "invalid_payload"
+    http_status = 422
+
+
+class InvalidAttribute(BadRequest):
+    code = "invalid_attribute"
     http_status = 422
 
 

@@ -27,6 +27,9 @@ RECEIVED: Final = "message.received"
 """A durable subscription handed messages out: `first_serial` to `serial`."""
 ACKNOWLEDGED: Final = "message.acknowledged"
 """A durable subscription was told that messages are done: `first_serial` to `serial`."""
+EXPIRED: Final = "message.expired"
+"""The time to live of messages was over before they could be delivered this way: `first_serial` to
+`serial`, to one durable subscription or webhook, or to the live subscribers of a technology."""
 DEAD_LETTERED: Final = "message.dead"
 WEBHOOK_ATTEMPT: Final = "webhook.attempt"
 ADAPTER_ATTEMPT: Final = "adapter.attempt"
@@ -47,6 +50,7 @@ KINDS: Final = frozenset(
         DROPPED,
         RECEIVED,
         ACKNOWLEDGED,
+        EXPIRED,
         DEAD_LETTERED,
         WEBHOOK_ATTEMPT,
         ADAPTER_ATTEMPT,
@@ -94,6 +98,7 @@ class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False):
     receiver: str | None = None
     language: str | None = None
     headers: dict[str, str] | None = None
+    """Values that are no strings are there as JSON."""
     # -- deliveries
     messages: int | None = None
     count: int | None = None
@@ -120,6 +125,15 @@ class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False):
     adapter: str | None = None
     policy: str | None = None
     extra: dict[str, str] | None = None
+    # -- more of the message's envelope
+    subtype: str | None = None
+    author: str | None = None
+    priority: int | None = None
+    relevant_until: int | None = None
+    ttl: int | None = None
+    """Milliseconds."""
+    location: str | None = None
+    """JSON."""
 
 
 _BOUNDS: Final = tuple(math.ceil(2 ** (bucket / 8)) for bucket in range(8 * 44))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
-
-
-class Location(msgspec.Struct, frozen=True):
-    lat: float
-    lng: float
 
 
 class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,13 +21,17 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     conversation_id: str | None = None
     refers_to: str | None = None
     priority: int | None = None
+    """0 (lowest) to 5."""
     relevant_until: int | None = None
+    """Milliseconds since 1970; informs filters and queries only."""
     ttl: int | None = None
+    """Milliseconds after which the message is not delivered any more; 0: no limit."""
     language: str | None = None
-    location: Location | None = None
-    headers: dict[str, str] | None = None
+    location: dict[str, Any] | None = None
+    """Any JSON object; `lat` and `lng` in degrees where filters are to find it."""
+    headers: dict[str, Any] | None = None
+    """Any JSON values."""
     delivery_policy: str | None = None
-    security_token: str | None = None
     producer_id: str | None = None
     producer_seq: int | None = None
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 import msgspec
 
@@ -190,5 +191,22 @@ def _with_attributes(
         sender=attributes.sender,
         receiver=attributes.receiver,
         language=attributes.language,
-        headers=attributes.headers,
+        headers=_texts(attributes.headers),
+        policy=attributes.delivery_policy,
+        subtype=attributes.subtype,
+        author=attributes.author,
+        priority=attributes.priority,
+        relevant_until=attributes.relevant_until,
+        ttl=attributes.ttl,
+        location=None if attributes.location is None else _json(attributes.location),
     )
+
+
+def _texts(headers: dict[str, Any] | None) -> dict[str, str] | None:
+    if headers is None:
+        return None
+    return {name: v if isinstance(v, str) else _json(v) for name, v in headers.items()}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

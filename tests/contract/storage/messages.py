@@ -21,7 +21,7 @@ from contract.storage.records import (
     serials,
 )
 from hubbub.domain.errors import Conflict, StaleOwner
-from hubbub.domain.messages import Attributes, Location
+from hubbub.domain.messages import Attributes
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import (
     Append,
@@ -124,10 +124,9 @@ class MessagesContract:
                 relevant_until=2**53,
                 ttl=1,
                 language="fr",
-                location=Location(1.5, -2.25),
-                headers={"k": "v", "": "\x00"},
+                location={"lat": 1.5, "lng": -2.25, "place": ["harbour", None]},
+                headers={"k": "v", "": "\x00", "nested": {"n": [1, True, None]}},
                 delivery_policy="p",
-                security_token="t",
                 producer_id="i",
                 producer_seq=2**62,
             ),
