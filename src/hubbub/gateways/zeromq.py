@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,17 +20,18 @@ import zmq
 from hubbub.domain.errors import GoingAway, HubbubError, Internal, Malformed, Overloaded, TooLarge
 from hubbub.domain.requests import TopicGet
 from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
+from hubbub.gateways.zeromq_relay import CONNECTIONS_WAITING, Relay, RelayLimits
 from hubbub.gateways.zeromq_service import Answer, KnownKey, TopicService, topic_of
 from hubbub.protocols.zeromq import Request, read_request, split_envelope
 from hubbub.protocols.zeromq_answers import refused
 from hubbub.protocols.zeromq_commands import Shutdown
+from hubbub.protocols.zmtp import CURVE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 
 MESSAGES_PER_TURN = 64
 """Read at a time; then it is others' turn on the loop."""
-CONNECTIONS_WAITING = 2048
-"""To be accepted."""
+HANDSHAKE_MILLISECONDS = 10_000
 DRAIN_SECONDS = 3.0
 FLUSH_MILLISECONDS = 1000
 _FRAME_SLACK = 64 * 1024
@@ -44,6 +46,9 @@ class ZeroMqSettings(msgspec.Struct, frozen=True):
     max_message_bytes: int
     max_in_flight: int
     max_in_flight_per_peer: int
+    max_connections: int = 1000
+    max_buffered_bytes: int = 32 << 20
+    """Of all connections together, of messages that are not whole or not read yet."""
     curve: CurveSettings | None = None
 
 
@@ -65,6 +70,15 @@ class ZeroMqDoor:
         self._read_later = False
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._gatekeeper: Gatekeeper | None = None
+        frame = 2 * settings.max_message_bytes + _FRAME_SLACK
+        self.relay = Relay(
+            RelayLimits(
+                connection_bytes=frame,
+                total_bytes=max(settings.max_buffered_bytes, 2 * frame),
+                connections=settings.max_connections,
+            ),
+            0 if settings.curve is None else CURVE_OVERHEAD,
+        )
         self.undelivered = 0
         """Answers whose client was gone, or did not read."""
 
@@ -75,18 +89,19 @@ class ZeroMqDoor:
         self._socket = self._context.socket(zmq.ROUTER)
         try:
             self._configure()
-            self._socket.bind(self._settings.endpoint)
-        except zmq.ZMQError as error:
+            self._socket.bind(f"ipc://{self.relay.make_inner()}")
+            endpoint = await self.relay.start(self._settings.endpoint)
+        except (zmq.ZMQError, OSError) as error:
             if self._gatekeeper is not None:
                 self._gatekeeper.close()
             self._context.destroy(linger=0)
             self._context = None
-            raise OSError(error.errno, str(error), self._settings.endpoint) from None
+            self.relay.close()
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise OSError(error.errno, reason, self._settings.endpoint) from None
         self._loop.add_reader(self._socket.fileno(), self._read)
         self._loop.call_soon(self._read)
-        endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
-        assert isinstance(endpoint, bytes)
-        return endpoint.rstrip(b"\0").decode()
+        return endpoint
 
     def _configure(self) -> None:
         socket, settings = self._socket, self._settings
@@ -96,9 +111,7 @@ class ZeroMqDoor:
         socket.setsockopt(zmq.RCVHWM, queue)
         socket.setsockopt(zmq.BACKLOG, CONNECTIONS_WAITING)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-        socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 60)
-        socket.setsockopt(zmq.IPV6, "[" in settings.endpoint)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
         # A frame over this ends the connection; below it there is time for an answer.
         socket.setsockopt(zmq.MAXMSGSIZE, 2 * settings.max_message_bytes + _FRAME_SLACK)
         if settings.curve is not None:
@@ -116,12 +129,14 @@ class ZeroMqDoor:
                 task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=DRAIN_SECONDS)
+        self.relay.stop()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close(linger=FLUSH_MILLISECONDS)
         if self._gatekeeper is not None:
             self._gatekeeper.close()
         context, self._context = self._context, None
         await asyncio.to_thread(context.term)
+        self.relay.close()
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -143,7 +158,7 @@ class ZeroMqDoor:
         `zmq.Again`."""
         frames = self._socket.recv_multipart(_LAST, copy=False)
         key = None if self._gatekeeper is None else self._gatekeeper.who(frames[0])
-        return [frame.bytes for frame in frames], key, _address_of(frames[0])
+        return [frame.bytes for frame in frames], key, self.relay.handed_out(frames)
 
     def _read_soon(self) -> None:
         if not self._read_later:
@@ -247,11 +262,3 @@ class ZeroMqDoor:
             del self._of_peer[peer]
         if not task.cancelled() and task.exception() is not None:
             logger.error("a ZeroMQ request failed", exc_info=task.exception())
-
-
-def _address_of(frame: zmq.Frame) -> str:
-    """The address that a frame came from; of a local socket it is one for all."""
-    try:
-        return str(frame.get("Peer-Address")) or "local"
-    except zmq.ZMQError:
-        return "local"

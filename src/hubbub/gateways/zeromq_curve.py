@@ -75,12 +75,12 @@ class Gatekeeper:
                 return
 
     def _decide(self, frames: list[bytes]) -> list[bytes]:
-        version, request_id, domain, address, _, mechanism, *rest = frames
+        version, request_id, domain, _, _, mechanism, *rest = frames
         user = None
         if mechanism == b"CURVE" and domain == _DOMAIN and len(rest) == 1:
             user = self._user(rest[0])
         if user is None:
-            logger.info("refused a ZeroMQ client from %s: its key is not known", address.decode())
+            logger.info("refused a ZeroMQ client: its key is not known")
             return [version, request_id, b"400", b"the key is not known here", b"", b""]
         return [version, request_id, b"200", b"OK", user, b""]
 

@@ -37,6 +37,8 @@ def make_door(
             max_message_bytes=zeromq.max_message_bytes,
             max_in_flight=zeromq.max_in_flight,
             max_in_flight_per_peer=zeromq.max_in_flight_per_peer,
+            max_connections=zeromq.max_connections,
+            max_buffered_bytes=zeromq.max_buffered_bytes,
             curve=_curve_settings(zeromq.curve),
         ),
         request_stop,

@@ -72,4 +72,17 @@ class ZeroMq(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=10_000, description="The same of one connection."),
     ] = 100
+    max_connections: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Connections at most; more are closed.")
+    ] = 1000
+    max_buffered_bytes: Annotated[
+        int,
+        Meta(
+            ge=65_536,
+            le=64 * GIBIBYTE,
+            description="Bytes at most, of all connections, of messages that have not ended or "
+            "were not read yet; when there are more, the connection that has most is closed. Two "
+            "messages always fit.",
+        ),
+    ] = 32 << 20
     curve: Curve = Curve()

@@ -1,0 +1,333 @@
+"""Stands between ZeroMQ clients and libzmq, which holds messages that never end without a bound.
+
+libzmq bounds a frame (`ZMQ_MAXMSGSIZE`) and counts whole messages, but keeps the frames of a
+message until the last one is there. The relay listens in its place, knows each client's address,
+passes bytes on to libzmq over a local socket, and counts what has not come out there as a message:
+for each connection, and for all. Whoever is over the bound and does not get on is disconnected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import zmq
+
+from hubbub.domain.errors import Malformed
+from hubbub.domain.limits import network_of
+from hubbub.protocols.zmtp import UnsettledFrames
+
+logger = logging.getLogger(__name__)
+
+STALLED_SECONDS = 1.0
+"""How long a connection that is over its bound may go without a message that is whole."""
+CONNECTIONS_WAITING = 2048
+"""To be accepted."""
+UNKNOWN = "unknown"
+"""In place of the address of a client that is gone; they all count as one."""
+
+
+class RelayLimits(msgspec.Struct, frozen=True):
+    connection_bytes: int
+    """That a connection may have under way; a whole message must fit."""
+    total_bytes: int
+    connections: int
+
+
+class Relay:
+    """`start` it after libzmq is bound to `inner`, `stop` it before libzmq ends."""
+
+    def __init__(self, limits: RelayLimits, overhead: int) -> None:
+        """`overhead`: by how much CURVE makes a frame longer."""
+        self.limits = limits
+        self.overhead = overhead
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.total = 0
+        self.cut = 0
+        """Connections that were disconnected for what they had under way."""
+        self._numbers = count(1)
+        self._clients: dict[str, Client] = {}
+        """By the name of the local socket."""
+        self._peers: dict[bytes, Client] = {}
+        """By the id that libzmq gave them."""
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def make_inner(self) -> str:
+        """A path for libzmq's socket, in a folder that only this user can enter."""
+        self._folder = tempfile.TemporaryDirectory(prefix="hubbub-zeromq-")
+        return self.inner
+
+    @property
+    def inner(self) -> str:
+        assert self._folder is not None
+        return f"{self._folder.name}/router"
+
+    async def start(self, endpoint: str) -> str:
+        """Listen; answers where. Raises `OSError`."""
+        loop = asyncio.get_running_loop()
+        scheme, _, rest = endpoint.partition("://")
+        if scheme == "ipc":
+            _remove(rest)
+            self._server = await loop.create_unix_server(
+                lambda: Client(self), rest, backlog=CONNECTIONS_WAITING
+            )
+            return endpoint
+        if scheme != "tcp":
+            raise OSError(f"{endpoint!r} is no address; give tcp://host:port or ipc:///path")
+        host, _, port = rest.rpartition(":")
+        self._server = await loop.create_server(
+            lambda: Client(self),
+            None if host == "*" else host.strip("[]"),
+            0 if port == "*" else int(port),
+            backlog=CONNECTIONS_WAITING,
+            reuse_address=True,
+        )
+        bound = self._server.sockets[0].getsockname()
+        shown = "0.0.0.0" if host == "*" else host  # noqa: S104
+        return f"tcp://{shown}:{bound[1]}"
+
+    def stop(self) -> None:
+        """Take no new connections; those that are there still get their answers."""
+        if self._server is not None:
+            self._server.close()
+
+    def close(self) -> None:
+        """After libzmq has sent all that it had."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for client in list(self._clients.values()):
+            client.transport.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    # -- from the clients -----------------------------------------------------------------------
+
+    def enter(self, client: Client) -> bool:
+        """Whether there is room for one more."""
+        if len(self._clients) >= self.limits.connections:
+            return False
+        client.name = f"{self.inner}-{next(self._numbers)}"
+        self._clients[client.name] = client
+        return True
+
+    def leave(self, client: Client) -> None:
+        self._clients.pop(client.name, None)
+        self.total -= client.counted
+        client.counted = 0
+        if client.peer is not None and self._peers.get(client.peer) is client:
+            del self._peers[client.peer]
+
+    def count(self, client: Client) -> None:
+        """What a connection has under way has changed."""
+        held = client.frames.held_bytes
+        self.total += held - client.counted
+        client.counted = held
+        client.hold("full", held > self.limits.connection_bytes)
+        if held > self.limits.connection_bytes and self._sweep is None:
+            self._sweep_later()
+        while self.total > self.limits.total_bytes:
+            self._cut(self._largest())
+
+    def _largest(self) -> Client:
+        """Of the address that has most under way, the connection that has: who sends one message
+        must not suffer from many others that each hold a little."""
+        held: Counter[str] = Counter()
+        for client in self._clients.values():
+            held[network_of(client.address)] += client.counted
+        address = held.most_common(1)[0][0]
+        mine = (each for each in self._clients.values() if network_of(each.address) == address)
+        return max(mine, key=lambda client: client.counted)
+
+    def _sweep_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(STALLED_SECONDS, self._cut_stalled)
+
+    def _cut_stalled(self) -> None:
+        self._sweep = None
+        full = [client for client in self._clients.values() if "full" in client.held_by]
+        for client in full:
+            if client.stalled:
+                self._cut(client)
+            client.stalled = True
+        if any(client.name in self._clients for client in full):
+            self._sweep_later()
+
+    def _cut(self, client: Client) -> None:
+        self.cut += 1
+        logger.warning(
+            "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
+            client.address,
+            client.counted,
+        )
+        client.abort()
+
+    # -- from libzmq ----------------------------------------------------------------------------
+
+    def handed_out(self, frames: Sequence[zmq.Frame]) -> str:
+        """A whole message came out, its sender's id first. Answers the sender's address."""
+        peer = frames[0].bytes
+        client = self._peers.get(peer) or self._meet(peer, frames[0])
+        if client is None:
+            return UNKNOWN
+        client.frames.settle([len(frame) for frame in frames[1:]])
+        client.stalled = False
+        self.count(client)
+        return client.address
+
+    def _meet(self, peer: bytes, frame: zmq.Frame) -> Client | None:
+        """The first message of a connection: libzmq tells the descriptor of its local socket, whose
+        other end has a name."""
+        try:
+            with socket.socket(fileno=os.dup(int(str(frame.get("__fd"))))) as end:
+                name = end.getpeername()
+        except (OSError, ValueError, zmq.ZMQError):
+            return None
+        client = self._clients.get(name.decode() if isinstance(name, bytes) else str(name))
+        if client is not None:
+            client.peer = peer
+            self._peers[peer] = client
+        return client
+
+
+def _remove(path: str) -> None:
+    """A socket that a server before this one left behind."""
+    Path(path).unlink(missing_ok=True)
+
+
+class Client(asyncio.Protocol):
+    """A client's connection, with the one to libzmq behind it."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self.transport: asyncio.Transport
+        self.frames = UnsettledFrames(relay.overhead)
+        self.name = ""
+        self.address = ""
+        self.peer: bytes | None = None
+        self.counted = 0
+        self.stalled = False
+        """Over the bound since before the last look, without a message that came out."""
+        self.held_by: set[str] = set()
+        self._early = b""
+        self._inner: _Inner | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.address = peer[0] if isinstance(peer, tuple) else "local"
+        end = transport.get_extra_info("socket")
+        if end is not None and end.family != socket.AF_UNIX:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if not self._relay.enter(self):
+            self.transport.abort()
+            return
+        self.hold("connecting", True)
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = socket.socket(socket.AF_UNIX)
+        end.setblocking(False)
+        try:
+            end.bind(self.name)
+            await loop.sock_connect(end, self._relay.inner)
+            os.unlink(self.name)
+            _, self._inner = await loop.create_unix_connection(lambda: _Inner(self), sock=end)
+        except OSError as error:
+            logger.warning("a ZeroMQ client could not be served: %s", error)
+            end.close()
+            self.abort()
+            return
+        self._inner.transport.write(self._early)
+        self._early = b""
+        self.hold("connecting", False)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self.frames.feed(data)
+        except Malformed:
+            self.abort()
+            return
+        if self._inner is None:  # an event loop may begin to read before it was told not to
+            self._early += data
+            self.transport.pause_reading()
+        elif not self._inner.transport.is_closing():
+            self._inner.transport.write(data)
+        self._relay.count(self)
+
+    def hold(self, reason: str, holds: bool) -> None:
+        """Read no more while there is a reason."""
+        if holds == (reason in self.held_by):
+            return
+        before = bool(self.held_by)
+        (self.held_by.add if holds else self.held_by.discard)(reason)
+        if bool(self.held_by) != before and not self.transport.is_closing():
+            if self.held_by:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.resume_reading()
+
+    def abort(self) -> None:
+        self.transport.abort()
+        if self._inner is not None:
+            self._inner.transport.abort()
+        self._relay.leave(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._relay.leave(self)
+        if self._inner is not None:
+            self._inner.transport.close()
+        elif self._connecting is not None:
+            self._connecting.cancel()
+
+
+class _Inner(asyncio.Protocol):
+    """The connection to libzmq."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._client.transport.is_closing():
+            self._client.transport.write(data)
+
+    def pause_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._client.hold("inner", True)
+
+    def resume_writing(self) -> None:
+        self._client.hold("inner", False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.transport.close()

@@ -1,0 +1,120 @@
+"""The frames of ZMTP, ZeroMQ's wire protocol (RFC 23), as far as counting them goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from hubbub.domain.errors import Malformed
+
+FRAME_COST_BYTES = 64
+"""What libzmq takes for a frame beside its bytes."""
+CURVE_OVERHEAD = 33
+"""How much longer a frame is on the wire when CURVE encrypts it."""
+
+_SIGNATURE_END = 10
+_GREETINGS = {1: 12, 2: 12, 3: 64}
+"""Length of the greeting by the version in it; later versions are as the last one."""
+_LONG, _COMMAND = 0x02, 0x04
+_SHORT_COMMAND = 255
+
+
+class UnsettledFrames:
+    """Follows the bytes of one connection, and knows how many of them have not come out of libzmq
+    yet as whole messages. libzmq hands nothing out before the last frame of a message is there, and
+    in an encrypted connection only libzmq can tell which one that is."""
+
+    __slots__ = (
+        "_frames",
+        "_greeted",
+        "_head",
+        "_inside",
+        "_overhead",
+        "_settleable",
+        "_skip",
+        "_unfinished",
+    )
+
+    def __init__(self, overhead: int = 0) -> None:
+        """`overhead`: by how much a frame on the wire is longer than what is handed out."""
+        self._overhead = overhead
+        self._frames: deque[int] = deque()
+        """Sizes of whole frames that were not handed out."""
+        self._settleable = 0
+        """What they cost together."""
+        self._unfinished = 0
+        """Bytes of the frame that is under way."""
+        self._inside = 0
+        """Size of that frame; 0 where it is one that libzmq takes for itself."""
+        self._skip = 0
+        self._head = b""
+        """The beginning of the greeting or of a frame's head."""
+        self._greeted = False
+
+    @property
+    def held_bytes(self) -> int:
+        return self._settleable + self._unfinished
+
+    def feed(self, data: bytes) -> None:
+        """Bytes as they come. Raises `Malformed` for what no supported client sends."""
+        start, end = 0, len(data)
+        while start < end:
+            if self._skip:
+                step = min(self._skip, end - start)
+                self._skip -= step
+                start += step
+                if self._inside > 0:
+                    self._unfinished += step
+                if not self._skip:
+                    self._frame_ends()
+                continue
+            start = self._read_head(data, start)
+
+    def _read_head(self, data: bytes, start: int) -> int:
+        """Take as much as the head needs; answers where it ends."""
+        needed = self._head_length()
+        taken = data[start : start + needed - len(self._head)]
+        self._head += taken
+        if len(self._head) >= self._head_length():
+            self._head_is_whole()
+        return start + len(taken)
+
+    def _head_length(self) -> int:
+        if not self._greeted:
+            return _SIGNATURE_END + 1
+        if not self._head:
+            return 1
+        return 9 if self._head[0] & _LONG else 2
+
+    def _head_is_whole(self) -> None:
+        head, self._head = self._head, b""
+        if not self._greeted:
+            version = min(head[_SIGNATURE_END], max(_GREETINGS))
+            if head[0] != 0xFF or version not in _GREETINGS:
+                raise Malformed("this is not ZMTP 2 or newer")
+            self._greeted = True
+            self._skip = _GREETINGS[version] - len(head)
+            return
+        size = int.from_bytes(head[1:], "big")
+        own = head[0] & ~_LONG == _COMMAND and size <= _SHORT_COMMAND
+        self._inside = 0 if own else size
+        self._skip = size
+        if not size:
+            self._frame_ends(empty=not own)
+
+    def _frame_ends(self, empty: bool = False) -> None:
+        if self._inside > 0 or empty:
+            self._frames.append(self._inside)
+            self._settleable += self._inside + FRAME_COST_BYTES
+        self._unfinished = 0
+        self._inside = 0
+
+    def settle(self, sizes: Iterable[int]) -> None:
+        """A message with frames of these sizes was handed out: so was all that came before it."""
+        frames = self._frames
+        for size in sizes:
+            while frames:
+                found = frames.popleft()
+                self._settleable -= found + FRAME_COST_BYTES
+                if found == size + self._overhead:
+                    break
