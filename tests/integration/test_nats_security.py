@@ -188,7 +188,9 @@ async def test_the_shipped_permissions_are_enough_for_nodes_and_no_more(
         url = "/v1/hubs/red"
         async with hub.http.post(f"{url}/rpc/pay.now", data=b"x", headers=headers) as called:
             assert (called.status, await called.read()) == (200, b"done")
-        async with hub.http.post(f"{url}/streams/clicks", data=b"x", headers=headers) as kept:
+        async with hub.http.post(
+            f"{url}/streams/clicks/events", data=b"x", headers=headers
+        ) as kept:
             assert kept.status in (200, 201, 202), await kept.text()
         assert not problems
 
