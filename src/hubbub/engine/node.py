@@ -281,6 +281,7 @@ class Node:
             authenticated=session.identity.authenticated,
             user_id=session.identity.user_id,
             ping_interval_seconds=int(self.limits.ping_interval_seconds),
+            max_message_bytes=self.limits.message_bytes,
         )
 
     def _authenticate_before(self) -> float:
