@@ -102,6 +102,8 @@ def hubbub(
     tree = configuration(port)
     for category, values in (settings or {}).items():
         tree[category] = {**tree.get(category, {}), **values}
+    if source is not None:
+        tree = _known(tree, source)
     home = Path("data")
     home.mkdir(exist_ok=True)
     with workplace(home) as directory:
@@ -132,6 +134,20 @@ def configuration(port: int) -> dict[str, dict[str, object]]:
         "debug": {"level": "warning"},
         "hubs": {HUB: hub, OTHER_HUB: hub},
     }
+
+
+def _known(tree: dict[str, dict[str, object]], source: Path) -> dict[str, dict[str, object]]:
+    """Without categories that the other version does not have."""
+    ask = "from hubbub.server.settings import known_keys; print(*known_keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", ask],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **_environment(source)},
+    )
+    known = {key.partition(".")[0] for key in done.stdout.split()} | {"hubs"}
+    return {category: values for category, values in tree.items() if category in known}
 
 
 def _environment(source: Path | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Protocol
 from benchmarks.load import processes
 from benchmarks.load.wire import Publication, Route
 
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
 

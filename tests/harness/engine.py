@@ -27,7 +27,6 @@ from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import Node
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -197,7 +196,6 @@ class EngineNode:
             clock=clock,
         )
         self.sender = HttpOut()
-        outgoing = OutgoingGate(self.sender, webhooks or WebhookLimits())
         self.node = Node(
             bus=bus,
             store=store,
@@ -208,7 +206,7 @@ class EngineNode:
             transmit=transmit,
             limits=self.limits,
             webhooks=webhooks,
-            outgoing=outgoing,
+            sender=self.sender,
         )
         bus.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(
@@ -216,7 +214,7 @@ class EngineNode:
             clock=clock,
             topic=bus.topic,
             configuration_of=self.directory.get,
-            outgoing=outgoing,
+            sender=self.sender,
             limits=webhooks or WebhookLimits(),
         )
         self.encoder = NoticeEncoder()

@@ -9,7 +9,6 @@ from hubbub.client.client import Client, connect
 from hubbub.client.errors import (
     AlreadyProcessed,
     ClientClosed,
-    ClientFailed,
     ConnectionLost,
     FileInUse,
     FileUnusable,
@@ -19,7 +18,6 @@ from hubbub.client.errors import (
     QueueFull,
     TopicReplaced,
     Unreachable,
-    UntrustedServer,
 )
 from hubbub.client.events import (
     AccessLost,
@@ -52,7 +50,6 @@ __all__ = [
     "Answer",
     "Client",
     "ClientClosed",
-    "ClientFailed",
     "Connected",
     "ConnectionLost",
     "Disconnected",
@@ -88,7 +85,6 @@ __all__ = [
     "TopicReplaced",
     "Topics",
     "Unreachable",
-    "UntrustedServer",
     "connect",
     "put_in",
 ]

@@ -65,7 +65,5 @@ def login_settings(settings: Settings) -> LoginSettings:
     admin = settings.admin
     provider = None
     if admin.url is not None:
-        provider = AuthProvider(
-            url=admin.url, timeout_seconds=admin.login_timeout, addresses="private"
-        )
+        provider = AuthProvider(url=admin.url, timeout_seconds=admin.login_timeout)
     return LoginSettings(provider)

@@ -96,5 +96,4 @@ class Authentication:
         provider = hub.configuration.auth_provider()
         if provider is None:
             raise NotAuthenticated(CREDENTIALS_REFUSED)
-        usable = hub.configuration.usable(provider, self._limits.subject_root)
-        return await self._authenticator.authenticate(usable, hub.name, session_id, credentials)
+        return await self._authenticator.authenticate(provider, hub.name, session_id, credentials)

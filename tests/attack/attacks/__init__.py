@@ -1,0 +1,12 @@
+"""All attacks; importing this package fills `attack.arena.ATTACKS`."""
+
+from attack.attacks import (  # noqa: F401
+    guessing,
+    outward,
+    payloads,
+    rights,
+    storms,
+    strangers,
+    tenants,
+    zeromq,
+)
