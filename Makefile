@@ -9,12 +9,12 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster campaign docs format proto clean
+.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster campaign docs format proto requirements clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-$(RUN_READY): requirements/run.txt pyproject.toml scripts/setup.sh
+$(RUN_READY): requirements/build.txt requirements/run.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh "$(PYTHON)" $(VENV) requirements/run.txt
 	@touch $@
 
@@ -103,6 +103,9 @@ format: $(DEV_READY) ## put the code into the house's form
 
 proto: $(DEV_READY) ## write the code of spec/hubbub.proto again
 	@sh scripts/generate-protobuf.sh
+
+requirements: $(DEV_READY) ## pin requirements/*.txt again, with hashes (ARGS="--upgrade-package NAME")
+	@sh scripts/pin-requirements.sh $(ARGS)
 
 clean: ## remove what was built (not ./data)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis site

@@ -86,8 +86,12 @@ HUB_SENTENCES = {
         "trustedIssuers": "Others whose signed tokens are accepted, see below.",
         "openTopics": "Everybody may register topics of Light-PubSubHubbub, publish to those "
         "without a key, and subscribe to them; other channels stay what their rules make them.",
-        "callbackAddresses": "Where webhooks may go: to public addresses only, also to this "
-        "machine (`loopback`), or also to private networks (`private`).",
+        "callbackAddresses": "Where requests of the hub may go (webhooks, services, auth "
+        "providers, keys, fetches): to public addresses only, also to this machine (`loopback`), "
+        "or also to private networks (`private`). Only an operator may change it.",
+        "natsSubjects": "Subjects of NATS, with all below them, that routes and auth providers "
+        "may name besides those below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator "
+        "may change them.",
     },
     TrustedIssuer: {
         "issuer": "`iss` of its tokens, exactly.",
@@ -99,6 +103,8 @@ HUB_SENTENCES = {
         "channelsClaim": "The claim that holds the permissions for channels.",
         "rpcsClaim": "The claim that holds the permitted calls.",
         "extraClaim": "The claim that holds what others see of the user in presence.",
+        "addresses": "Where `jwksUrl` may be: `public`, `loopback`, or `private`. Without it, "
+        "`private` in the file; through the admin API, as `callbackAddresses` of the hub.",
     },
     Quotas: {
         "sessions": "Sessions at the same time.",
@@ -140,6 +146,7 @@ HUB_SENTENCES = {
         "url": "Where to send the credentials; `http` or `https`, without a password in it.",
         "headers": "Headers to send with them, for example a key; their values are secret.",
         "timeoutSeconds": "Time to answer; without it, `hub.authenticateRequestTimeout`.",
+        "addresses": "Where it may be, as of a trusted issuer.",
     },
 }
 

@@ -26,8 +26,8 @@ if [ ! -x "$venv/bin/pip" ]; then
     fi
 fi
 
-set -- $(for file in "$@"; do printf ' -r %s' "$file"; done)
+# Only files whose hashes are written down. What builds the project itself is one of them.
+set -- -r requirements/build.txt $(for file in "$@"; do printf ' -r %s' "$file"; done)
 echo "setup: installing packages"
-"$venv/bin/pip" install -qq --disable-pip-version-check "$@"
-"$venv/bin/pip" install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
-    "$venv/bin/pip" install -qq --disable-pip-version-check --no-deps -e .
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes "$@"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -32,7 +32,7 @@ def client_costs(requests: int) -> tuple[float, float]:
 
 async def _own(url: str, requests: int) -> float:
     client = HttpOut()
-    outgoing = Outgoing("POST", url, tuple(_HEADERS.items()), BODY)
+    outgoing = Outgoing("bench", "POST", url, tuple(_HEADERS.items()), BODY)
     try:
         return await _cost(lambda: client.send(outgoing, "loopback"), requests)
     finally:

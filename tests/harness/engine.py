@@ -27,6 +27,7 @@ from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import Node
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -196,6 +197,7 @@ class EngineNode:
             clock=clock,
         )
         self.sender = HttpOut()
+        outgoing = OutgoingGate(self.sender, webhooks or WebhookLimits())
         self.node = Node(
             bus=bus,
             store=store,
@@ -206,7 +208,7 @@ class EngineNode:
             transmit=transmit,
             limits=self.limits,
             webhooks=webhooks,
-            sender=self.sender,
+            outgoing=outgoing,
         )
         bus.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(
@@ -214,7 +216,7 @@ class EngineNode:
             clock=clock,
             topic=bus.topic,
             configuration_of=self.directory.get,
-            sender=self.sender,
+            outgoing=outgoing,
             limits=webhooks or WebhookLimits(),
         )
         self.encoder = NoticeEncoder()

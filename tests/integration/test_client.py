@@ -12,6 +12,7 @@ import pytest
 
 from harness.restarting import RestartingHub
 from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.scripted_hub import message, scripted_hub
 from hubbub.client import (
     AccessLost,
     Client,
@@ -35,7 +36,9 @@ from hubbub.client import (
 )
 from hubbub.client import sync as synchronous
 from hubbub.client.client import Since
+from hubbub.domain import requests
 from hubbub.domain.errors import (
+    BadRequest,
     Conflict,
     HubNotFound,
     InvalidName,
@@ -44,6 +47,7 @@ from hubbub.domain.errors import (
     NotPermitted,
     TooLarge,
 )
+from hubbub.domain.notices import Disconnect
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import Rules
 
@@ -150,14 +154,74 @@ async def test_refusals_are_the_errors_of_the_catalogue(start_hub: StartHub) -> 
 
 
 @pytest.mark.spec("UI-02", "LIVE-16")
-async def test_a_message_that_is_too_large_harms_no_other(hub: RunningHub) -> None:
+@pytest.mark.parametrize("encoding", ["protobuf", "json"])
+async def test_a_message_that_is_too_large_is_never_sent_and_harms_no_other(
+    start_hub: StartHub, encoding: Literal["protobuf", "json"]
+) -> None:
+    hub = await start_hub(open_hub(rules=STORED), connection__ws__maxMessageBytes=2048)
+    options = Options(encoding=encoding)
+    async with client_of(hub, options=options) as client, client.subscribe("a") as subscription:
+        lost = events_of(client, Disconnected)
+        assert client.session is not None
+        assert client.session.max_message_bytes == 2048
+        large = b"x" * 2040  # with its envelope it is larger than the hub takes
+        other = client.subscribe("b")
+        sent = [client.publish("a", "1"), client.publish("a", large), client.publish("a", "2")]
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        refused = [each for each in results if isinstance(each, BaseException)]
+        assert [type(each) for each in refused] == [TooLarge]
+        assert "'a'" in str(refused[0])
+        assert "at most 2048" in str(refused[0])
+        client.publish_nowait("a", large)
+        for request in (client.topics.put("t", large), client.call("m", large)):
+            with pytest.raises(TooLarge):
+                await request
+        await other
+        await client.publish("b", "3")
+        assert await texts(other, 1) == ["3"]
+        assert await texts(subscription, 2) == ["1", "2"]
+        assert lost.empty()
+
+
+@pytest.mark.spec("UI-02", "LIVE-16")
+async def test_many_small_messages_go_in_frames_that_the_hub_takes(start_hub: StartHub) -> None:
+    hub = await start_hub(
+        open_hub(), connection__ws__maxMessageBytes=2048, session__messagesPerSecond=0
+    )
     async with client_of(hub) as client, client.subscribe("a") as subscription:
-        connected = events_of(client, Connected)
+        lost = events_of(client, Disconnected)
+        receipts = await client.publish_many(Item("a", "x" * 900) for _ in range(50))
+        assert all(isinstance(each, Receipt) for each in receipts)
+        assert len(await texts(subscription, 50)) == 50
+        assert lost.empty()
+
+
+@pytest.mark.spec("UI-02", "LIVE-16")
+async def test_the_limit_of_a_hub_that_does_not_tell_it_ends_no_subscription() -> None:
+    """Such a hub ends the connection for what is too large: the publisher learns why, and a
+    subscription that was about to be confirmed goes on over the next connection."""
+    async with scripted_hub() as hub, connect(hub.url) as client:
+        visitor = await hub.visitor()
+        publishing = asyncio.ensure_future(client.publish("a", "too large for this hub"))
+        await visitor.expect(requests.Publish)
+        subscription = client.subscribe("b")
+        await visitor.expect(requests.Subscribe)
+        await visitor.say(Disconnect(TooLarge("the message is too large")))
         with pytest.raises(TooLarge):
-            await client.publish("a", b"x" * 2_000_000)
-        await next_event(connected)
-        await client.publish("a", "small")
-        assert await texts(subscription, 1) == ["small"]
+            await publishing
+        visitor = await hub.visitor()
+        await visitor.confirm()
+        await visitor.say(message(1, "b"))
+        assert await texts(subscription, 1) == ["1"]
+
+
+@pytest.mark.spec("UI-02")
+async def test_what_has_no_form_on_the_wire_harms_no_other(hub: RunningHub) -> None:
+    async with client_of(hub) as client, client.subscribe("a") as subscription:
+        sent = [client.publish("a", "1"), client.publish("\ud800", "?"), client.publish("a", "2")]
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        assert [type(each) for each in results] == [Receipt, BadRequest, Receipt]
+        assert await texts(subscription, 2) == ["1", "2"]
 
 
 @pytest.mark.spec("UI-02", "LIVE-08")

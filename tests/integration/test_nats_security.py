@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
+import yaml
+from nats.aio.msg import Msg
 
 from harness.certificates import make_certificate
 from harness.example_runner import free_port
@@ -16,6 +20,8 @@ from harness.nats import running_nats
 from harness.nats_accounts import Accounts
 from harness.running_hub import StartHub, hub_settings, open_hub
 from hubbub.domain.errors import Unavailable
+from hubbub.domain.permissions import Level
+from hubbub.protocols.hubbub_pb2 import ServiceAnswer
 from hubbub.server.wiring import Server
 
 pytestmark = pytest.mark.spec("CLU-06", "OPS-04")
@@ -123,3 +129,82 @@ async def test_a_server_that_is_not_there_is_named_with_the_key_to_look_at(tmp_p
     assert "nats://127.0.0.1:1" in said
     assert "broker.host" in said
     assert asyncio.get_running_loop().time() - began < 5
+
+
+# -- permissions ----------------------------------------------------------------------------------
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RED = (
+    '{user: red, password: red, permissions: {subscribe: ["hubbub.rpc.red.>", "hubbub.auth.red.>"],'
+    " allow_responses: true}}"
+)
+
+
+def deployed(file: str) -> str:
+    """The part of a shipped configuration that is about accounts, with a service's user besides."""
+    text = (DEPLOY / file).read_text()
+    if file.endswith(".yaml"):
+        text = next(yaml.safe_load_all(text))["data"]["nats.conf"]
+    accounts = text[text.index("accounts {") :]
+    nodes = accounts.index("{user: hubbub")
+    return f"{accounts[:nodes]}{RED}\n{accounts[nodes:]}"
+
+
+@pytest.mark.spec("SEC-02", "OPS-04")
+@pytest.mark.parametrize("file", ["compose/nats.conf", "kubernetes/nats.yaml"])
+async def test_the_shipped_permissions_are_enough_for_nodes_and_no_more(
+    start_hub: StartHub, tmp_path: Path, file: str
+) -> None:
+    port = free_port()
+    configuration = tmp_path / "nats.conf"
+    configuration.write_text(
+        f'listen: "127.0.0.1:{port}"\njetstream {{ store_dir: "{tmp_path}/js" }}\n{deployed(file)}'
+    )
+    given = {**os.environ, "NATS_PASSWORD": "p", "NATS_SYSTEM_PASSWORD": "s"}
+    host = f"nats://127.0.0.1:{port}"
+    async with running_nats(["-c", str(configuration)], port, given):
+        hub = await start_hub(
+            open_hub("red"),
+            open_hub("blue"),
+            broker__host=host,
+            broker__user="hubbub",
+            broker__password="p",
+            streams__target="jetstream",
+        )
+        problems: list[str] = []
+
+        async def note(error: Exception) -> None:
+            problems.append(str(error))
+
+        red = await nats.connect(host, user="red", password="red", error_cb=note)
+        nodes = await nats.connect(host, user="hubbub", password="p", error_cb=note)
+
+        async def answer(message: Msg) -> None:
+            await message.respond(ServiceAnswer(payload=b"done").SerializeToString())
+
+        await red.subscribe("hubbub.rpc.red.>", cb=answer)
+        await red.flush()
+        headers = {"Authorization": f"Bearer {hub.token(hub='red', level=Level.SERVICE)}"}
+        url = "/v1/hubs/red"
+        async with hub.http.post(f"{url}/rpc/pay.now", data=b"x", headers=headers) as called:
+            assert (called.status, await called.read()) == (200, b"done")
+        async with hub.http.post(
+            f"{url}/streams/clicks/events", data=b"x", headers=headers
+        ) as kept:
+            assert kept.status in (200, 201, 202), await kept.text()
+        assert not problems
+
+        purge = "$JS.API.STREAM.PURGE.hubbub_streams"
+        delete = "$JS.API.STREAM.DELETE.hubbub_streams"
+        for subject in (purge, delete, "$SYS.REQ.SERVER.PING", "billing.pay"):
+            await nodes.publish(subject, b"", reply="_INBOX.x")
+            await nodes.flush()
+        await red.subscribe("hubbub.rpc.blue.>")
+        await red.publish("hubbub.rpc.blue.pay", b"")
+        await red.flush()
+        async with asyncio.timeout(10):
+            while len(problems) < 6:
+                await asyncio.sleep(0.01)
+        assert all("permissions violation" in each.lower() for each in problems)
+        await red.close()
+        await nodes.close()

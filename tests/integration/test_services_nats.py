@@ -113,7 +113,8 @@ async def test_a_route_can_lead_to_another_subject(
     start_hub: StartHub, server: NatsServer, bus: Client
 ) -> None:
     routes = {"r": RpcRoute("pay.*", "nats:billing.pay")}
-    hub = await start(start_hub, server, msgspec.structs.replace(open_hub(), rpc_routes=routes))
+    acme = msgspec.structs.replace(open_hub(nats_subjects=("billing",)), rpc_routes=routes)
+    hub = await start(start_hub, server, acme)
 
     async def answer(message: Msg) -> bytes:
         return pb.ServiceAnswer(payload=message.subject.encode()).SerializeToString()
@@ -222,7 +223,7 @@ async def test_no_method_reaches_another_subject_than_its_own(
 
 
 def with_provider(seconds: float = 2.0) -> HubConfiguration:
-    hub = open_hub(auth_provider="p")
+    hub = open_hub(auth_provider="p", nats_subjects=("accounts.verify",))
     provider = AuthProvider("nats:accounts.verify", {"X-Key": "k"}, seconds)
     return msgspec.structs.replace(hub, auth_providers={"p": provider})
 
@@ -421,7 +422,7 @@ async def test_a_service_does_over_nats_what_the_requirements_ask_for(
     assert put[0].ack
     _, found, _ = await ask(bus, "getChannelMetadata", channel="c", **where)
     assert found == {"metadata": {"a": [1, 2.5]}}
-    provider = {"url": "nats:accounts.verify", "headers": {"X": "secret"}}
+    provider = {"url": "nats:hubbub.auth.acme.verify", "headers": {"X": "secret"}}
     _, made, _ = await ask(bus, "putAuthProvider", body=provider, provider="p", **where)
     assert made["headers"] == {"X": "(hidden)"}
     settings = {"allowAnonymous": True, "defaultRules": "default", "authProvider": "p"}

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from hubbub.client import MessagesLost, Unreachable
+from hubbub.client import MessagesLost, Unreachable, UntrustedServer
 from hubbub.domain.errors import (
     HubbubError,
     HubNotFound,
@@ -38,6 +38,8 @@ def advice(error: HubbubError) -> str:
     """What to do about it, where that can be known."""
     if isinstance(error, Unreachable):
         return "; is the server running? Start one with `hubbub serve --dev`, or give --url"
+    if isinstance(error, UntrustedServer):
+        return "; give the authority's certificate with --cafile or HUBBUB_CA_FILE"
     if isinstance(error, NotAuthenticated | InvalidToken):
         return "; make a token with `hubbub token` and give it with --token or HUBBUB_TOKEN"
     if isinstance(error, NotPermitted):

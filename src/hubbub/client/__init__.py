@@ -9,6 +9,7 @@ from hubbub.client.client import Client, connect
 from hubbub.client.errors import (
     AlreadyProcessed,
     ClientClosed,
+    ClientFailed,
     ConnectionLost,
     FileInUse,
     FileUnusable,
@@ -18,6 +19,7 @@ from hubbub.client.errors import (
     QueueFull,
     TopicReplaced,
     Unreachable,
+    UntrustedServer,
 )
 from hubbub.client.events import (
     AccessLost,
@@ -50,6 +52,7 @@ __all__ = [
     "Answer",
     "Client",
     "ClientClosed",
+    "ClientFailed",
     "Connected",
     "ConnectionLost",
     "Disconnected",
@@ -85,6 +88,7 @@ __all__ = [
     "TopicReplaced",
     "Topics",
     "Unreachable",
+    "UntrustedServer",
     "connect",
     "put_in",
 ]

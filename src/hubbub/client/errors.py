@@ -3,6 +3,7 @@
 HubbubError
 ├── Unavailable
 │   ├── Unreachable       nobody answers at the address
+│   ├── UntrustedServer   the server's certificate is not one that the client trusts
 │   ├── ConnectionLost    the connection broke while something was under way: it may have happened
 │   └── FileUnusable      the file of an outbox or inbox takes nothing: full, locked, damaged
 ├── Limited
@@ -14,18 +15,24 @@ HubbubError
 │   ├── OutboxMismatch    the outbox belongs to another hub or user, or is an old copy of itself
 │   ├── TopicReplaced     the topic was deleted and made anew: the inbox's position means nothing
 │   └── AlreadyProcessed  another process with the same inbox has done this message
-└── NotFound
-    └── MessagesLost      messages are missing from a stream and cannot be fetched any more
+├── NotFound
+│   └── MessagesLost      messages are missing from a stream and cannot be fetched any more
+└── Internal
+    └── ClientFailed      a fault of the client itself; its cause says which
 """
 
 from __future__ import annotations
 
 from hubbub.client.events import Gap
-from hubbub.domain.errors import Conflict, Limited, NotFound, Unavailable
+from hubbub.domain.errors import Conflict, Internal, Limited, NotFound, Unavailable
 
 
 class Unreachable(Unavailable):
     code = "unreachable"
+
+
+class UntrustedServer(Unavailable):
+    code = "untrusted_server"
 
 
 class ConnectionLost(Unavailable):
@@ -62,6 +69,17 @@ class TopicReplaced(Conflict):
 
 class AlreadyProcessed(Conflict):
     code = "already_processed"
+
+
+class ClientFailed(Internal):
+    code = "client_failed"
+    reconnect = False
+
+
+def client_failed(cause: BaseException) -> ClientFailed:
+    error = ClientFailed(f"the client failed: {type(cause).__name__}: {cause}")
+    error.__cause__ = cause
+    return error
 
 
 class MessagesLost(NotFound):

@@ -23,6 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """For how long a full queue holds back the whole connection, before its subscription is left
     to catch up from history."""
     connect_timeout: float = 10.0
+    """Seconds for one attempt to connect: the token, the handshakes, and who this is."""
     request_timeout: float = 10.0
     heartbeat_interval: float | None = None
     """Seconds of silence after which the hub is asked for a sign of life; None: as it tells."""
@@ -32,3 +33,5 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stable_seconds: float = 5.0
     """A connection that lasted so long was a good one: after it, the first attempt is at once."""
     tls: ssl.SSLContext | None = None
+    """For `wss://` and `https://`; None trusts the authorities of the system or of the file that
+    the environment variable `SSL_CERT_FILE` names."""

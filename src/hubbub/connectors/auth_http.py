@@ -12,11 +12,7 @@ Anything else (another status, another form, too slow, too much) is a failure, n
 
 from __future__ import annotations
 
-import asyncio
-
-import aiohttp
-
-from hubbub.connectors.http_posting import HttpPoster, header_safe
+from hubbub.connectors.http_posting import header_safe, post, reach_of
 from hubbub.connectors.verdicts import (
     MAX_ANSWER_BYTES,
     Verdict,
@@ -25,37 +21,37 @@ from hubbub.connectors.verdicts import (
     too_large,
     too_slow,
 )
-from hubbub.domain.errors import AuthProviderFailed, NotAuthenticated
+from hubbub.domain.errors import AuthProviderFailed, BadRequest, NotAuthenticated
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.authenticator import CREDENTIALS_REFUSED
 from hubbub.ports.clock import Clock
+from hubbub.ports.outgoing import SendFailed
 
 _REFUSALS = (401, 403)
 
 
 class HttpAuthenticator:
-    """Keeps one pool of connections for all providers."""
+    """Implements `ports.authenticator.Authenticator`."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, outgoing: OutgoingGate, clock: Clock) -> None:
+        self._outgoing = outgoing
         self._clock = clock
-        self._poster = HttpPoster()
-
-    async def close(self) -> None:
-        await self._poster.close()
 
     async def authenticate(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
     ) -> Identity:
         try:
-            async with asyncio.timeout(provider.timeout_seconds):
-                verdict = await self._ask(provider, hub, session_id, credentials)
-        except TimeoutError:
-            raise too_slow(hub, provider.timeout_seconds) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise AuthProviderFailed(
-                f"the auth provider of hub {hub!r} cannot be reached: {type(error).__name__}"
-            ) from None
+            verdict = await self._ask(provider, hub, session_id, credentials)
+        except SendFailed as error:
+            if error.word == "timeout":
+                raise too_slow(hub, provider.timeout_seconds) from None
+            if error.word == "too_large":
+                raise too_large(hub) from None
+            raise _unreachable(hub, error.word) from None
+        except BadRequest:
+            raise _unreachable(hub, "its URL cannot be used") from None
         return identity_of(hub, verdict, self._clock.now())
 
     async def _ask(
@@ -68,9 +64,9 @@ class HttpAuthenticator:
             "Hubbub-Hub": header_safe(hub),
             "Hubbub-Session": session_id,
         }
-        posted = await self._poster.post(provider.url, credentials, headers, MAX_ANSWER_BYTES)
-        if posted.body is None:
-            raise too_large(hub)
+        seconds = provider.timeout_seconds
+        request = post(hub, provider.url, credentials, headers, seconds, MAX_ANSWER_BYTES)
+        posted = await self._outgoing.send("auth", request, reach_of(provider.addresses))
         if posted.status in _REFUSALS:
             raise NotAuthenticated(CREDENTIALS_REFUSED)
         if posted.status != 200:
@@ -78,3 +74,7 @@ class HttpAuthenticator:
                 f"the auth provider of hub {hub!r} answered with status {posted.status}"
             )
         return read_verdict(hub, posted.body)
+
+
+def _unreachable(hub: str, reason: str) -> AuthProviderFailed:
+    return AuthProviderFailed(f"the auth provider of hub {hub!r} cannot be reached: {reason}")

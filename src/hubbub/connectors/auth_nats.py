@@ -21,6 +21,7 @@ from hubbub.connectors.verdicts import (
 from hubbub.domain.errors import AuthProviderFailed
 from hubbub.domain.permissions import Grant, Identity
 from hubbub.domain.rules import NATS_SCHEME, AuthProvider
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, NobodyThere
 from hubbub.ports.clock import Clock
 from hubbub.protocols import hubbub_pb2 as pb
@@ -32,8 +33,9 @@ _JSON = b"{"
 class NatsAuthenticator:
     """Implements `ports.authenticator.Authenticator`."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
+    def __init__(self, broker: Broker, outgoing: OutgoingGate, clock: Clock) -> None:
         self._broker = broker
+        self._outgoing = outgoing
         self._clock = clock
 
     async def authenticate(
@@ -43,11 +45,10 @@ class NatsAuthenticator:
             hub_id=hub, session_id=session_id, credentials=credentials, headers=provider.headers
         )
         try:
-            reply = await self._broker.request(
-                provider.url.removeprefix(NATS_SCHEME),
-                request.SerializeToString(),
-                provider.timeout_seconds,
-            )
+            subject = provider.url.removeprefix(NATS_SCHEME)
+            seconds = provider.timeout_seconds
+            async with self._outgoing.slot(hub, "auth", provider.url, seconds) as left:
+                reply = await self._broker.request(subject, request.SerializeToString(), left)
         except TimeoutError:
             raise too_slow(hub, provider.timeout_seconds) from None
         except NobodyThere as error:

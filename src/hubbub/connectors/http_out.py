@@ -1,6 +1,6 @@
 """Requests to servers that strangers named: `hubbub.ports.outgoing` says what is promised.
 
-Connections are kept for a while and used again, those of a host and port for who is allowed the
+Connections are kept for a while and used again, by the same hub only and for what is allowed the
 same addresses. Why this is no client of a library: docs/dependencies.md.
 """
 
@@ -14,6 +14,7 @@ from time import perf_counter
 from hubbub.connectors.http_out_connection import OutgoingConnection
 from hubbub.connectors.resolving import Resolver
 from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback, may_reach
+from hubbub.domain.shares import FairShare
 from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
 
 _IDLE_SECONDS = 20.0
@@ -23,7 +24,7 @@ _TRY_SECONDS = 3.0
 """For one address, where there are others."""
 _METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
-PoolKey = tuple[str, int, bool, Reach]
+PoolKey = tuple[str, str, int, bool, Reach]
 
 
 class HttpOut:
@@ -32,10 +33,9 @@ class HttpOut:
     def __init__(self, tls: ssl.SSLContext | None = None, max_idle: int = _MOST_IDLE) -> None:
         """`tls`: whom to trust; None: those that the system trusts."""
         self._tls = tls
-        self._max_idle = max_idle
         self._resolver = Resolver()
         self._idle: dict[PoolKey, list[OutgoingConnection]] = {}
-        self._idle_count = 0
+        self._kept = FairShare(max_idle)
         self._open: set[OutgoingConnection] = set()
         """Those with a request under way."""
         self._sweeping: asyncio.TimerHandle | None = None
@@ -45,23 +45,24 @@ class HttpOut:
         started = perf_counter()
         parts = check_callback(request.url, LONGEST_URL)
         head = _head(request, parts)
-        key = (parts.host, parts.port, parts.tls, reach)
+        key = (request.hub, parts.host, parts.port, parts.tls, reach)
         connection = self._take(key)
         if connection is not None:
             try:
                 return await self._exchange(connection, key, request, head, started)
             except SendFailed as error:
-                if error.word != "closed" or not connection.untouched:
+                lost = error.word == "closed" and connection.untouched
+                if not lost or not request.repeatable:
                     raise
         seconds = request.timeout_seconds - (perf_counter() - started)
-        connection = await self._connect(parts, reach, seconds)
+        connection = await self._connect(request.hub, parts, reach, seconds)
         return await self._exchange(connection, key, request, head, started)
 
-    async def check(self, url: str, reach: Reach = "public") -> None:
-        parts = check_callback(url)
+    async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
+        parts = check_callback(url, LONGEST_URL)
         try:
             async with asyncio.timeout(_TRY_SECONDS):
-                await self._resolver.resolve(parts.host, reach)
+                await self._resolver.resolve(hub, parts.host, reach)
         except TimeoutError:
             pass
         except SendFailed as error:
@@ -106,11 +107,11 @@ class HttpOut:
     # -- connecting -----------------------------------------------------------------------------
 
     async def _connect(
-        self, parts: CallbackParts, reach: Reach, seconds: float
+        self, hub: str, parts: CallbackParts, reach: Reach, seconds: float
     ) -> OutgoingConnection:
         try:
             async with asyncio.timeout(max(0.0, seconds)):
-                addresses = await self._resolver.resolve(parts.host, reach)
+                addresses = await self._resolver.resolve(hub, parts.host, reach)
                 for address in addresses[:-1]:
                     try:
                         async with asyncio.timeout(_TRY_SECONDS):
@@ -157,19 +158,19 @@ class HttpOut:
         connections = self._idle.get(key)
         while connections:
             connection = connections.pop()
-            self._idle_count -= 1
+            self._kept.give_back(key[0])
             if not connection.closed:
                 return connection
         return None
 
     def _give_back(self, key: PoolKey, connection: OutgoingConnection) -> None:
-        if not connection.usable or self._closed or self._idle_count >= self._max_idle:
+        if not connection.usable or self._closed or not self._kept.may_take(key[0]):
             connection.close()
         else:
             loop = asyncio.get_running_loop()
             connection.idle_since = loop.time()
             self._idle.setdefault(key, []).append(connection)
-            self._idle_count += 1
+            self._kept.take(key[0])
             if self._sweeping is None:
                 self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
@@ -182,7 +183,7 @@ class HttpOut:
             for connection in connections:
                 if connection.closed or connection.idle_since <= limit:
                     connection.close()
-                    self._idle_count -= 1
+                    self._kept.give_back(key[0])
                 else:
                     kept.append(connection)
             if kept:

@@ -1,51 +1,33 @@
-"""POST to an endpoint that a tenant named: pooled connections, bounded answers, no redirects."""
+"""What requests to a tenant's own services have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from urllib.parse import quote
 
-import aiohttp
-import msgspec
+from hubbub.domain.callbacks import Reach
+from hubbub.ports.outgoing import Outgoing
 
 
-class Posted(msgspec.Struct, frozen=True):
-    """What came back; `body` is None where it was larger than asked for."""
+def post(
+    hub: str, url: str, body: bytes, headers: Mapping[str, str], seconds: float, max_bytes: int
+) -> Outgoing:
+    """Sent once: who answers it may do something."""
+    return Outgoing(
+        hub,
+        "POST",
+        url,
+        tuple(headers.items()),
+        body,
+        timeout_seconds=seconds,
+        max_answer_bytes=max_bytes,
+        repeatable=False,
+    )
 
-    status: int
-    content_type: str | None
-    body: bytes | None
 
-
-class HttpPoster:
-    """The caller bounds the time. Raises `aiohttp.ClientError`, `OSError` and `ValueError`."""
-
-    def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], max_bytes: int
-    ) -> Posted:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=200, limit_per_host=50),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        async with self._session.post(
-            url, data=body, headers=headers, allow_redirects=False
-        ) as response:
-            content_type = response.headers.get("Content-Type")
-            answer = bytearray()
-            async for chunk in response.content.iter_chunked(16 * 1024):
-                answer += chunk
-                if len(answer) > max_bytes:
-                    return Posted(response.status, content_type, None)
-            return Posted(response.status, content_type, bytes(answer))
+def reach_of(addresses: Reach | None) -> Reach:
+    """Of an endpoint whose hub has had its say."""
+    return addresses or "public"
 
 
 def header_safe(text: str) -> str:

@@ -1,17 +1,25 @@
-"""Names of servers that strangers named: resolved once for all who ask, and checked."""
+"""Names of servers that strangers named: resolved once for all of a hub who ask, and checked.
+
+A lookup holds a thread until the system gives up on it. Hubs share the threads fairly: names whose
+servers never answer hold up the lookups of the hub that named them, and of no other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 
 from hubbub.domain.callbacks import Reach, may_reach
+from hubbub.engine.fair_slots import FairSlots
 from hubbub.ports.outgoing import SendFailed
 
 _KNOWN_SECONDS = 30.0
 _UNKNOWN_SECONDS = 5.0
 _MOST_NAMES = 4096
+_THREADS = 32
 
 
 class Resolver:
@@ -19,13 +27,15 @@ class Resolver:
     that nobody gains by changing it meanwhile."""
 
     def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolving")
+        self._slots = FairSlots(_THREADS)
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
-        self._asked: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+        self._asked: dict[tuple[str, str], asyncio.Task[tuple[str, ...]]] = {}
 
-    async def resolve(self, host: str, reach: Reach) -> tuple[str, ...]:
+    async def resolve(self, hub: str, host: str, reach: Reach) -> tuple[str, ...]:
         """The addresses of a host, in the order in which to try them. Raises `SendFailed` if there
         are none, or if one of them may not be connected to."""
-        addresses = await self._addresses(host)
+        addresses = await self._addresses(hub, host)
         if not addresses:
             raise SendFailed("resolve", f"the name {host!r} has no address")
         for address in addresses:
@@ -35,7 +45,7 @@ class Resolver:
                 )
         return addresses
 
-    async def _addresses(self, host: str) -> tuple[str, ...]:
+    async def _addresses(self, hub: str, host: str) -> tuple[str, ...]:
         try:
             return (str(ip_address(host)),)
         except ValueError:
@@ -44,18 +54,23 @@ class Resolver:
         known = self._known.get(host)
         if known is not None and known[0] > loop.time():
             return known[1]
-        task = self._asked.get(host)
+        task = self._asked.get((hub, host))
         if task is None:
-            task = self._asked[host] = loop.create_task(self._ask(loop, host))
-            task.add_done_callback(lambda _: self._asked.pop(host, None))
+            task = self._asked[hub, host] = loop.create_task(self._ask(loop, hub, host))
+            task.add_done_callback(lambda _: self._asked.pop((hub, host), None))
         return await asyncio.shield(task)  # others may wait for it, too
 
-    async def _ask(self, loop: asyncio.AbstractEventLoop, host: str) -> tuple[str, ...]:
+    async def _ask(self, loop: asyncio.AbstractEventLoop, hub: str, host: str) -> tuple[str, ...]:
+        await self._slots.take(hub)
         try:
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            found = await loop.run_in_executor(
+                self._pool, partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+            )
             addresses = tuple(dict.fromkeys(str(info[4][0]) for info in found))
         except (OSError, UnicodeError):
             addresses = ()
+        finally:
+            self._slots.give_back(hub)
         if len(self._known) >= _MOST_NAMES:
             self._known.clear()
         seconds = _KNOWN_SECONDS if addresses else _UNKNOWN_SECONDS
@@ -66,3 +81,4 @@ class Resolver:
         for task in list(self._asked.values()):
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -7,13 +7,11 @@ and `Hubbub-Hub`, `Hubbub-Method`, `Hubbub-User` and `Hubbub-Session`. A status 
 
 from __future__ import annotations
 
-import asyncio
-
-import aiohttp
-
-from hubbub.connectors.http_posting import HttpPoster, Posted, header_safe
+from hubbub.connectors.http_posting import header_safe, post, reach_of
 from hubbub.domain.errors import (
+    BadRequest,
     InvalidPayload,
+    Overloaded,
     ServiceFailed,
     ServiceNotFound,
     ServiceRefused,
@@ -23,6 +21,8 @@ from hubbub.domain.errors import (
 from hubbub.domain.payloads import is_utf8, untouched_payload
 from hubbub.domain.rules import RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
+from hubbub.engine.outgoing import OutgoingGate
+from hubbub.ports.outgoing import Answer, SendFailed
 
 MAX_REASON_CHARS = 500
 
@@ -30,11 +30,8 @@ MAX_REASON_CHARS = 500
 class HttpServices:
     """Implements `ports.services.ServiceCaller`."""
 
-    def __init__(self) -> None:
-        self._poster = HttpPoster()
-
-    async def close(self) -> None:
-        await self._poster.close()
+    def __init__(self, outgoing: OutgoingGate) -> None:
+        self._outgoing = outgoing
 
     async def call(
         self, route: RpcRoute | None, call: ServiceCall, seconds: float, max_bytes: int
@@ -43,18 +40,25 @@ class HttpServices:
             raise ServiceNotFound(
                 f"hub {call.hub!r} has no service for {call.method!r}; add a route for it"
             )
+        headers = _headers(route, call)
+        request = post(call.hub, route.url, call.payload, headers, seconds, max_bytes)
         try:
-            async with asyncio.timeout(seconds):
-                posted = await self._poster.post(
-                    route.url, call.payload, _headers(route, call), max_bytes
-                )
-        except TimeoutError:
-            raise timed_out(call, seconds) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ServiceUnavailable(
-                f"the service for {call.method!r} cannot be reached: {type(error).__name__}"
-            ) from None
-        return _answer(call, posted, max_bytes)
+            answer = await self._outgoing.send("call", request, reach_of(route.addresses))
+        except SendFailed as error:
+            if error.word == "timeout":
+                raise timed_out(call, seconds) from None
+            if error.word == "too_large":
+                raise too_large(call, max_bytes) from None
+            if error.word == "busy":
+                raise Overloaded(f"{error.message}; try again later") from None
+            raise _unreachable(call, error.word) from None
+        except BadRequest:
+            raise _unreachable(call, "its URL cannot be used") from None
+        return _answer(call, answer)
+
+
+def _unreachable(call: ServiceCall, reason: str) -> ServiceUnavailable:
+    return ServiceUnavailable(f"the service for {call.method!r} cannot be reached: {reason}")
 
 
 def timed_out(call: ServiceCall, seconds: float) -> ServiceTimeout:
@@ -97,11 +101,9 @@ def _headers(route: RpcRoute, call: ServiceCall) -> dict[str, str]:
     return headers
 
 
-def _answer(call: ServiceCall, posted: Posted, max_bytes: int) -> ServiceAnswer:
-    if posted.body is None:
-        raise too_large(call, max_bytes)
-    if 200 <= posted.status < 300:
-        return checked_answer(call, posted.body, posted.content_type)
-    if 400 <= posted.status < 500:
-        raise refused(call, posted.body.decode() if is_utf8(posted.body) else "")
-    raise ServiceFailed(f"the service for {call.method!r} answered with status {posted.status}")
+def _answer(call: ServiceCall, answer: Answer) -> ServiceAnswer:
+    if 200 <= answer.status < 300:
+        return checked_answer(call, answer.body, answer.headers.get("content-type"))
+    if 400 <= answer.status < 500:
+        raise refused(call, answer.body.decode() if is_utf8(answer.body) else "")
+    raise ServiceFailed(f"the service for {call.method!r} answered with status {answer.status}")

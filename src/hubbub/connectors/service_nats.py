@@ -12,9 +12,10 @@ from hubbub.domain.errors import ServiceFailed, ServiceUnavailable
 from hubbub.domain.messages import BINARY
 from hubbub.domain.rules import NATS_SCHEME, RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
+from hubbub.domain.subjects import rpc_prefix, words
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, NobodyThere, Reply
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.subjects import word, words
 
 ERROR_HEADER = "Nats-Service-Error"
 ERROR_CODE_HEADER = "Nats-Service-Error-Code"
@@ -24,15 +25,16 @@ ERROR_CODE_HEADER = "Nats-Service-Error-Code"
 class NatsServices:
     """Implements `ports.services.ServiceCaller`."""
 
-    def __init__(self, broker: Broker, prefix: str) -> None:
+    def __init__(self, broker: Broker, outgoing: OutgoingGate, prefix: str) -> None:
         self._broker = broker
+        self._outgoing = outgoing
         self._prefix = prefix
 
     async def call(
         self, route: RpcRoute | None, call: ServiceCall, seconds: float, max_bytes: int
     ) -> ServiceAnswer:
         subject = (
-            f"{self._prefix}.rpc.{word(call.hub)}.{words(call.method)}"
+            f"{rpc_prefix(self._prefix, call.hub)}.{words(call.method)}"
             if route is None
             else route.url.removeprefix(NATS_SCHEME)
         )
@@ -45,7 +47,8 @@ class NatsServices:
             session_id=call.session_id or "",
         )
         try:
-            reply = await self._broker.request(subject, request.SerializeToString(), seconds)
+            async with self._outgoing.slot(call.hub, "call", subject, seconds) as left:
+                reply = await self._broker.request(subject, request.SerializeToString(), left)
         except TimeoutError:
             raise timed_out(call, seconds) from None
         except NobodyThere as error:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from hubbub.domain.errors import StreamUnavailable
 from hubbub.domain.services import StreamEvent
+from hubbub.domain.subjects import word, words
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, LogUnavailable
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.subjects import word, words
 
 
 class JetStreams:
     """Implements `ports.services.StreamSink`."""
 
-    def __init__(self, broker: Broker, prefix: str, seconds: float) -> None:
+    def __init__(self, broker: Broker, outgoing: OutgoingGate, prefix: str, seconds: float) -> None:
         self._broker = broker
+        self._outgoing = outgoing
         self._prefix = prefix
         self._seconds = seconds
 
@@ -31,7 +33,8 @@ class JetStreams:
         )
         subject = f"{self._prefix}.streams.{word(event.hub)}.{words(event.stream)}"
         try:
-            await self._broker.append(subject, entry.SerializeToString(), event.id, self._seconds)
+            async with self._outgoing.slot(event.hub, "stream", "", self._seconds) as left:
+                await self._broker.append(subject, entry.SerializeToString(), event.id, left)
         except LogUnavailable as error:
             raise StreamUnavailable(
                 f"the stream {event.stream!r} does not take the event right now: {error}"

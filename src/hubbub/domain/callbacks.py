@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
@@ -19,14 +19,43 @@ LONGEST_URL = 8192
 _UNUSABLE = re.compile("[\x00-\x20\x7f-\x9f\ud800-\udfff\\\\]")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*\.?")
 _SAFE = "/:?#[]@!$&'()*+,;=%-._~"
-_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
-_COMPATIBLE = IPv6Network("::/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""The upper half of an interface id whose lower half is an IPv4 address."""
 
 _PRIVATE = tuple(
     map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
 )
+_SPECIAL = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24",
+            "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+            "224.0.0.0/3",
+            "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+"""The special-purpose registries of IANA, as far as they lie between addresses of the Internet:
+Teredo is in 2001::/23, 6to4 is 2002::/16. Private networks are above. Not left to `ipaddress`,
+whose list depends on the version of Python."""
+_METADATA = tuple(
+    map(
+        ip_network,
+        (
+            "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32",
+            "fd20:ce::/32", "fd00:c1::/32", "fd00:42::/32",
+        ),
+    )
+)  # fmt: skip
+"""Services of clouds that tell a machine its credentials (Azure, Alibaba, Oracle, Amazon, Google,
+Scaleway), outside the local link. A private network never includes them."""
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 Reach = Literal["public", "loopback", "private"]
 """Which addresses a hub sends requests to: those of the Internet; besides, this machine; besides,
 private networks."""
@@ -142,59 +171,53 @@ def _legacy_number(text: str) -> int | None:
 
 
 def may_reach(text: str, reach: Reach) -> bool:
-    """Whether a request may go to this address. Never to one of the local link, such as the
-    metadata service of a cloud, to a group, or to what cannot be read."""
-    if is_public_address(text):
-        return True
+    """Whether a request may go to this address. Never to one of the local link, to the metadata
+    service of a cloud, to a group, or to what cannot be read."""
     try:
         addresses = _unwrapped(ip_address(text))
     except ValueError:
         return False
-    if reach == "loopback":
-        return all(address.is_loopback for address in addresses)
-    return reach == "private" and all(
-        address.is_loopback or any(address in network for network in _PRIVATE)
-        for address in addresses
-    )
+    return all(_may_reach(address, reach) for address in addresses)
+
+
+def _may_reach(address: Address, reach: Reach) -> bool:
+    if _is_global_unicast(address):
+        return True
+    if address.is_loopback:
+        return reach != "public"
+    return reach == "private" and _is_in(address, _PRIVATE) and not _is_in(address, _METADATA)
 
 
 def is_public_address(text: str) -> bool:
     """Whether it is an address of one machine on the public Internet, also where it is an IPv4
     address in the clothes of an IPv6 one. What cannot be read is not."""
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return False
-    return all(map(_is_global_unicast, _unwrapped(address)))
+    return may_reach(text, "public")
 
 
 def _unwrapped(address: Address) -> list[Address]:
-    """The address, and those that packets to it may end up at."""
-    found: list[Address] = [address]
-    if isinstance(address, IPv6Address) and not address.is_loopback:
-        if address.ipv4_mapped is not None:
-            return [address.ipv4_mapped]
+    """The addresses that packets to this one may end up at."""
+    if isinstance(address, IPv6Address):
         low = IPv4Address(int(address) & 0xFFFFFFFF)
-        if address.sixtofour is not None:
-            found.append(address.sixtofour)
-        if address.teredo is not None:
-            found.extend(address.teredo)
-        if any(address in network for network in _NAT64):
+        if address in _MAPPED or address in _NAT64:
             return [low]
-        if address in _COMPATIBLE:
-            found.append(low)
-    return found
+        if (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:
+            return [address, low]
+    return [address]
 
 
 def _is_global_unicast(address: Address) -> bool:
+    if isinstance(address, IPv6Address) and (
+        address not in _GLOBAL_UNICAST or address.scope_id is not None
+    ):
+        return False
     return (
         address.is_global
-        and not address.is_multicast
-        and not address.is_reserved
-        and not address.is_unspecified
-        and not address.is_loopback
-        and not address.is_link_local
         and not address.is_private
-        and not (isinstance(address, IPv6Address) and address.is_site_local)
-        and not (isinstance(address, IPv6Address) and address.scope_id is not None)
+        and not _is_in(address, _PRIVATE)
+        and not _is_in(address, _SPECIAL)
+        and not _is_in(address, _METADATA)
     )
+
+
+def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
+    return any(address in network for network in networks)

@@ -12,11 +12,13 @@ HubbubError
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
 │   ├── UpgradeRequired   the path is for WebSocket, in its version 13
 │   ├── WrongChannelKind  the channel's kind does not take this request
+│   ├── SecretNeeded      a kept secret was given for another address; give it again
 │   └── ServiceRefused    the service that was called says no
 ├── Denied                the caller may not do this
 │   ├── NotAuthenticated  nobody has proven who this is
 │   ├── InvalidToken      forged, expired, revoked or made for another hub
 │   ├── NotPermitted      known, but without the permission
+│   │   └── SubjectNotPermitted  the NATS subject is not one of the hub's
 │   └── OriginRefused     the browser's origin is not on the list
 ├── NotFound              a hub, channel or path that is not there
 │   ├── HubNotFound       there is no such hub, and none comes into being by use
@@ -140,6 +142,12 @@ class WrongChannelKind(BadRequest):
     http_status = 409
 
 
+class SecretNeeded(BadRequest):
+    """`(hidden)` stands for a secret that was given for another address, or for none."""
+
+    code = "secret_needed"
+
+
 class ServiceRefused(BadRequest):
     code = "service_refused"
     http_status = 422
@@ -166,6 +174,10 @@ class InvalidToken(Denied):
 
 class NotPermitted(Denied):
     code = "not_permitted"
+
+
+class SubjectNotPermitted(NotPermitted):
+    code = "subject_not_permitted"
 
 
 class OriginRefused(Denied):

@@ -43,6 +43,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     user_id: str | None
     ping_interval_seconds: int
     protocol_version: int = 1
+    max_message_bytes: int = 0
+    """The largest WebSocket message that the hub takes; 0: it does not say."""
 
 
 class Authenticated(msgspec.Struct, frozen=True):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from hubbub.domain.callbacks import Reach
+from hubbub.domain.errors import SubjectNotPermitted
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import ChannelKind, kind_of, namespace_of, without_dead_letters
+from hubbub.domain.subjects import auth_prefix, belongs_to, rpc_prefix
 
 Limit = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 """0 means no limit."""
@@ -93,6 +95,8 @@ class TrustedIssuer(
     channels_claim: str = "channels"
     rpcs_claim: str = "rpcs"
     extra_claim: str = "extra"
+    addresses: Reach | None = None
+    """Of `jwks_url`, as of an auth provider."""
 
 
 class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -115,8 +119,11 @@ class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     subscribe to them, as in the paper. It opens the topics that were made so, and no channel that
     somebody uses already or that has rules."""
     callback_addresses: Reach = "public"
-    """Where webhooks may go: to the Internet only, or also to this machine (`loopback`) and to
-    private networks (`private`)."""
+    """Where what the hub sends may go: to the Internet only, or also to this machine (`loopback`)
+    and to private networks (`private`). Only an operator may change it."""
+    nats_subjects: tuple[str, ...] = ()
+    """Subjects of NATS, with all below them, that routes and auth providers of the hub may name
+    besides those that are derived from its name. Only an operator may change them."""
 
 
 NATS_SCHEME = "nats:"
@@ -129,6 +136,8 @@ class AuthProvider(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     url: str
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: float = 5.0
+    addresses: Reach | None = None
+    """Where it may be, if an operator decided so; None: as `callback_addresses` of the hub."""
 
 
 class RpcRoute(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -138,6 +147,8 @@ class RpcRoute(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     url: str
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     timeout_seconds: float = 10.0
+    addresses: Reach | None = None
+    """As of an auth provider."""
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -145,6 +156,10 @@ class ChannelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
 
     rules: str | None = None
     metadata: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+E = TypeVar("E", AuthProvider, RpcRoute)
+P = TypeVar("P", AuthProvider, RpcRoute, TrustedIssuer)
 
 
 class HubConfiguration(msgspec.Struct, frozen=True):
@@ -192,6 +207,46 @@ class HubConfiguration(msgspec.Struct, frozen=True):
             public=self.settings.default_public, allow_anonymous=self.settings.allow_anonymous
         )
 
+    def usable(self, endpoint: E, subject_root: str) -> E:
+        """An endpoint as the hub may ask it: what was stored earlier may be out of bounds by now.
+        Raises `SubjectNotPermitted`."""
+        if endpoint.url.startswith(NATS_SCHEME):
+            self.check_subject(endpoint.url, subject_root)
+        elif endpoint.addresses is None:
+            return msgspec.structs.replace(endpoint, addresses=self.reach_of(endpoint))
+        return endpoint
+
+    def check_subject(self, url: str, subject_root: str) -> None:
+        """Of `nats:` and a subject. Raises `SubjectNotPermitted`."""
+        subject = url.removeprefix(NATS_SCHEME)
+        if not belongs_to(subject, self.hub, self.settings.nats_subjects, subject_root):
+            raise SubjectNotPermitted(
+                f"the subject {subject[:200]!r} is not one of hub {self.hub!r}: use one below "
+                f"{rpc_prefix(subject_root, self.hub)!r} or {auth_prefix(subject_root, self.hub)!r}"
+                ", or have an operator add a prefix to the hub's natsSubjects"
+            )
+
+    def reach_of(self, endpoint: AuthProvider | RpcRoute | TrustedIssuer) -> Reach:
+        """The addresses at which the hub may ask it."""
+        return endpoint.addresses or self.settings.callback_addresses
+
     def auth_provider(self) -> AuthProvider | None:
         name = self.settings.auth_provider
         return self.auth_providers.get(name) if name is not None else None
+
+
+def trusting(configuration: HubConfiguration) -> HubConfiguration:
+    """A hub as the configuration file declares it: what the operator wrote there may be in private
+    networks, unless it says otherwise."""
+    settings = configuration.settings
+    issuers = tuple(map(_trusted, settings.trusted_issuers))
+    return msgspec.structs.replace(
+        configuration,
+        settings=msgspec.structs.replace(settings, trusted_issuers=issuers),
+        auth_providers={name: _trusted(p) for name, p in configuration.auth_providers.items()},
+        rpc_routes={name: _trusted(route) for name, route in configuration.rpc_routes.items()},
+    )
+
+
+def _trusted(endpoint: P) -> P:
+    return msgspec.structs.replace(endpoint, addresses=endpoint.addresses or "private")

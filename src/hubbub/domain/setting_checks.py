@@ -21,6 +21,7 @@ from hubbub.domain.rules import (
     RpcRoute,
     TrustedIssuer,
 )
+from hubbub.domain.subjects import is_subject
 
 MAX_METADATA_DEPTH = 32
 MAX_METADATA_BYTES = 64 * 1024
@@ -30,8 +31,6 @@ MAX_TEXT_CHARS = 2048
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_SUBJECT = re.compile(r"[!-)+-\-/-=?-~]+(\.[!-)+-\-/-=?-~]+)*")
-"""Printable ASCII without '*', '.' and '>'."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Problem = tuple[str, str]
@@ -67,8 +66,16 @@ def settings_problems(settings: HubSettings) -> Iterator[Problem]:
     for name, quota in msgspec.structs.asdict(settings.quotas).items():
         if quota < 0:
             yield f"quotas.{name}", f"is {quota}; expected 0 (no limit) or more"
-    if max(len(settings.allowed_origins), len(settings.trusted_issuers)) > MAX_ENTRIES:
-        yield "allowedOrigins and trustedIssuers", f"may have {MAX_ENTRIES} entries each"
+    for subject in settings.nats_subjects:
+        if len(subject) > MAX_NAME_CHARS or not is_subject(subject):
+            yield (
+                "natsSubjects",
+                f"has {subject[:100]!r}; expected words with dots between, without wildcards, "
+                "without $ before a word and _ before the first",
+            )
+    entries = (settings.allowed_origins, settings.trusted_issuers, settings.nats_subjects)
+    if max(map(len, entries)) > MAX_ENTRIES:
+        yield "allowedOrigins, trustedIssuers and natsSubjects", f"may have {MAX_ENTRIES} entries"
     seen: set[tuple[str, str]] = set()
     for index, issuer in enumerate(settings.trusted_issuers):
         for key, problem in issuer_problems(issuer):
@@ -104,8 +111,11 @@ def endpoint_problem(url: str) -> str | None:
     """What is wrong with a URL, or with the subject behind `nats:`."""
     if not url.startswith(NATS_SCHEME):
         return url_problem(url)
-    if len(url) > MAX_NAME_CHARS or not _SUBJECT.fullmatch(url[len(NATS_SCHEME) :]):
-        return "is no subject; expected `nats:` and words with dots between, without wildcards"
+    if len(url) > MAX_NAME_CHARS or not is_subject(url[len(NATS_SCHEME) :]):
+        return (
+            "is no subject; expected `nats:` and words with dots between, without wildcards, "
+            "without $ before a word and _ before the first"
+        )
     return None
 
 

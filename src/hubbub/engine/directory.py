@@ -17,6 +17,7 @@ from hubbub.domain.rules import (
     HubSettings,
     RpcRoute,
     Rules,
+    trusting,
 )
 from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
@@ -168,7 +169,7 @@ class Directory:
         """Make the store say what the configuration file says. What the file said before and no
         longer says goes; what was set in other ways stays."""
         stored = {_key(entry): entry for entry in await self._store.read_settings()}
-        wanted = {_key(e): e for hub in configurations for e in _declaration(hub)}
+        wanted = {_key(e): e for hub in configurations for e in _declaration(trusting(hub))}
         for row in stored.values():
             for key in _declared_by(row):
                 if key not in wanted and key in stored:

@@ -32,3 +32,5 @@ class EngineLimits(msgspec.Struct, frozen=True):
     session_calls: int = 32
     hub_calls: int = 1000
     call_seconds: float = 30.0
+    subject_root: str = "hubbub"
+    """What all subjects of NATS that belong to hubs begin with."""

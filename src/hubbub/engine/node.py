@@ -35,6 +35,7 @@ from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.publishing import Publisher
@@ -52,7 +53,6 @@ from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import NO_JOURNAL, Journal
-from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
@@ -80,10 +80,11 @@ class Node:
         streams: StreamSink = NO_STREAMS,
         journal: Journal = NO_JOURNAL,
         webhooks: WebhookLimits | None = None,
-        sender: HttpSender | None = None,
+        outgoing: OutgoingGate | None = None,
         throttle: Throttle | None = None,
     ) -> None:
         self.bus = bus
+        self.outgoing = outgoing
         self.clock = clock
         self.limits = limits
         self.directory = directory
@@ -97,7 +98,7 @@ class Node:
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker)
         self.webhooks = Webhooks(
-            bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), sender
+            bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), outgoing
         )
         self.subscriptions = Subscriptions(bus, self.fanout, limits)
         self.queries = Queries(bus, limits)
@@ -280,6 +281,7 @@ class Node:
             authenticated=session.identity.authenticated,
             user_id=session.identity.user_id,
             ping_interval_seconds=int(self.limits.ping_interval_seconds),
+            max_message_bytes=self.limits.message_bytes,
         )
 
     def _authenticate_before(self) -> float:

@@ -8,10 +8,14 @@ began: an administrative change is never cut in half. One that takes too long is
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from hubbub.domain.errors import Internal, Overloaded, Timeout
+from hubbub.domain.shares import FairShare
 from hubbub.gateways.http import Exchange, Request
 
 Message = MutableMapping[str, Any]
@@ -22,6 +26,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_UNDER_WAY = 100
+_HUB = re.compile(rb"/v1/(?:admin/)?hubs/([^/?]+)")
 
 
 class AsgiBridge:
@@ -38,21 +43,27 @@ class AsgiBridge:
         self._make = make
         self._application: Application | None = None
         self._timeout_seconds = timeout_seconds
-        self._max_under_way = max_under_way
+        self._share = FairShare(max_under_way)
         self._under_way: set[asyncio.Task[None]] = set()
 
     def handle(self, request: Request, exchange: Exchange, client: tuple[str, str]) -> None:
-        """`client`: its address and scheme. Raises `Overloaded` rather than let requests pile
-        up."""
-        if len(self._under_way) >= self._max_under_way:
+        """`client`: its address and scheme. Raises `Overloaded` rather than let requests pile up:
+        those of one hub leave room for others, and for those of no hub."""
+        tenant = _tenant_of(request.url)
+        if not self._share.may_take(tenant):
             raise Overloaded("too many requests of this kind are under way; try again in a second")
         if self._application is None:
             self._application = self._make()
         call = _Call(request, exchange, client)
         task = asyncio.get_running_loop().create_task(self._run(self._application, call))
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._share.take(tenant)
+        task.add_done_callback(partial(self._ended, tenant))
         exchange.run(_watch(task, call))
+
+    def _ended(self, tenant: str, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._share.give_back(tenant)
 
     async def settle(self) -> None:
         """Let what is under way come to its end."""
@@ -67,6 +78,11 @@ class AsgiBridge:
             raise Timeout(f"the request took more than {self._timeout_seconds:g} s") from None
         if not call.complete:
             raise Internal("the request was not answered")
+
+
+def _tenant_of(url: bytes) -> str:
+    found = _HUB.match(url)
+    return unquote_to_bytes(found.group(1)).decode("latin-1") if found else ""
 
 
 async def _watch(task: asyncio.Task[None], call: _Call) -> None:

@@ -16,13 +16,23 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 
 FailureWord = Literal[
-    "refused_address", "resolve", "connect", "timeout", "closed", "too_large", "protocol", "tls"
+    "refused_address",
+    "resolve",
+    "connect",
+    "timeout",
+    "closed",
+    "too_large",
+    "protocol",
+    "tls",
+    "busy",
 ]
 
 
 class Outgoing(msgspec.Struct, frozen=True):
     """A request. `Host`, `Content-Length` and `Connection` are up to the sender."""
 
+    hub: str
+    """On whose behalf: hubs share no connections."""
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -30,6 +40,9 @@ class Outgoing(msgspec.Struct, frozen=True):
     timeout_seconds: float = 10.0
     """For all of it, from the name to the last byte of the answer."""
     max_answer_bytes: int = 64 * 1024
+    repeatable: bool = True
+    """It may be sent once more where a kept connection ended before an answer began; the receiver
+    may then have seen it twice."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,7 +65,7 @@ class SendFailed(Exception):
 
 
 class HttpSender(Protocol):
-    async def check(self, url: str, reach: Reach = "public") -> None:
+    async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
         """Raises `SendFailed` where the host leads to an address that may not be connected to now,
         and `BadRequest`. A name that cannot be resolved now passes."""
 

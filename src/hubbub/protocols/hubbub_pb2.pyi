@@ -284,6 +284,7 @@ class SessionInfoNotice(_message.Message):
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     USER_ID_FIELD_NUMBER: _builtins.int
     PING_INTERVAL_FIELD_NUMBER: _builtins.int
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     hub_id: _builtins.str
     session_id: _builtins.str
     hub_allow_anonymous: _builtins.bool
@@ -294,6 +295,8 @@ class SessionInfoNotice(_message.Message):
     user_id: _builtins.str
     ping_interval: _builtins.int
     """seconds"""
+    max_message_bytes: _builtins.int
+    """The largest WebSocket message that the hub takes, in bytes; 0: it does not say."""
     def __init__(
         self,
         *,
@@ -306,10 +309,11 @@ class SessionInfoNotice(_message.Message):
         protocol_version: _builtins.int = ...,
         user_id: _builtins.str = ...,
         ping_interval: _builtins.int = ...,
+        max_message_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["authenticated", b"authenticated", "default_public", b"default_public", "hub_allow_anonymous", b"hub_allow_anonymous", "hub_allow_user_channel", b"hub_allow_user_channel", "hub_id", b"hub_id", "ping_interval", b"ping_interval", "protocol_version", b"protocol_version", "session_id", b"session_id", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authenticated", b"authenticated", "default_public", b"default_public", "hub_allow_anonymous", b"hub_allow_anonymous", "hub_allow_user_channel", b"hub_allow_user_channel", "hub_id", b"hub_id", "max_message_bytes", b"max_message_bytes", "ping_interval", b"ping_interval", "protocol_version", b"protocol_version", "session_id", b"session_id", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

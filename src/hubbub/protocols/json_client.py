@@ -183,6 +183,7 @@ def _session_info(shape: shapes.SessionInfoNotice) -> Notice:
         user_id=shape.user_id,
         ping_interval_seconds=shape.ping_interval,
         protocol_version=shape.protocol_version,
+        max_message_bytes=shape.max_message_bytes or 0,
     )
 
 

@@ -114,6 +114,7 @@ def _session_info(notice: notices.SessionInfo) -> shapes.Shape:
         protocol_version=notice.protocol_version,
         ping_interval=notice.ping_interval_seconds,
         user_id=notice.user_id,
+        max_message_bytes=notice.max_message_bytes or None,
     )
 
 

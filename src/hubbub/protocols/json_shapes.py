@@ -109,6 +109,7 @@ class SessionInfoNotice(Shape):
     protocol_version: int
     ping_interval: int
     user_id: str | None = None
+    max_message_bytes: Int64 | None = None
 
 
 class AuthRequest(Shape):

@@ -188,6 +188,7 @@ def _session_info(proto: pb.SessionInfoNotice) -> Notice:
         user_id=proto.user_id or None,
         ping_interval_seconds=proto.ping_interval,
         protocol_version=proto.protocol_version,
+        max_message_bytes=proto.max_message_bytes,
     )
 
 

@@ -163,6 +163,7 @@ def _session_info(notice: notices.SessionInfo) -> bytes:
         protocol_version=notice.protocol_version,
         user_id=notice.user_id or "",
         ping_interval=notice.ping_interval_seconds,
+        max_message_bytes=notice.max_message_bytes,
     ).SerializeToString()
 
 

@@ -65,5 +65,7 @@ def login_settings(settings: Settings) -> LoginSettings:
     admin = settings.admin
     provider = None
     if admin.url is not None:
-        provider = AuthProvider(url=admin.url, timeout_seconds=admin.login_timeout)
+        provider = AuthProvider(
+            url=admin.url, timeout_seconds=admin.login_timeout, addresses="private"
+        )
     return LoginSettings(provider)

@@ -14,6 +14,7 @@ from hubbub.connectors.choosing import Authenticators, ServiceCallers
 from hubbub.connectors.service_http import HttpServices
 from hubbub.domain.services import StreamEvent
 from hubbub.engine.administration import Administration
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.clock import Clock
 from hubbub.ports.services import NO_STREAMS, StreamSink
 from hubbub.server.settings import Settings
@@ -31,25 +32,31 @@ class Programs:
     """Of one process: `open`, `serve`, and in the end `stop_serving` and `close`."""
 
     def __init__(
-        self, settings: Settings, clock: Clock, journal: StreamSink | None, node_name: str
+        self,
+        settings: Settings,
+        clock: Clock,
+        outgoing: OutgoingGate,
+        journal: StreamSink | None,
+        node_name: str,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._auth = HttpAuthenticator(clock)
-        self._calls = HttpServices()
+        self._outgoing = outgoing
+        auth, calls = HttpAuthenticator(outgoing, clock), HttpServices(outgoing)
         self.broker = _make_broker(settings, node_name)
         self.streams = _Streams(journal or NO_STREAMS)
         self._serve: Callable[[], Awaitable[None]] | None = None
         prefix = settings.broker.subject
         if self.broker is None:
-            self.authenticator = Authenticators(self._auth, None)
-            self.caller = ServiceCallers(self._calls, None)
+            self.authenticator = Authenticators(auth, None)
+            self.caller = ServiceCallers(calls, None)
         else:
             from hubbub.connectors.auth_nats import NatsAuthenticator
             from hubbub.connectors.service_nats import NatsServices
 
-            self.authenticator = Authenticators(self._auth, NatsAuthenticator(self.broker, clock))
-            self.caller = ServiceCallers(self._calls, NatsServices(self.broker, prefix))
+            over_nats = NatsAuthenticator(self.broker, outgoing, clock)
+            self.authenticator = Authenticators(auth, over_nats)
+            self.caller = ServiceCallers(calls, NatsServices(self.broker, outgoing, prefix))
 
     @property
     def nats_connected(self) -> Callable[[], bool] | None:
@@ -66,7 +73,8 @@ class Programs:
             from hubbub.connectors.stream_nats import JetStreams
 
             seconds = self._settings.streams.confirm_timeout
-            self.streams.sink = JetStreams(self.broker, self._settings.broker.subject, seconds)
+            prefix = self._settings.broker.subject
+            self.streams.sink = JetStreams(self.broker, self._outgoing, prefix, seconds)
         else:
             logger.info("streams are kept in the journal, not in JetStream")
 
@@ -108,8 +116,6 @@ class Programs:
             await self.broker.stop_serving()
 
     async def close(self) -> None:
-        await self._auth.close()
-        await self._calls.close()
         if self.broker is not None:
             await self.broker.close()
 

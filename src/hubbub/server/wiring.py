@@ -22,6 +22,7 @@ from hubbub.engine.channels.retention import Retention
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.asgi import Application, AsgiBridge
@@ -88,13 +89,14 @@ class Server:
             _dynamic(settings) if limits.dynamic_hubs else None,
             self.revocations,
         )
-        self._key_source = HttpKeySource()
+        webhooks = webhook_limits(settings)
+        self._sender = HttpOut()
+        outgoing = OutgoingGate(self._sender, webhooks)
+        self._key_source = HttpKeySource(outgoing)
         issuers = Issuers(self.directory.settings_of, self._key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         streams = self.journal.streams if self.journal is not None else None
-        self._programs = Programs(settings, clock, streams, self._fabric.node_name)
-        self._sender = HttpOut()
-        webhooks = webhook_limits(settings)
+        self._programs = Programs(settings, clock, outgoing, streams, self._fabric.node_name)
         self._owner = ChannelOwner(
             store=self._store,
             clock=clock,
@@ -117,7 +119,7 @@ class Server:
             streams=self._programs.streams,
             journal=self.journal or NO_JOURNAL,
             webhooks=webhooks,
-            sender=self._sender,
+            outgoing=outgoing,
             throttle=Throttle(clock, throttle_limits(settings)),
         )
         self._fabric.connect(self._owner, self.node)
@@ -126,7 +128,7 @@ class Server:
             clock=clock,
             topic=self._fabric.bus.topic,
             configuration_of=self.directory.get,
-            sender=self._sender,
+            outgoing=outgoing,
             limits=webhooks,
             journal=self.journal or NO_JOURNAL,
         )
@@ -235,7 +237,6 @@ class Server:
             await self.journal.stop()
         await self._programs.close()
         await self._sender.close()
-        await self._key_source.close()
         await self._store.close()
 
     def announce_pause(self, begins: bool) -> None:
@@ -353,6 +354,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
         session_calls=settings.session.max_calls,
         hub_calls=settings.hub.max_calls,
         call_seconds=settings.hub.call_timeout,
+        subject_root=settings.broker.subject,
     )
 
 

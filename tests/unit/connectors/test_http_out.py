@@ -32,7 +32,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 def post(url: str, body: bytes = b"body", **more: Any) -> Outgoing:
-    return Outgoing("POST", url, (("X-One", "1"),), body, **more)
+    return Outgoing("acme", "POST", url, (("X-One", "1"),), body, **more)
 
 
 async def failure(client: HttpOut, request: Outgoing, reach: Reach = "loopback") -> SendFailed:
@@ -203,10 +203,10 @@ async def test_a_connection_to_a_private_address_is_not_lent_to_others(
 async def test_a_name_is_refused_if_one_of_its_addresses_is_private(
     client: HttpOut, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def resolve(*_: object, **__: object) -> list[Any]:
+    def resolve(*_: object, **__: object) -> list[Any]:
         return [(0, 0, 0, "", ("93.184.215.14", 0)), (0, 0, 0, "", ("127.0.0.1", 0))]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     failed = await failure(client, post(f"http://a.example:{receiver.port}/"), "public")
     assert failed.word == "refused_address"
     assert receiver.connections == 0
@@ -247,7 +247,7 @@ async def test_certificates_are_checked_against_the_name(tmp_path: Path) -> None
 
 
 async def test_no_header_can_be_smuggled_in(client: HttpOut, receiver: Receiver) -> None:
-    request = Outgoing("POST", receiver.url, (("X-One", "1\r\nX-Two: 2"),))
+    request = Outgoing("acme", "POST", receiver.url, (("X-One", "1\r\nX-Two: 2"),))
     assert (await failure(client, request)).word == "protocol"
     assert receiver.received == []
 

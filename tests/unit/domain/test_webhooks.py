@@ -266,3 +266,22 @@ def test_a_hub_reaches_no_further_than_its_setting_says(address: str, least: str
     steps: tuple[Reach, ...] = ("public", "loopback", "private")
     allowed = [reach for reach in steps if may_reach(address, reach)]
     assert allowed == ([] if least is None else list(steps[steps.index(least) :]))
+
+
+@pytest.mark.spec("SEC-02")
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("192.0.0.192", "168.63.129.16", "100.100.100.200", "169.254.169.254", "192.0.0.8"),
+        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fe80::a9fe:a9fe"),
+        *("192.88.99.1", "198.18.0.1", "203.0.113.1", "240.0.0.1", "255.255.255.255", "0.1.2.3"),
+        *("2001:db8::1", "3fff::1", "5f00::1", "100::1", "2001:20::1", "4000::1", "fec0::1"),
+        *("2002:0808:0808::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "64:ff9b:1::808:808"),
+        *("::ffff:169.254.169.254", "64:ff9b::a83f:8110", "::8.8.8.8", "::"),
+        "2606:4700::5efe:a9fe:a9fe",
+    ],
+)
+def test_metadata_and_special_purpose_addresses_are_out_of_reach_for_everyone(address: str) -> None:
+    assert not may_reach(address, "public")
+    assert not may_reach(address, "loopback")
+    assert not may_reach(address, "private")

@@ -115,7 +115,7 @@ async def test_messages_wait_while_the_receiver_is_down(tmp_path: Path) -> None:
         await receiver.got(1)
         await receiver.stop()
         await put(node, *numbers(2, 200))  # more than fit into memory
-        await until(lambda: node.driver.hosts.open_breakers())
+        await until(lambda: node.driver.outgoing.open_breakers())
         status = await describe(node, webhook)
         assert status.lag == 199
         assert status.failures > 0
@@ -124,7 +124,7 @@ async def test_messages_wait_while_the_receiver_is_down(tmp_path: Path) -> None:
         await again.start()
         await again.got(199)
         assert again.bodies == numbers(2, 200)
-        await until(lambda: not node.driver.hosts.open_breakers())
+        await until(lambda: not node.driver.outgoing.open_breakers())
         assert (await describe(node, webhook)).lag == 0
         await again.stop()
 
@@ -284,7 +284,7 @@ async def test_a_host_that_fails_is_left_alone_and_probed(
         for number in range(20):
             await subscribe(node, f"{receiver.url}/{number}")
         await put(node, b"1")
-        await until(lambda: node.driver.hosts.open_breakers())
+        await until(lambda: node.driver.outgoing.open_breakers())
         at_first = len(receiver.messages)
         assert at_first <= 20
         await receiver.got(at_first + 2)  # probes, one by one
@@ -343,13 +343,13 @@ async def test_unsubscribing_breaks_off_what_is_under_way(
     await receiver.got(1)
     await node.node.webhooks.end(webhook)
     assert node.driver.count() == 0
-    assert node.driver.hosts.in_flight == 0 or await settled(node)
+    assert node.driver.outgoing.in_flight == 0 or await settled(node)
     await put(node, b"3")
     assert receiver.bodies == [b"1"]
 
 
 async def settled(node: EngineNode) -> bool:
-    await until(lambda: node.driver.hosts.in_flight == 0)
+    await until(lambda: node.driver.outgoing.in_flight == 0)
     return True
 
 

@@ -10,7 +10,8 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
-from hubbub.client import Unreachable
+from hubbub.client import Unreachable, UntrustedServer
+from hubbub.client.connection.tls import why_untrusted
 from hubbub.domain.errors import BadRequest, HubbubError
 
 TIMEOUT_SECONDS = 30
@@ -46,7 +47,7 @@ class _Failure(msgspec.Struct):
 class AdminClient:
     """One connection, for as many requests as a command needs."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
         """Raises `BadRequest` for what is no address."""
         parts = parse_address(url)
         secure = _TLS[parts.scheme]
@@ -55,9 +56,7 @@ class AdminClient:
         self._token = token
         host = parts.hostname or ""
         self._connection = (
-            http.client.HTTPSConnection(
-                host, parts.port, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context()
-            )
+            http.client.HTTPSConnection(host, parts.port, timeout=TIMEOUT_SECONDS, context=tls)
             if secure
             else http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
         )
@@ -124,6 +123,11 @@ class AdminClient:
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
+            untrusted = why_untrusted(error)
+            if untrusted is not None:
+                raise UntrustedServer(
+                    f"the certificate of the server at {self.address} is not trusted: {untrusted}"
+                ) from None
             raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from None
         return self._understood(response.status, text), response.headers.get("ETag")
 
@@ -158,7 +162,7 @@ def is_loopback(url: str) -> bool:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed, {getattr(error, 'verify_message', '') or error.reason or error}"
+        return f"TLS failed, {error.reason or error}"
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT_SECONDS} seconds"
     if isinstance(error, http.client.HTTPException):

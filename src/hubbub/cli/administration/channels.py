@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, hub_option, json_lines_option
+from hubbub.cli.administration.options import admin_options, json_lines_option
 from hubbub.cli.failures import WRONG, fail
+from hubbub.cli.messages.options import hub_option
 from hubbub.cli.server.backup import json_option
 from hubbub.cli.tables import Column, show_entry, show_list
 

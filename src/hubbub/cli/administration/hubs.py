@@ -78,7 +78,7 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
 
     Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
     authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
-    callbackAddresses, and quotas.sessions, .channels, .messagesPerSecond,
+    callbackAddresses, natsSubjects, and quotas.sessions, .channels, .messagesPerSecond,
     .deliveriesPerSecond, .storedBytes, .webhooks, .webhookRequestsPerSecond.
     """
     path = ("hubs", hub, "settings")

@@ -5,13 +5,8 @@ from __future__ import annotations
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import (
-    admin_options,
-    confirm,
-    hub_option,
-    json_lines_option,
-    yes_option,
-)
+from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
+from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Column, show_list
 
 _COLUMNS: list[Column] = [

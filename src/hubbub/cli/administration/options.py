@@ -15,7 +15,7 @@ import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient, Refused, is_loopback
 from hubbub.cli.failures import WRONG, clear_failures, fail
-from hubbub.cli.messages.options import DEFAULT_URL
+from hubbub.cli.messages.options import Trust, trust_options, url_option
 from hubbub.cli.server.backup import data_option
 from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.domain.permissions import Identity, Level
@@ -37,28 +37,12 @@ _REMEDIES = {
 }
 _LATER = frozenset(("rate_limited", "overloaded", "store_unavailable", "going_away", "timeout"))
 
-_url = click.option(
-    "--url",
-    envvar="HUBBUB_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    show_envvar=True,
-    help="Address of the server.",
-)
 _token = click.option(
     "--token",
     envvar="HUBBUB_TOKEN",
     show_envvar=True,
     help="An administrator's or a service's token; without it, one is signed with the server's own"
     " keys where --config or --data leads to them.",
-)
-hub_option = click.option(
-    "--hub",
-    envvar="HUBBUB_HUB",
-    default="demo",
-    show_default=True,
-    show_envvar=True,
-    help="The hub to use.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 json_lines_option = click.option(
@@ -71,19 +55,22 @@ def admin_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_admin(
-        url: str, token: str | None, config: Path | None, data: Path | None, **arguments: Any
+        url: str,
+        token: str | None,
+        config: Path | None,
+        data: Path | None,
+        trust: Trust,
+        **arguments: Any,
     ) -> None:
         with clear_failures():
             token = token or _sign_token(url, config, data)
-            with closing(AdminClient(url, token)) as admin:
+            with closing(AdminClient(url, token, trust.context(url))) as admin:
                 try:
                     command(admin, **arguments)
                 except Refused as error:
                     _explain(error)
 
-    for option in (data_option, config_option, _token, _url):
-        with_admin = option(with_admin)
-    return with_admin
+    return url_option(_token(config_option(data_option(trust_options(with_admin)))))
 
 
 def _explain(error: Refused) -> NoReturn:

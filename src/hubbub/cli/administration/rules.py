@@ -8,13 +8,8 @@ import click
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.assignments import assign
-from hubbub.cli.administration.options import (
-    admin_options,
-    confirm,
-    hub_option,
-    json_lines_option,
-    yes_option,
-)
+from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
+from hubbub.cli.messages.options import hub_option
 from hubbub.cli.server.backup import json_option
 from hubbub.cli.tables import Column, show_entry, show_list
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, hub_option, json_lines_option
+from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Column, local_time, show_list
 
 _SHOWN_CHANNELS = 5

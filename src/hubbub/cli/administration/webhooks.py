@@ -10,14 +10,9 @@ from typing import Any
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import (
-    admin_options,
-    confirm,
-    hub_option,
-    json_lines_option,
-    yes_option,
-)
+from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
 from hubbub.cli.failures import FAILED
+from hubbub.cli.messages.options import hub_option
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.server.backup import json_option
 from hubbub.cli.tables import Column, local_time, show_entry, show_list

@@ -8,7 +8,7 @@ import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail, run
 from hubbub.cli.journal.options import echo_json, existing, journal_command, json_option, moment
-from hubbub.cli.messages.options import DEFAULT_URL
+from hubbub.cli.messages.options import Trust, token_option, trust_options, url_option
 from hubbub.domain.names import check_name
 
 MAX, ORIGINAL = "max", "original"
@@ -45,8 +45,9 @@ def _speed(_context: click.Context, _option: click.Parameter, value: str) -> flo
 @click.option("--again", is_flag=True, help="Also what an earlier replay has sent there.")
 @click.option("--same-channel", is_flag=True, help="Allow to publish to where they came from.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
-@click.option("--url", envvar="HUBBUB_URL", default=DEFAULT_URL, show_default=True)
-@click.option("--token", envvar="HUBBUB_TOKEN", help="Who you are, as a signed token.")
+@url_option
+@token_option
+@trust_options
 @json_option
 @journal_command
 def replay(
@@ -64,6 +65,7 @@ def replay(
     dry_run: bool,
     url: str,
     token: str | None,
+    trust: Trust,
     as_json: bool,
 ) -> None:
     """Publish messages of the journal again, into a channel of a running hub.
@@ -74,7 +76,13 @@ def replay(
     from hubbub.journal.sealing import seal_all
     from hubbub.journal.slices import Slice, channels_of, read_slice
 
-    target = Target(url=url, hub=into_hub or hub, channel=check_name(into, "channel"), token=token)
+    target = Target(
+        url=url,
+        hub=into_hub or hub,
+        channel=check_name(into, "channel"),
+        token=token,
+        tls=trust.context(url),
+    )
     if since is not None and until is not None and since >= until:
         fail("--from is not before --until: there is nothing between them", WRONG)
     if (target.hub, into) == (hub, channel) and not same_channel:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from hubbub.client import Client, HubbubError, Item, Receipt, connect
+from hubbub.client import Client, HubbubError, Item, Options, Receipt, connect
 from hubbub.domain.errors import BadRequest, Limited
 from hubbub.domain.messages import BINARY
 from hubbub.journal.sealed import moment
@@ -36,6 +37,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     hub: str
     channel: str
     token: str | None
+    tls: ssl.SSLContext | None = None
 
     @property
     def key(self) -> str:
@@ -119,7 +121,10 @@ class Replay:
         if not self._plan:
             return
         target = self._target
-        async with connect(target.url, hub=target.hub, token=target.token) as client:
+        options = Options(tls=target.tls)
+        async with connect(
+            target.url, hub=target.hub, token=target.token, options=options
+        ) as client:
             began = time.monotonic()
             for batch in self._batches():
                 if self._speed is not None:

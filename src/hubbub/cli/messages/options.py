@@ -1,51 +1,95 @@
-"""The options of all commands that talk to a hub."""
+"""The options of all commands that talk to a server: its address, the hub, the token, and which
+certificates to trust."""
 
 from __future__ import annotations
 
 import functools
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from hubbub.client import Client, connect
+from hubbub.client import Client, Options, connect
+from hubbub.client.connection.tls import trusting_context
 
 DEFAULT_URL = "ws://127.0.0.1:8000"
 
-_OPTIONS = (
-    click.option(
-        "--url",
-        envvar="HUBBUB_URL",
-        default=DEFAULT_URL,
-        show_default=True,
-        show_envvar=True,
-        help="Address of the server.",
-    ),
-    click.option(
-        "--hub",
-        envvar="HUBBUB_HUB",
-        default="demo",
-        show_default=True,
-        show_envvar=True,
-        help="The hub to use.",
-    ),
-    click.option(
-        "--token", envvar="HUBBUB_TOKEN", show_envvar=True, help="Who you are, as a signed token."
-    ),
+url_option = click.option(
+    "--url",
+    envvar="HUBBUB_URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    show_envvar=True,
+    help="Address of the server.",
+)
+hub_option = click.option(
+    "--hub",
+    envvar="HUBBUB_HUB",
+    default="demo",
+    show_default=True,
+    show_envvar=True,
+    help="The hub to use.",
+)
+token_option = click.option(
+    "--token", envvar="HUBBUB_TOKEN", show_envvar=True, help="Who you are, as a signed token."
+)
+_ca_file = click.option(
+    "--cafile",
+    "ca_file",
+    envvar="HUBBUB_CA_FILE",
+    show_envvar=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="PEM file of the authorities to trust, for wss:// and https://; else those of the system.",
+)
+_insecure = click.option(
+    "--insecure",
+    "-k",
+    is_flag=True,
+    envvar="HUBBUB_INSECURE",
+    show_envvar=True,
+    help="Do not check the server's certificate: anyone on the way can pass for it.",
 )
 
 
-def hub_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command a client as its first argument `client`, not connected yet."""
+class Trust(msgspec.Struct, frozen=True):
+    """Which certificates of servers to accept."""
+
+    ca_file: Path | None
+    insecure: bool
+
+    def context(self, url: str) -> ssl.SSLContext | None:
+        """None for an address that is not encrypted. Raises `BadRequest`."""
+        if not url.lower().startswith(("wss://", "https://")):
+            return None
+        return trusting_context(self.ca_file, verify=not self.insecure)
+
+
+def trust_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the argument `trust`."""
 
     @functools.wraps(command)
-    def with_client(url: str, hub: str, token: str | None, **arguments: Any) -> None:
+    def with_trust(ca_file: Path | None, insecure: bool, **arguments: Any) -> None:
+        command(trust=Trust(ca_file, insecure), **arguments)
+
+    return _ca_file(_insecure(with_trust))
+
+
+def hub_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command, as its first argument, a function that makes a client, not connected yet."""
+
+    @functools.wraps(command)
+    def with_client(url: str, hub: str, token: str | None, trust: Trust, **arguments: Any) -> None:
         from hubbub.cli.failures import clear_failures
 
+        def make(options: Options | None = None) -> Client:
+            tls = trust.context(url)
+            given = msgspec.structs.replace(options or Options(), tls=tls)
+            return connect(url, hub=hub, token=token, options=given)
+
         with clear_failures():
-            make: Callable[[], Client] = functools.partial(connect, url, hub=hub, token=token)
             command(make, **arguments)
 
-    for option in reversed(_OPTIONS):
-        with_client = option(with_client)
-    return with_client
+    return url_option(hub_option(token_option(trust_options(with_client))))

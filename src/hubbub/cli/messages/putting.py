@@ -9,10 +9,18 @@ from pathlib import Path
 
 import click
 
-from hubbub.cli.failures import WRONG, fail, run
+from hubbub.cli.failures import WRONG, advice, fail, run
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.publishing import read_payload
-from hubbub.client import Client, ClientClosed, Options, Outbox, Receipt, Refusal
+from hubbub.client import (
+    Client,
+    ClientClosed,
+    Disconnected,
+    Options,
+    Outbox,
+    Receipt,
+    Refusal,
+)
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT
 
@@ -93,6 +101,7 @@ async def _put_safely(
         make_client(options=OFFLINE) as client,
         Outbox(client, file, on_refused=_tell_refused) as outbox,
     ):
+        trouble = _Trouble(client)
         receipt = await outbox.submit(*message, content_type=content_type)
         await asyncio.wait([receipt], timeout=wait)
         try:
@@ -100,7 +109,7 @@ async def _put_safely(
                 _show(receipt.result(), quiet)
                 return
             receipt.cancel()
-            why = f"the hub did not confirm it in {wait:g} s"
+            why = f"the hub did not confirm it in {wait:g} s{trouble}"
         except HubbubError as error:
             if outbox.error is None:  # refused: it is not kept
                 raise
@@ -122,6 +131,7 @@ async def _send_waiting(
         make_client(options=OFFLINE) as client,
         Outbox(client, file, on_refused=_tell_refused) as outbox,
     ):
+        trouble = _Trouble(client)
         before = await outbox.waiting()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(outbox.drained(), wait)
@@ -130,7 +140,23 @@ async def _send_waiting(
             click.echo(f"{before - left} sent")
         if left:
             await outbox.close(wait_seconds=0)
-            fail(f"{left} messages wait in {file}: the hub did not take them in {wait:g} s")
+            fail(
+                f"{left} messages wait in {file}: the hub did not take them in {wait:g} s{trouble}"
+            )
+
+
+class _Trouble:
+    """Why there is no connection, for the end of a sentence."""
+
+    def __init__(self, client: Client) -> None:
+        self._error: HubbubError | None = None
+        client.on(Disconnected, self._note)
+
+    def _note(self, event: Disconnected) -> None:
+        self._error = event.error
+
+    def __str__(self) -> str:
+        return "" if self._error is None else f" ({self._error.message}{advice(self._error)})"
 
 
 def _tell_refused(refusal: Refusal) -> None:

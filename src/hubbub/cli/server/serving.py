@@ -19,6 +19,7 @@ from hubbub.server.settings import (
     load,
 )
 from hubbub.server.settings.cluster_checks import signing_problems
+from hubbub.server.settings.sources import CLIENT_VARIABLES
 
 config_option = click.option(
     "--config",
@@ -46,10 +47,6 @@ def load_settings(
         raise SettingsError(problems)
     settings = msgspec.structs.replace(settings, worker=worker)
     return developer_settings(settings) if dev else settings
-
-
-CLIENT_VARIABLES = frozenset(("HUBBUB_URL", "HUBBUB_HUB", "HUBBUB_TOKEN", "HUBBUB_CONFIG"))
-"""Variables of the other commands, which are no settings of a server."""
 
 
 @click.command()

@@ -12,10 +12,10 @@ import msgspec
 
 from hubbub.client.connection.link import Link
 from hubbub.client.connection.state import ClientState
-from hubbub.client.errors import ConnectionLost
+from hubbub.client.errors import ConnectionLost, client_failed
 from hubbub.client.subscription import Subscription
 from hubbub.domain import notices
-from hubbub.domain.errors import HubbubError, RequestTimeout, TooLarge
+from hubbub.domain.errors import BadRequest, HubbubError, RequestTimeout, TooLarge
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Pong, Publish, PublishItem, Request
 from hubbub.tasks import TaskSet
@@ -75,19 +75,15 @@ class Conversation:
         try:
             error = await self.link.receive(self._handle)
         finally:
-            # Too large a message ends the connection: who sent it should learn that.
-            lost = (
-                error
-                if isinstance(error, TooLarge)
-                else ConnectionLost(f"the connection was lost: {error.message}")
-            )
+            lost = ConnectionLost(f"the connection was lost: {error.message}")
             waiting, self._waiting = self._waiting, {}
             futures: list[asyncio.Future[Any]] = [*waiting.values(), self.greeting]
             for future in futures:
                 if not future.done():
                     future.set_exception(lost)
                     future.exception()
-            self._state.send_queue.fail_sent(lost)
+            # A hub that does not tell its limit ends the connection for what is too large.
+            self._state.send_queue.fail_sent(error if isinstance(error, TooLarge) else lost)
         return error
 
     def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -119,6 +115,7 @@ class Conversation:
             self.link.abort(error)  # starting over is the remedy for whatever it was
         else:
             logger.error("a task of the client failed", exc_info=error)
+            self.link.abort(client_failed(error))
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -132,8 +129,8 @@ class Conversation:
         seconds = self._state.options.request_timeout + more_seconds
         answer = self._waiting[req_id] = _future()
         try:
-            await self.link.send(request)
             async with asyncio.timeout(seconds):
+                await self.link.send(request)
                 notice = await answer
         except TimeoutError:
             name = type(request).__name__
@@ -148,14 +145,37 @@ class Conversation:
         return notice
 
     async def put(self, items: Iterable[tuple[PublishItem, Answered]]) -> None:
-        """Send puts in one frame. Each one's function is called with what came of it, unless the
-        connection ends first. Raises `ConnectionLost`."""
+        """Send puts. Each one's function is called with what came of it, unless the connection
+        ends first. Raises `ConnectionLost`."""
         numbered: list[PublishItem] = []
         for item, answered in items:
             req_id = self._state.next_id()
             numbered.append(msgspec.structs.replace(item, req_id=req_id))
             self._putting[req_id] = answered
-        await self.link.send(Publish(tuple(numbered)))
+        await self.send_items(tuple(numbered))
+
+    async def send_items(self, items: tuple[PublishItem, ...]) -> None:
+        """Send publishes in one frame, or in several where the hub takes no frame of that size. An
+        item that cannot be sent by itself is refused here: who published it is told. Raises
+        `ConnectionLost`."""
+        try:
+            data = self.link.encode(Publish(items))
+        except BadRequest as error:
+            if len(items) > 1:
+                half = len(items) // 2
+                await self.send_items(items[:half])
+                await self.send_items(items[half:])
+            else:
+                self._refuse(items[0], error)
+            return
+        await self.link.transmit(data)
+
+    def _refuse(self, item: PublishItem, error: BadRequest) -> None:
+        refusal = type(error)(f"the publish to {item.channel!r} was not sent: {error.message}")
+        if item.req_id is None:
+            logger.warning("not sent: %s", refusal.message)
+        else:
+            self._conclude(notices.PublishResult(item.req_id, error=refusal))
 
     # -- what the hub says ----------------------------------------------------------------------
 
@@ -195,6 +215,7 @@ class Conversation:
             self._fail(notice)
         elif isinstance(notice, notices.SessionInfo):
             self._info = notice
+            self.link.max_message_bytes = notice.max_message_bytes
             if not self.greeting.done():
                 self.greeting.set_result(notice)
 

@@ -26,20 +26,14 @@ SUBSCRIBE_BATCH = 500
 
 
 async def establish(conversation: Conversation, state: ClientState, key: str | None) -> bool:
-    """Greet, restore with the key of the session before or authenticate, subscribe. Answers
-    whether the session was restored."""
-    seconds = state.options.connect_timeout
-    try:
-        async with asyncio.timeout(seconds):
-            info = await asyncio.shield(conversation.greeting)
-    except TimeoutError:
-        raise RequestTimeout(f"the hub did not greet in {seconds:g} s") from None
+    """Wait for the greeting, then restore with the key of the session before, or authenticate.
+    Answers whether the session was restored."""
+    info = await asyncio.shield(conversation.greeting)
     for tracker in state.registry.trackers():
         tracker.recovering = True
     restored = key is not None and await _restore(conversation, state, key)
     if not restored and state.proof.given and not info.authenticated:
         await authenticate(conversation, state.proof)
-    await subscribe_pending(conversation, state)
     return restored
 
 

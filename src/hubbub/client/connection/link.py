@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,8 +16,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
-from hubbub.client.errors import ConnectionLost, Unreachable
-from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError
+from hubbub.client.connection.tls import trusting_context, why_untrusted
+from hubbub.client.errors import ConnectionLost, Unreachable, UntrustedServer
+from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError, TooLarge
 from hubbub.domain.notices import Disconnect, Notice
 from hubbub.domain.requests import Ping, Request
 from hubbub.protocols.envelopes import error_from_wire
@@ -58,6 +60,16 @@ def socket_url(url: str, hub: str) -> str:
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", ""))
 
 
+def tls_context(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """For the socket at `url`. Raises `BadRequest` where one is given for an address that is not
+    encrypted."""
+    if urlsplit(url).scheme == "wss":
+        return given or trusting_context()
+    if given is not None:
+        raise BadRequest(f"{url} is not encrypted, so `tls` has no effect; use wss:// or https://")
+    return None
+
+
 class Link:
     """Made by `open_link`."""
 
@@ -67,16 +79,33 @@ class Link:
         self._text = codec.opcode == 1
         self._farewell: HubbubError | None = None
         self.heard_at = time.monotonic()
+        self.max_message_bytes = 0
+        """The largest message that the hub takes; 0: unknown."""
 
     @property
     def is_open(self) -> bool:
         return self._socket.state is State.OPEN
 
     async def send(self, *requests: Request) -> None:
-        """Raises `ConnectionLost`."""
-        units = [self._codec.encode_request(request) for request in requests]
+        """Raises what `encode` and `transmit` do."""
+        await self.transmit(self.encode(*requests))
+
+    def encode(self, *requests: Request) -> bytes:
+        """One WebSocket message. Raises `TooLarge` where the hub would end the connection for it,
+        and `BadRequest` for what has no form on the wire."""
         try:
-            await self._socket.send(self._codec.join(units), text=self._text)
+            data = self._codec.join([self._codec.encode_request(request) for request in requests])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadRequest(f"this cannot be sent: {error}") from error
+        limit = self.max_message_bytes
+        if limit and len(data) > limit:
+            raise TooLarge(f"{len(data)} bytes in all, and the hub takes at most {limit}")
+        return data
+
+    async def transmit(self, data: bytes) -> None:
+        """Raises `ConnectionLost`, or what the hub said before it ended the connection."""
+        try:
+            await self._socket.send(data, text=self._text)
         except ConnectionClosed:
             raise self._lost() from None
 
@@ -108,8 +137,10 @@ class Link:
             if time.monotonic() - self.heard_at < interval_seconds:
                 continue
             asked_at = time.monotonic()
-            await self.send(Ping())
-            await asyncio.sleep(timeout_seconds)
+            with contextlib.suppress(TimeoutError):  # a stalled connection takes no Ping either
+                async with asyncio.timeout(timeout_seconds):
+                    await self.send(Ping())
+            await asyncio.sleep(max(asked_at + timeout_seconds - time.monotonic(), 0))
             if self.heard_at < asked_at:
                 seconds = interval_seconds + timeout_seconds
                 self.abort(HeartbeatTimeout(f"the hub said nothing for {seconds:g} seconds"))
@@ -139,14 +170,10 @@ class Link:
 
 
 async def open_link(
-    url: str,
-    codec: Codec,
-    *,
-    token: str | None,
-    tls: ssl.SSLContext | None,
-    timeout_seconds: float,
+    url: str, codec: Codec, *, token: str | None, tls: ssl.SSLContext | None
 ) -> Link:
-    """Connect to a hub's socket. Raises `Unreachable`, or what the hub says against it."""
+    """Connect to a hub's socket, however long it takes. Raises `Unreachable`, `UntrustedServer`, or
+    what the hub says against it."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     local = urlsplit(url).hostname in _LOOPBACK
     try:
@@ -157,14 +184,19 @@ async def open_link(
             compression=None,
             ping_interval=None,  # the protocol has heartbeats of its own
             max_size=MAX_FRAME_BYTES,
-            open_timeout=timeout_seconds,
+            open_timeout=None,  # the caller has a timeout for more than this
             close_timeout=2,
             proxy=None if local else True,
-            ssl=tls,
+            ssl=tls,  # must be None for ws://
         )
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code, error.response.body) from None
     except (OSError, WebSocketException) as error:  # TimeoutError is an OSError
+        untrusted = why_untrusted(error)
+        if untrusted is not None:
+            raise UntrustedServer(
+                f"the certificate of the server at {url} is not trusted: {untrusted}"
+            ) from None
         raise Unreachable(f"no hub answers at {url}: {_why(error)}") from None
     if socket.subprotocol != codec.subprotocol:
         await socket.close()
@@ -188,4 +220,6 @@ def _why(error: Exception) -> str:
         return "timed out"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error}); is it an address for ws:// or http://?"
     return str(error) or type(error).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,10 +18,16 @@ from hubbub.client.connection.establishing import (
     subscribe_pending,
     unsubscribe,
 )
-from hubbub.client.connection.link import Codec, open_link
+from hubbub.client.connection.link import Codec, open_link, tls_context
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.tracker import Tracker
-from hubbub.client.errors import ClientClosed, ConnectionLost
+from hubbub.client.errors import (
+    ClientClosed,
+    ClientFailed,
+    ConnectionLost,
+    Unreachable,
+    client_failed,
+)
 from hubbub.client.events import Connected, Disconnected, Gap
 from hubbub.client.subscription import Subscription
 from hubbub.domain.errors import (
@@ -56,6 +63,7 @@ class Supervisor:
         """Connected, or closed for good."""
         self._closed: ClientClosed | None = None
         self._runner: asyncio.Task[None] | None = None
+        self._context: ssl.SSLContext | None = None
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -81,20 +89,28 @@ class Supervisor:
             raise ClientClosed(self._closed.message) from self._closed.__cause__
 
     async def _run(self, started: asyncio.Future[None]) -> None:
+        """Whatever ends it is told to everybody who waits for something."""
+        try:
+            error = await self._keep_connected(started)
+        except Exception as cause:
+            logger.exception("the client failed")
+            error = client_failed(cause)
+        if error is not None:
+            self._give_up(error)
+            if not started.done():
+                started.set_exception(error)
+
+    async def _keep_connected(self, started: asyncio.Future[None]) -> HubbubError | None:
+        """Answers why there is no point in going on; None where the client was closed."""
         options = self._state.options
         backoff = Backoff(options.backoff_first, options.backoff_longest)
         while True:
             began = time.monotonic()
             error = await self._serve_connection(started)
             if self._closed is not None:
-                return
-            if not started.done():
-                self._give_up(error)
-                started.set_exception(error)
-                return
-            if not self._worth_retrying(error):
-                self._give_up(error)
-                return
+                return None
+            if not started.done() or not self._worth_retrying(error):
+                return error
             if time.monotonic() - began >= options.stable_seconds:
                 backoff.reset()
             delay = backoff.next(error)
@@ -112,28 +128,42 @@ class Supervisor:
         """From the handshake to the end; answers why it ended."""
         state = self._state
         key = state.restore_key
+        conversation: Conversation | None = None
         try:
-            token = None if key else await state.proof.token()
-            seconds = state.options.connect_timeout
-            link = await open_link(
-                self._url, self._codec, token=token, tls=state.options.tls, timeout_seconds=seconds
-            )
-        except HubbubError as error:
-            return error
-        conversation = Conversation(link, state)
-        try:
-            restored = await establish(conversation, state, key)
+            async with asyncio.timeout(state.options.connect_timeout):
+                token = None if key else await state.proof.token()
+                link = await open_link(self._url, self._codec, token=token, tls=self._tls())
+                conversation = Conversation(link, state)
+                restored = await establish(conversation, state, key)
+            await subscribe_pending(conversation, state)
             self._begin(conversation, restored)
             if not started.done():
                 started.set_result(None)
             return await conversation.ended()
+        except TimeoutError:
+            return self._timed_out(conversation)
         except HubbubError as error:
-            return await conversation.ended() if conversation.over else error
+            over = conversation is not None and conversation.over
+            return await conversation.ended() if conversation is not None and over else error
         finally:
             self._conversation = None
             if self._closed is None:
                 self._settled.clear()
-            await conversation.stop()
+            if conversation is not None:
+                await conversation.stop()
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """Made once: reading the authorities takes a while."""
+        if self._context is None:
+            self._context = tls_context(self._url, self._state.options.tls)
+        return self._context
+
+    def _timed_out(self, conversation: Conversation | None) -> HubbubError:
+        seconds = self._state.options.connect_timeout
+        if conversation is None:
+            return Unreachable(f"no hub answers at {self._url}: timed out after {seconds:g} s")
+        what = "say who this is" if conversation.greeting.done() else "greet"
+        return RequestTimeout(f"the hub at {self._url} did not {what} in {seconds:g} s")
 
     def _begin(self, conversation: Conversation, restored: bool) -> None:
         info = conversation.introduce()
@@ -156,10 +186,12 @@ class Supervisor:
                 return
             publish = queue.take()
             if publish is not None:
-                await conversation.link.send(publish)
+                await conversation.send_items(publish.items)
 
     def _give_up(self, error: HubbubError) -> None:
-        self._closed = ClientClosed(f"the hub ended the session: {error.message}")
+        failed = isinstance(error, ClientFailed)
+        why = error.message if failed else f"the hub ended the session: {error.message}"
+        self._closed = ClientClosed(why)
         self._closed.__cause__ = error
         self._state.emit(Disconnected(error, None))
         self._finish(self._closed, error)
@@ -173,9 +205,10 @@ class Supervisor:
         if self._closed is None:
             self._closed = ClientClosed("the client is closed")
             if conversation is not None:
-                with contextlib.suppress(HubbubError):
-                    await conversation.link.send(Close())
-                await conversation.link.close()
+                with contextlib.suppress(HubbubError, TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await conversation.link.send(Close())
+                        await conversation.link.close()
             self._finish(self._closed, None)
         if self._runner is not None:
             self._runner.cancel()

@@ -96,4 +96,5 @@ class Authentication:
         provider = hub.configuration.auth_provider()
         if provider is None:
             raise NotAuthenticated(CREDENTIALS_REFUSED)
-        return await self._authenticator.authenticate(provider, hub.name, session_id, credentials)
+        usable = hub.configuration.usable(provider, self._limits.subject_root)
+        return await self._authenticator.authenticate(usable, hub.name, session_id, credentials)

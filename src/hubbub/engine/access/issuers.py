@@ -19,6 +19,7 @@ import msgspec
 from hubbub.domain.errors import AuthProviderFailed, HubbubError, InvalidToken
 from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.domain.rules import HubSettings, TrustedIssuer
+from hubbub.domain.shares import FairShare
 from hubbub.ports.clock import Clock
 from hubbub.ports.key_source import KeySource
 
@@ -26,6 +27,8 @@ FRESH_SECONDS = 300.0
 USABLE_SECONDS = 3600.0
 COOLDOWN_SECONDS = 10.0
 MAX_KEYS = 100
+MAX_SETS = 10_000
+MAX_WAITING = 10_000
 MAX_VALIDITY_SECONDS = 366 * 24 * 3600
 _LEEWAY_SECONDS = 5
 _REMEMBERED_TOKENS = 20_000
@@ -37,8 +40,10 @@ Keys = dict[str | None, jwt.PyJWK]
 class KeysNeeded(Exception):
     """The token can be judged after these keys were fetched."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, hub: str, issuer: TrustedIssuer, url: str) -> None:
         super().__init__(url)
+        self.hub = hub
+        self.issuer = issuer
         self.url = url
 
 
@@ -47,7 +52,7 @@ class _WrongSignature(Exception):
 
 
 class _KeySet:
-    """The keys behind one address, and how it went."""
+    """The keys behind one address, as one hub has them, and how it went."""
 
     __slots__ = ("asked_at", "error", "fetched_at", "keys", "task")
 
@@ -72,12 +77,18 @@ class Issuers:
     """Judges the tokens that the hub did not sign itself."""
 
     def __init__(
-        self, settings_of: Callable[[str], HubSettings], source: KeySource, clock: Clock
+        self,
+        settings_of: Callable[[str], HubSettings],
+        source: KeySource,
+        clock: Clock,
     ) -> None:
         self._settings_of = settings_of
         self._source = source
         self._clock = clock
-        self._sets: dict[str, _KeySet] = {}
+        self._sets: dict[tuple[str, str], _KeySet] = {}
+        """By hub and address: hubs that trust the same issuer do not wait for each other."""
+        self._waiting = FairShare(MAX_WAITING)
+        """Requests that wait for keys."""
         self._verified: dict[tuple[str, bytes], _Verified] = {}
 
     def verify(self, token: str, digest: bytes, hub: str) -> Identity | None:
@@ -105,20 +116,42 @@ class Issuers:
         """Whether the issuer is still trusted, and still publishes the key."""
         if known.issuer not in self._settings_of(hub).trusted_issuers:
             return False
-        return _pick(self._keys(known.issuer, known.kid), known.kid) is known.key
+        return _pick(self._keys(hub, known.issuer, known.kid), known.kid) is known.key
 
     async def fetch(self, needed: KeysNeeded) -> None:
-        """Get the keys; many may ask at once. Raises `AuthProviderFailed` if there are none."""
-        keys = self._sets.setdefault(needed.url, _KeySet())
+        """Get the keys; many may ask at once, and one request goes out for all of them. Raises
+        `AuthProviderFailed` if too many of the hub wait already; whether there are keys, the next
+        `verify` says."""
+        keys = self._set(needed.hub, needed.url)
         if keys.task is None:
             if self._clock.monotonic() - keys.asked_at < COOLDOWN_SECONDS:
                 return  # somebody was faster
-            keys.task = asyncio.get_running_loop().create_task(self._fetch(needed.url, keys))
-        await asyncio.shield(keys.task)
-
-    async def _fetch(self, url: str, keys: _KeySet) -> None:
+            keys.task = asyncio.get_running_loop().create_task(self._fetch(needed, keys))
+        if not self._waiting.may_take(needed.hub):
+            raise AuthProviderFailed(
+                f"too many requests wait for the keys of the issuer {needed.issuer.issuer!r}; "
+                "try again later"
+            )
+        self._waiting.take(needed.hub)
         try:
-            found = parse_keys(await self._source.fetch(url))
+            await asyncio.shield(keys.task)
+        finally:
+            self._waiting.give_back(needed.hub)
+
+    def _set(self, hub: str, url: str) -> _KeySet:
+        keys = self._sets.get((hub, url))
+        if keys is None:
+            if len(self._sets) >= MAX_SETS:
+                for key in [each for each, known in self._sets.items() if known.task is None]:
+                    del self._sets[key]
+            keys = self._sets[hub, url] = _KeySet()
+        return keys
+
+    async def _fetch(self, needed: KeysNeeded, keys: _KeySet) -> None:
+        try:
+            settings = self._settings_of(needed.hub)
+            reach = needed.issuer.addresses or settings.callback_addresses
+            found = parse_keys(await self._source.fetch(needed.hub, needed.url, reach))
             # Keys that stay are the same objects: what was verified with them still holds.
             for kid, known in keys.keys.items():
                 if kid in found and found[kid].key == known.key:
@@ -150,7 +183,7 @@ class Issuers:
         for issuer in self._settings_of(hub).trusted_issuers:
             if issuer.issuer != claims.get("iss"):
                 continue
-            key = _pick(self._keys(issuer, kid), kid)
+            key = _pick(self._keys(hub, issuer, kid), kid)
             if key is None:
                 continue
             try:
@@ -197,17 +230,17 @@ class Issuers:
 
     # -- keys -----------------------------------------------------------------------------------
 
-    def _keys(self, issuer: TrustedIssuer, kid: str | None) -> Keys:
+    def _keys(self, hub: str, issuer: TrustedIssuer, kid: str | None) -> Keys:
         """The issuer's keys, if it can be told whether `kid` is among them."""
         if issuer.jwks_url is None:
             return _inline_keys(msgspec.json.encode({"keys": issuer.keys}))
-        keys = self._sets.get(issuer.jwks_url)
+        keys = self._sets.get((hub, issuer.jwks_url))
         if keys is None:
-            raise KeysNeeded(issuer.jwks_url)
+            raise KeysNeeded(hub, issuer, issuer.jwks_url)
         now = self._clock.monotonic()
         fresh = (kid is None or kid in keys.keys) and now - keys.fetched_at < FRESH_SECONDS
         if not fresh and now - keys.asked_at >= COOLDOWN_SECONDS:
-            raise KeysNeeded(issuer.jwks_url)
+            raise KeysNeeded(hub, issuer, issuer.jwks_url)
         if now - keys.fetched_at >= USABLE_SECONDS:
             raise AuthProviderFailed(
                 f"the keys of the issuer {issuer.issuer!r} are not to be had: "

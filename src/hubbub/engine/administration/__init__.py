@@ -64,8 +64,8 @@ class Administration:
         self.rules = RulesOfHubs(editor)
         self.namespaces = Namespaces(editor)
         self.channels = Channels(editor)
-        self.auth_providers = auth_providers(editor)
-        self.rpc_routes = rpc_routes(editor)
+        self.auth_providers = auth_providers(editor, node)
+        self.rpc_routes = rpc_routes(editor, node)
         self.live = LiveAdministration(node, self.audit, Survey(node, node_name, facts))
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login

@@ -22,3 +22,9 @@ class Actor(msgspec.Struct, frozen=True):
     @property
     def is_admin(self) -> bool:
         return self.identity.level is Level.ADMIN
+
+    @property
+    def is_operator(self) -> bool:
+        """An administrator of all hubs: who decides what hubs share, as the configuration file
+        does."""
+        return self.is_admin and self.identity.all_hubs

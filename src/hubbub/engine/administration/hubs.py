@@ -13,12 +13,13 @@ from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
-from hubbub.engine.administration.settings import SettingsEditor, need_rules, refuse
+from hubbub.engine.administration.settings import SettingsEditor, check_reach, need_rules, refuse
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
 from hubbub.ports.storage.administration import Revocation
 
 _HUB_ITSELF = ""
+_CAMEL = {"callback_addresses": "callbackAddresses", "nats_subjects": "natsSubjects"}
 
 
 class Hubs:
@@ -84,6 +85,25 @@ class Hubs:
         if settings.quotas != self._directory.get(hub).settings.quotas:
             raise NotPermitted("only an administrator may change the quotas of a hub")
 
+    async def _check_reach(
+        self, actor: Actor, configuration: HubConfiguration, settings: HubSettings
+    ) -> None:
+        """What the hub may reach is up to operators. Raises `NotPermitted`."""
+        before = configuration.settings
+        for name in ("callback_addresses", "nats_subjects"):
+            if getattr(settings, name) != getattr(before, name) and not actor.is_operator:
+                raise NotPermitted(
+                    f"only an administrator of all hubs may change {_CAMEL[name]} of a hub"
+                )
+        known = {(issuer.jwks_url, issuer.addresses): issuer for issuer in before.trusted_issuers}
+        after = msgspec.structs.replace(configuration, settings=settings)
+        for issuer in settings.trusted_issuers:
+            same = known.get((issuer.jwks_url, issuer.addresses))
+            check_reach(actor, issuer, same)
+            if issuer.jwks_url is not None and same is None and self._node.outgoing is not None:
+                reach = after.reach_of(issuer)
+                await self._node.outgoing.check_address(after.hub, issuer.jwks_url, reach, "URL")
+
     async def _put(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition
     ) -> Versioned[HubSettings]:
@@ -94,6 +114,7 @@ class Hubs:
         for rules in (settings.default_rules, settings.topic_rules):
             if rules is not None:
                 need_rules(configuration, rules)
+        await self._check_reach(actor, configuration, settings)
         provider = settings.auth_provider
         if provider is not None and provider not in configuration.auth_providers:
             raise Conflict(f"hub {hub!r} has no auth provider {provider!r}; create it first")

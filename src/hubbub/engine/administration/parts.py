@@ -10,6 +10,7 @@ import msgspec
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
+    NATS_SCHEME,
     AuthProvider,
     ChannelSettings,
     HubConfiguration,
@@ -24,13 +25,15 @@ from hubbub.domain.setting_checks import (
 )
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.settings import (
-    HIDDEN,
     SettingsEditor,
+    check_reach,
     hide_secrets,
+    kept_headers,
     need_rules,
     refuse,
 )
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.node import Node
 
 E = TypeVar("E", bound=AuthProvider | RpcRoute)
 
@@ -164,17 +167,19 @@ class Channels:
 
 class Endpoints(Generic[E]):
     """Where the hub asks others: auth providers, services. The values of headers are secret: they
-    go in, never out."""
+    go in, never out, and are sent only to the URL that they were given for."""
 
     def __init__(
         self,
         editor: SettingsEditor,
+        node: Node,
         kind: str,
         of: type[E],
         problems: Callable[[E], Iterable[Problem]],
         users: Callable[[HubConfiguration, str], Iterable[str]] = lambda *_: (),
     ) -> None:
         self._editor = editor
+        self._node = node
         self._kind = kind
         self._of = of
         self._problems = problems
@@ -191,17 +196,21 @@ class Endpoints(Generic[E]):
     async def put(
         self, actor: Actor, hub: str, name: str, value: E, condition: Condition = ANY_VERSION
     ) -> Versioned[E]:
-        """Headers that are `(hidden)` keep the value that they had."""
+        """Headers that are `(hidden)` keep the value that they had. Raises `SecretNeeded` where it
+        was given for another URL, `NotPermitted` for an address and `SubjectNotPermitted` for a
+        subject that is not the hub's."""
         check_name(name, self._kind.replace("_", " "))
         refuse(self._problems(value))
+        configuration = self._editor.directory.get(hub)
+        if value.url.startswith(NATS_SCHEME):
+            configuration.check_subject(value.url, self._node.limits.subject_root)
+        elif self._node.outgoing is not None:
+            reach = configuration.reach_of(value)
+            await self._node.outgoing.check_address(hub, value.url, reach, "URL")
 
         def change(before: E | None) -> E:
-            kept = before.headers if before is not None else {}
-            headers = {
-                header: kept.get(header, text) if text == HIDDEN else text
-                for header, text in value.headers.items()
-            }
-            return msgspec.structs.replace(value, headers=headers)
+            check_reach(actor, value, before)
+            return msgspec.structs.replace(value, headers=kept_headers(value, before))
 
         return _without_secrets(
             await self._editor.put(actor, hub, self._kind, name, self._of, change, condition)
@@ -218,16 +227,16 @@ class Endpoints(Generic[E]):
         await self._editor.delete(actor, hub, self._kind, name, self._of, condition, users)
 
 
-def auth_providers(editor: SettingsEditor) -> Endpoints[AuthProvider]:
+def auth_providers(editor: SettingsEditor, node: Node) -> Endpoints[AuthProvider]:
     def users(configuration: HubConfiguration, name: str) -> Iterator[str]:
         if configuration.settings.auth_provider == name:
             yield "the settings of the hub (authProvider)"
 
-    return Endpoints(editor, "auth_provider", AuthProvider, provider_problems, users)
+    return Endpoints(editor, node, "auth_provider", AuthProvider, provider_problems, users)
 
 
-def rpc_routes(editor: SettingsEditor) -> Endpoints[RpcRoute]:
-    return Endpoints(editor, "rpc_route", RpcRoute, route_problems)
+def rpc_routes(editor: SettingsEditor, node: Node) -> Endpoints[RpcRoute]:
+    return Endpoints(editor, node, "rpc_route", RpcRoute, route_problems)
 
 
 def _users_of_rules(configuration: HubConfiguration, name: str) -> Iterator[str]:

@@ -9,8 +9,16 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, Conflict, NotFound, VersionMismatch
-from hubbub.domain.rules import AuthProvider, HubConfiguration, RpcRoute
+from hubbub.domain.callbacks import Reach
+from hubbub.domain.errors import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    NotPermitted,
+    SecretNeeded,
+    VersionMismatch,
+)
+from hubbub.domain.rules import AuthProvider, HubConfiguration, RpcRoute, TrustedIssuer
 from hubbub.domain.setting_checks import Problem
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
@@ -31,6 +39,7 @@ _SECTIONS = {
 
 S = TypeVar("S", bound=Setting)
 E = TypeVar("E", bound=AuthProvider | RpcRoute)
+R = TypeVar("R", bound=AuthProvider | RpcRoute | TrustedIssuer)
 
 
 class SettingsEditor:
@@ -164,6 +173,38 @@ def need_rules(configuration: HubConfiguration, name: str) -> None:
     """Raises `Conflict` where the hub has no such rules to refer to."""
     if name not in configuration.rules:
         raise Conflict(f"hub {configuration.hub!r} has no rules {name!r}; create them first")
+
+
+def kept_headers(value: E, before: E | None) -> dict[str, str]:
+    """The headers of an endpoint as they are stored: `(hidden)` stands for what was there. Raises
+    `SecretNeeded` where that was given for another URL, or never."""
+    headers = dict(value.headers)
+    for header, text in headers.items():
+        if text == HIDDEN:
+            if before is None or header not in before.headers:
+                raise SecretNeeded(f"the header {header!r} has no value yet; give it")
+            if before.url != value.url:
+                raise SecretNeeded(
+                    f"the value of the header {header!r} was given for another URL; give it again"
+                )
+            headers[header] = before.headers[header]
+    return headers
+
+
+def check_reach(actor: Actor, value: R, before: R | None) -> None:
+    """Whether the caller may let the hub ask at such addresses. Raises `NotPermitted`."""
+    allowed = value.addresses in (None, "public") or (
+        before is not None and _address(before) == _address(value)
+    )
+    if not allowed and not actor.is_operator:
+        raise NotPermitted(
+            f"only an administrator of all hubs may set `addresses` to {value.addresses!r}"
+        )
+
+
+def _address(value: AuthProvider | RpcRoute | TrustedIssuer) -> tuple[str | None, Reach | None]:
+    url = value.jwks_url if isinstance(value, TrustedIssuer) else value.url
+    return url, value.addresses
 
 
 def hide_secrets(provider: E) -> E:

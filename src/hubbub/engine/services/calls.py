@@ -54,6 +54,8 @@ class Services:
             raise NotPermitted(f"no permission to call {method!r}")
         self._check_size(request.payload)
         route = route_for(hub.configuration.rpc_routes, method)
+        if route is not None:
+            route = hub.configuration.usable(route, self._limits.subject_root)
         longest = self._limits.call_seconds if route is None else route.timeout_seconds
         seconds = min(request.timeout_seconds or longest, longest)
         call = ServiceCall(

@@ -14,14 +14,14 @@ from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.webhooks import retry_delay
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.counting import PushCounters
-from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
-from hubbub.ports.outgoing import Answer, HttpSender, SendFailed
+from hubbub.ports.outgoing import Answer, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
 _MOMENT_SECONDS = 1.0
@@ -85,17 +85,15 @@ class Attempts:
         self,
         clock: Clock,
         configuration_of: Callable[[str], HubConfiguration],
-        sender: HttpSender,
         limits: WebhookLimits,
-        hosts: Hosts,
+        outgoing: OutgoingGate,
         counters: defaultdict[str, PushCounters],
         journal: Journal,
     ) -> None:
         self._clock = clock
         self._configuration_of = configuration_of
-        self._sender = sender
         self._limits = limits
-        self._hosts = hosts
+        self._outgoing = outgoing
         self._counters = counters
         self._journal = journal
         self._hubs: dict[str, HubPart] = {}
@@ -146,18 +144,18 @@ class Attempts:
         if hub.pace is not None:
             await hub.pace.wait()
         patience = self._patience(push) if patience_seconds is None else patience_seconds
-        if not await self._hosts.enter(push.host, patience):
+        if not await self._outgoing.enter(push.host, patience):
             raise GivenUp
         webhook, host = push.webhook, push.host
         if webhook.expires_at is not None and webhook.expires_at <= self._clock.now() * 1000:
-            self._hosts.leave(host, None)
+            self._outgoing.leave(host, None)
             raise Ended("its lease is over")
         push.sending = True
         well: bool | None = None
         answer: Answer | None = None
         failed: SendFailed | None = None
         try:
-            answer = await self._sender.send(sealed.attempt(number), hub.reach)
+            answer = await self._outgoing.transmit(sealed.attempt(number), hub.reach)
             well = answer.status < 500
         except SendFailed as error:
             failed = error
@@ -166,7 +164,7 @@ class Attempts:
             raise Ended(error.message) from None
         finally:
             push.sending = False
-            self._hosts.leave(host, well)
+            self._outgoing.leave(host, well)
         status = answer.status if answer is not None else failed.status if failed else None
         if status is not None and 200 <= status < 300 and (well or answer is not None):
             self._arrived(push, message, hub, number, answer, status)

@@ -29,11 +29,11 @@ from hubbub.domain.topics import (
 )
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
 from hubbub.engine.webhooks.ending import end_webhook
-from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.push import Push
@@ -42,7 +42,6 @@ from hubbub.engine.webhooks.verifying import Verifier
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
-from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ class Driver:
         clock: Clock,
         topic: Topic,
         configuration_of: Callable[[str], HubConfiguration],
-        sender: HttpSender,
+        outgoing: OutgoingGate,
         limits: WebhookLimits,
         journal: Journal = NO_JOURNAL,
     ) -> None:
@@ -74,13 +73,11 @@ class Driver:
         self._topic = topic
         self._configuration_of = configuration_of
         self._limits = limits
-        self.hosts = Hosts(limits)
+        self.outgoing = outgoing
         self.counters: defaultdict[str, PushCounters] = defaultdict(PushCounters)
         """By hub."""
-        self.attempts = Attempts(
-            clock, configuration_of, sender, limits, self.hosts, self.counters, journal
-        )
-        self._verifier = Verifier(store, clock, topic, configuration_of, sender, limits, self.hosts)
+        self.attempts = Attempts(clock, configuration_of, limits, outgoing, self.counters, journal)
+        self._verifier = Verifier(store, clock, topic, configuration_of, limits, outgoing)
         self._replayer = Replayer(topic, self.attempts, limits)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
@@ -235,7 +232,7 @@ class Driver:
                 push = self._add(webhook)
                 push.behind = True
             else:
-                host = self.hosts.get(webhook.host)
+                host = self.outgoing.destination(webhook.hub, "webhook", webhook.host)
                 push.configure(webhook, host, self._limits.public_url)
             if push.behind and not push.fetching:
                 self._kick(push)
@@ -249,7 +246,11 @@ class Driver:
         known = self._pushes.get((webhook.hub, webhook.id))
         if known is not None:
             return known
-        push = Push(webhook, self.hosts.get(webhook.host), self._limits.public_url)
+        push = Push(
+            webhook,
+            self.outgoing.destination(webhook.hub, "webhook", webhook.host),
+            self._limits.public_url,
+        )
         self._pushes[webhook.hub, webhook.id] = push
         self._by_channel.setdefault((webhook.hub, webhook.channel), {})[webhook.id] = push
         return push

@@ -12,11 +12,11 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.webhooks import WebTopic
-from hubbub.engine.webhooks.hosts import Hosts
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
+from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
 from hubbub.ports.storage import Store
 
 _TRIES = 3
@@ -40,16 +40,15 @@ class Fetcher:
     Where nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
 
     def __init__(
-        self, store: Store, clock: Clock, sender: HttpSender | None, limits: WebhookLimits
+        self, store: Store, clock: Clock, outgoing: OutgoingGate | None, limits: WebhookLimits
     ) -> None:
         self._store = store
         self._clock = clock
-        self._sender = sender
+        self._outgoing = outgoing
         self._limits = limits
         self._under_way: dict[tuple[str, str], asyncio.Lock] = {}
         self._waiting: set[tuple[str, str]] = set()
         self._not_before: dict[tuple[str, str], float] = {}
-        self._hosts = Hosts(limits)
 
     async def fetch(
         self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
@@ -129,7 +128,7 @@ class Fetcher:
 
     async def _get(self, url: str, topic: WebTopic, reach: Reach) -> Answer:
         """A server that is not there is asked again, a few times."""
-        if self._sender is None:
+        if self._outgoing is None:
             raise SendFailed("connect", "this node sends no requests")
         headers = [("User-Agent", USER_AGENT), ("Accept", _ACCEPT)]
         if topic.etag:
@@ -137,6 +136,7 @@ class Fetcher:
         if topic.last_modified:
             headers.append(("If-Modified-Since", topic.last_modified))
         request = Outgoing(
+            topic.hub,
             "GET",
             url,
             tuple(headers),
@@ -148,7 +148,7 @@ class Fetcher:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2 ** (number - 1))
             last = number == _TRIES - 1
             try:
-                answer = await self._hosts.send(self._sender, request, reach)
+                answer = await self._outgoing.send("fetch", request, reach)
             except SendFailed as error:
                 if last or error.word in ("refused_address", "too_large"):
                     raise

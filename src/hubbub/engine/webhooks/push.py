@@ -8,7 +8,7 @@ from collections import deque
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionKey
 from hubbub.domain.webhooks import WEBHOOK_OWNER, Webhook, WebhookStatus
-from hubbub.engine.webhooks.hosts import Host
+from hubbub.engine.outgoing import Destination
 from hubbub.engine.webhooks.requests import Headers, lasting_headers
 
 MOST_QUEUED = 64
@@ -49,7 +49,7 @@ class Push:
         "webhook",
     )
 
-    def __init__(self, webhook: Webhook, host: Host, hub_url: str | None) -> None:
+    def __init__(self, webhook: Webhook, host: Destination, hub_url: str | None) -> None:
         self.key = key_of(webhook)
         self.queue: deque[Message] = deque()
         """What comes next, without gaps."""
@@ -76,7 +76,7 @@ class Push:
         self.last_delivered_at: int | None = None
         self.configure(webhook, host, hub_url)
 
-    def configure(self, webhook: Webhook, host: Host, hub_url: str | None) -> None:
+    def configure(self, webhook: Webhook, host: Destination, hub_url: str | None) -> None:
         self.webhook = webhook
         self.host = host
         self.lasting: Headers = lasting_headers(webhook, webhook.hub_url or hub_url)

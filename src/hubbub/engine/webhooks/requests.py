@@ -39,7 +39,7 @@ def _as_link(url: str) -> str:
 class Sealed:
     """A message as it goes to one webhook: the body is made once, however often it is tried."""
 
-    __slots__ = ("_body", "_headers", "_limits", "_url")
+    __slots__ = ("_body", "_headers", "_hub", "_limits", "_url")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class Sealed:
             headers.append(("Content-Encoding", CONTENT_ENCODING))
         if webhook.secret is not None:
             headers.append(("X-Hub-Signature", signature(webhook.secret, webhook.algorithm, body)))
+        self._hub = webhook.hub
         self._url = webhook.callback
         self._headers = headers
         self._body = body
@@ -73,6 +74,7 @@ class Sealed:
 
     def attempt(self, number: int) -> Outgoing:
         return Outgoing(
+            self._hub,
             "POST",
             self._url,
             (*self._headers, ("Hubbub-Attempt", str(number))),

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hubbub.domain.callbacks import check_callback, literal_address, may_reach
+from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import (
     HubbubError,
     NotPermitted,
@@ -154,22 +154,11 @@ class Webhooks(WebTopics):
         return may(may_subscribe, hub, identity, channel) or await self._is_open(hub, channel)
 
     async def _check_address(self, hub: Hub, callback: str) -> None:
-        """Raises `BadRequest`; `NotPermitted` where the callback leads to a private address now.
-        It is checked again whenever it is connected to."""
-        parts = check_callback(callback)
-        reach = hub.configuration.settings.callback_addresses
-        address = literal_address(parts.host)
-        refused = address is not None and not may_reach(address.text, reach)
-        if self._sender is not None and not refused:
-            try:
-                await self._sender.check(callback, reach)
-            except SendFailed:
-                refused = True
-        if refused:
-            raise NotPermitted(
-                f"the callback {callback[:200]!r} is at no address that hub {hub.name!r} sends to; "
-                f"its callbackAddresses are {reach!r}"
-            )
+        """Raises `BadRequest`; `NotPermitted` where the callback is out of the hub's reach now."""
+        check_callback(callback)
+        if self._outgoing is not None:
+            reach = hub.configuration.settings.callback_addresses
+            await self._outgoing.check_address(hub.name, callback, reach, "callback")
 
     async def _check_quota(self, hub: Hub) -> None:
         quota = hub.configuration.settings.quotas.webhooks or MAX_WEBHOOKS
@@ -200,9 +189,10 @@ class Webhooks(WebTopics):
 
     async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
         """Tell a callback, once, that there is no subscription. It may not hear it."""
-        if self._sender is not None:
+        if self._outgoing is not None:
             fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
             request = Outgoing(
+                hub.name,
                 "GET",
                 with_query(callback, fields),
                 (("User-Agent", USER_AGENT),),
@@ -211,7 +201,7 @@ class Webhooks(WebTopics):
             )
             reach = hub.configuration.settings.callback_addresses
             with contextlib.suppress(SendFailed, HubbubError):
-                await self._sender.send(request, reach)
+                await self._outgoing.send("webhook", request, reach)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, request: WebhookRequest) -> None:
         """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""

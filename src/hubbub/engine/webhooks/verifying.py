@@ -22,21 +22,20 @@ from hubbub.domain.topics import (
     WebhookChanged,
 )
 from hubbub.domain.webhooks import Pending, Webhook
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.ending import end_webhook
-from hubbub.engine.webhooks.hosts import Hosts
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import HttpSender, Outgoing, SendFailed
+from hubbub.ports.outgoing import Outgoing, SendFailed
 from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
 
 _CHALLENGE_BYTES = 24
 _TRIES = 3
-_AT_ONCE = 1000
 _MAX_ANSWER_BYTES = 4096
 
 
@@ -49,19 +48,16 @@ class Verifier:
         clock: Clock,
         topic: Topic,
         configuration_of: Callable[[str], HubConfiguration],
-        sender: HttpSender,
         limits: WebhookLimits,
-        hosts: Hosts,
+        outgoing: OutgoingGate,
     ) -> None:
-        self._hosts = hosts
+        self._outgoing = outgoing
         self._store = store
         self._clock = clock
         self._topic = topic
         self._configuration_of = configuration_of
-        self._sender = sender
         self._limits = limits
         self._tasks: dict[tuple[str, str], tuple[Pending, int, asyncio.Task[None]]] = {}
-        self._gate = asyncio.Semaphore(_AT_ONCE)
 
     def start(self, webhook: Webhook) -> None:
         assert webhook.pending is not None
@@ -107,6 +103,7 @@ class Verifier:
         if pending.mode == "subscribe":
             fields["hub.lease_seconds"] = str(pending.lease_seconds)
         request = Outgoing(
+            webhook.hub,
             "GET",
             with_query(webhook.callback, fields),
             (("User-Agent", USER_AGENT), ("Accept", "*/*")),
@@ -118,8 +115,7 @@ class Verifier:
                 await asyncio.sleep(self._limits.first_retry_seconds * 2**number)
             try:
                 reach = self._configuration_of(webhook.hub).settings.callback_addresses
-                async with self._gate:
-                    answer = await self._hosts.send(self._sender, request, reach)
+                answer = await self._outgoing.send("webhook", request, reach)
             except SendFailed as error:
                 logger.info("webhook %s: %s", webhook.id, error.message)
                 if error.word in ("refused_address", "too_large"):

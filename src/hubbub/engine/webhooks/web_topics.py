@@ -25,6 +25,7 @@ from hubbub.domain.rules import Rules
 from hubbub.domain.webhooks import WebTopic, hash_topic_key, is_foreign
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
+from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.sessions.publishing import check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
@@ -32,7 +33,6 @@ from hubbub.engine.webhooks.fetching import Fetched, Fetcher
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, PublishOutcome
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import HttpSender
 from hubbub.ports.storage import Store
 
 _KEY_BYTES = 24
@@ -54,12 +54,12 @@ class WebTopics:
         maker: TopicMaker,
         directory: Directory,
         limits: WebhookLimits,
-        sender: HttpSender | None = None,
+        outgoing: OutgoingGate | None = None,
     ) -> None:
-        """`sender`: for what does not wait for its turn, such as fetching; None: there is none."""
+        """`outgoing`: for what does not wait for its turn, such as fetching; None: for none."""
         self.limits = limits
-        self._sender = sender
-        self._fetcher = Fetcher(store, clock, sender, limits)
+        self._outgoing = outgoing
+        self._fetcher = Fetcher(store, clock, outgoing, limits)
         self._bus = bus
         self._store = store
         self._clock = clock

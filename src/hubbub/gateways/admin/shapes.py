@@ -40,6 +40,15 @@ Origin = Annotated[
         },
     ),
 ]
+Subject = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        description="A subject of NATS, which means all below it as well.",
+        extra_json_schema={"pattern": r"^[A-Za-z0-9-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2}$"},
+    ),
+]
 EndpointUrl = Annotated[
     str,
     Meta(
@@ -113,7 +122,8 @@ class Quotas(Shape, frozen=True):
 
 
 class HubSettings(Shape, frozen=True):
-    """What holds for all sessions and channels of a hub. What is left out has its default."""
+    """What holds for all sessions and channels of a hub. What is left out has its default. Only an
+    administrator of all hubs may change `callbackAddresses` and `natsSubjects`."""
 
     allow_anonymous: bool = False
     user_channel: bool = False
@@ -127,6 +137,7 @@ class HubSettings(Shape, frozen=True):
     quotas: Quotas = Quotas()
     open_topics: bool = False
     callback_addresses: Reach = "public"
+    nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
 
 
 class Rules(Shape, frozen=True):
@@ -154,16 +165,18 @@ class Rules(Shape, frozen=True):
 
 class AuthProvider(Shape, frozen=True):
     """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
-    show `(hidden)`, which leaves a value as it is when it is sent back."""
+    show `(hidden)`, which leaves a value as it is when it is sent back with the same `url`. With
+    `addresses` an operator allows others than those of the hub's `callbackAddresses`."""
 
     url: EndpointUrl
     headers: Headers = {}
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
+    addresses: Reach | None = None
 
 
 class RpcRoute(Shape, frozen=True):
-    """Who answers the calls of the methods that match a pattern. The values of `headers` are
-    secret, as those of an auth provider are."""
+    """Who answers the calls of the methods that match a pattern. `headers` and `addresses` are as
+    those of an auth provider."""
 
     method: Annotated[
         str,
@@ -172,6 +185,7 @@ class RpcRoute(Shape, frozen=True):
     url: EndpointUrl
     headers: Headers = {}
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
+    addresses: Reach | None = None
 
 
 class ProviderOfHub(Shape, frozen=True):

@@ -95,7 +95,12 @@ def _read(reader: Reader, tree: dict[str, object]) -> Settings:
         for name in CATEGORIES
     }
     settings = msgspec.structs.replace(Settings(), **categories)
-    hubs = read_hubs(reader, tree.get("hubs"), settings.hub.authenticate_request_timeout)
+    hubs = read_hubs(
+        reader,
+        tree.get("hubs"),
+        settings.hub.authenticate_request_timeout,
+        settings.broker.subject,
+    )
     return msgspec.structs.replace(settings, hubs=hubs)
 
 

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.domain.errors import AuthProviderFailed, InvalidName
+from hubbub.domain.callbacks import Reach
+from hubbub.domain.errors import AuthProviderFailed, InvalidName, SubjectNotPermitted
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     NATS_SCHEME,
@@ -19,6 +20,7 @@ from hubbub.domain.rules import (
     Rules,
 )
 from hubbub.domain.setting_checks import endpoint_problem, is_json, issuer_problems
+from hubbub.domain.subjects import is_subject
 from hubbub.engine.access.issuers import parse_keys
 from hubbub.server.settings.checks import check_origins
 from hubbub.server.settings.reader import Reader, camel, join, nearest, shown
@@ -30,6 +32,7 @@ class _Provider(msgspec.Struct, frozen=True):
     url: str = ""
     headers: dict[str, str] = {}
     timeout_seconds: float | None = None
+    addresses: Reach | None = None
 
 
 class _Route(_Provider, frozen=True):
@@ -42,17 +45,17 @@ _SECTIONS = ("settings", "rules", "namespaces", "channels", "authProviders", "rp
 
 
 def read_hubs(
-    reader: Reader, tree: object, provider_timeout_seconds: float
+    reader: Reader, tree: object, provider_timeout_seconds: float, subject_root: str
 ) -> dict[str, HubConfiguration]:
     """Every declared hub, by its id."""
     return {
-        hub: _read_hub(reader, hub, declaration, provider_timeout_seconds)
+        hub: _read_hub(reader, hub, declaration, provider_timeout_seconds, subject_root)
         for hub, declaration in _named(reader, tree, "hubs", "hub").items()
     }
 
 
 def _read_hub(
-    reader: Reader, hub: str, tree: object, provider_timeout_seconds: float
+    reader: Reader, hub: str, tree: object, provider_timeout_seconds: float, subject_root: str
 ) -> HubConfiguration:
     path = join("hubs", hub)
     given = reader.mapping(tree, path)
@@ -75,6 +78,7 @@ def _read_hub(
     )
     _check_references(reader, path, configuration)
     _check_values(reader, path, configuration)
+    _check_subjects(reader, path, configuration, subject_root)
     return configuration
 
 
@@ -123,6 +127,7 @@ def _read_providers(
             url=written.url,
             headers=written.headers,
             timeout_seconds=default_timeout_seconds if timeout is None else timeout,
+            addresses=written.addresses,
         )
     return providers
 
@@ -136,7 +141,11 @@ def _read_routes(reader: Reader, tree: object, path: str) -> dict[str, RpcRoute]
             reader.note(f"{path}.{name}.method is missing; expected a pattern such as cart.*")
         timeout = written.timeout_seconds
         routes[name] = RpcRoute(
-            written.method, written.url, written.headers, 10.0 if timeout is None else timeout
+            written.method,
+            written.url,
+            written.headers,
+            10.0 if timeout is None else timeout,
+            written.addresses,
         )
     return routes
 
@@ -199,6 +208,25 @@ def _check_declared(
     meant = nearest(name, declared)
     hint = f"; did you mean {meant!r}?" if meant else ""
     reader.note(f"{where} refers to {name!r}, which {section} does not declare{hint}")
+
+
+def _check_subjects(reader: Reader, path: str, hub: HubConfiguration, subject_root: str) -> None:
+    for subject in hub.settings.nats_subjects:
+        if not is_subject(subject):
+            reader.note(
+                f"{path}.settings.natsSubjects has {subject[:100]!r}, which is no subject that a "
+                "hub may have: no wildcards, no $ before a word, no _ before the first"
+            )
+    endpoints: list[tuple[str, AuthProvider | RpcRoute]] = [
+        *((f"{path}.authProviders.{name}.url", each) for name, each in hub.auth_providers.items()),
+        *((f"{path}.rpcRoutes.{name}.url", each) for name, each in hub.rpc_routes.items()),
+    ]
+    for where, endpoint in endpoints:
+        if endpoint.url.startswith(NATS_SCHEME) and endpoint_problem(endpoint.url) is None:
+            try:
+                hub.check_subject(endpoint.url, subject_root)
+            except SubjectNotPermitted as error:
+                reader.note(f"{where}: {error.message}")
 
 
 def _check_values(reader: Reader, path: str, hub: HubConfiguration) -> None:

@@ -18,7 +18,8 @@ MAX_FILE_BYTES = 4 << 20
 
 # Read by the command line and its clients, not by the hub.
 CLIENT_VARIABLES = frozenset(
-    f"{PREFIX}{name}" for name in ("CONFIG", "URL", "SERVER", "HUB", "TOKEN", "DEV")
+    f"{PREFIX}{name}"
+    for name in ("CONFIG", "URL", "SERVER", "HUB", "TOKEN", "DEV", "CA_FILE", "INSECURE")
 )
 
 # Kubernetes and Docker describe a service called "hubbub" to its neighbours in such variables.

@@ -76,14 +76,14 @@ class WebhookCollector:
             for kind in get_args(Kind):
                 kinds.add_metric([hub, kind], found.kinds[kind])
         yield kinds
-        hosts = self._driver.hosts
+        outgoing = self._driver.outgoing
         yield GaugeMetricFamily(
-            "hubbub_webhook_in_flight", "Requests to receivers under way.", value=hosts.in_flight
+            "hubbub_webhook_in_flight", "Requests to receivers under way.", value=outgoing.in_flight
         )
         yield GaugeMetricFamily(
             "hubbub_webhook_breakers_open",
             "Hosts of receivers that are left alone for now.",
-            value=hosts.open_breakers(),
+            value=outgoing.open_breakers(),
         )
 
     @staticmethod

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.protocols.subjects import word, words
+from hubbub.domain.subjects import word, words
 
 name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 quick = settings(derandomize=True, max_examples=200, deadline=None)

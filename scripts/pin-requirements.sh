@@ -1,0 +1,23 @@
+#!/bin/sh
+# Writes requirements/*.txt again: exact versions and the hashes of all published files of each, for every platform.
+#   pin-requirements.sh [OPTIONS OF PIP-COMPILE…]
+# Versions stay as they are unless an option says otherwise (--upgrade, --upgrade-package NAME). Mirrors in pip's own
+# settings are left out, since a mirror may hold only some of the files; PIP_INDEX_URL names another complete index.
+set -eu
+cd "$(dirname "$0")/.."
+export PIP_CONFIG_FILE=/dev/null PIP_EXTRA_INDEX_URL= PIP_FIND_LINKS=
+
+pin() {
+    source=$1 target=$2
+    shift 2
+    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+        --output-file "requirements/$target" "$@" "$source"
+}
+
+# In this order: later ones keep to the versions of earlier ones (-c in the .in files).
+pin requirements/build.in build.txt "$@"
+pin pyproject.toml run.txt "$@"
+for name in dev docs bench pipeline; do
+    pin "requirements/$name.in" "$name.txt" "$@"
+done

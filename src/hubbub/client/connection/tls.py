@@ -1,0 +1,28 @@
+"""How a client knows that it talks to the right server: certificates that it trusts."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from hubbub.domain.errors import BadRequest
+
+
+def trusting_context(ca_file: Path | None = None, verify: bool = True) -> ssl.SSLContext:
+    """Trusts the authorities of `ca_file` (PEM), else those of the system, which the environment
+    variable `SSL_CERT_FILE` replaces. Raises `BadRequest` where the file has no certificates."""
+    if not verify:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    try:
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except OSError as error:  # also SSLError
+        why = error.strerror if isinstance(error, FileNotFoundError) else "no PEM certificates"
+        raise BadRequest(f"{ca_file} cannot be used as the authorities to trust: {why}") from None
+
+
+def why_untrusted(error: BaseException) -> str | None:
+    """What is wrong with the server's certificate, where that is why connecting failed."""
+    return error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else None
