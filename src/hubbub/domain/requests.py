@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import Attributes
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
 
 
@@ -90,6 +91,11 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     """Makes the publish a put that can be repeated."""
     topic_key: str | None = None
     """What the owner of a registered topic knows."""
+    attributes: Attributes | None = None
+    """The rarer fields of the envelope; None where the publisher gave none of them. Without
+    `producer_id` and `producer_seq`, which the engine takes from `producer`."""
+    security_token: str | None = None
+    """For features that ask for one; ends with the request and is in no message."""
 
 
 class Publish(msgspec.Struct, frozen=True):
