@@ -5,7 +5,10 @@ Run: python scripts/generate_configuration_reference.py
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,6 +181,7 @@ def render() -> str:
 
 
 def _rows(struct: msgspec.Struct, path: str) -> Iterator[str]:
+    sentences = _sentences(type(struct))
     for key, (name, kind) in key_types(type(struct)).items():
         value, full = getattr(struct, name), join(path, key)
         if is_category(kind):
@@ -186,15 +190,23 @@ def _rows(struct: msgspec.Struct, path: str) -> Iterator[str]:
             default = "generated" if name == "secret" else _default(value)
             yield (
                 f"| `{full}`<br>`{variable_of(full)}` | {expected(kind)} | {default} | "
-                f"{_sentence(kind)} |\n"
+                f"{sentences[name]} |\n"
             )
 
 
-def _sentence(kind: object) -> str:
-    metadata = msgspec.inspect.type_info(kind)
-    assert isinstance(metadata, msgspec.inspect.Metadata)
-    assert metadata.extra_json_schema is not None
-    return str(metadata.extra_json_schema["description"])
+def _sentences(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The docstring below each attribute of a class, on one line."""
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(declaration, ast.ClassDef)
+    found: dict[str, str] = {}
+    for statement, below in itertools.pairwise(declaration.body):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def _default(value: object) -> str:

@@ -1,4 +1,5 @@
-"""The keys of the configuration: their types, bounds, defaults and one sentence on each.
+"""The keys of the configuration: their types, bounds, defaults and one sentence on each, which is
+the docstring below the key. `docs/configuration.md` is generated from them.
 
 A key's path is its attribute path in camelCase: `connection.ws.ping_interval` is
 `connection.ws.pingInterval` in the file and `HUBBUB_CONNECTION_WS_PING_INTERVAL` in the
@@ -38,175 +39,81 @@ class SettingsError(Exception):
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of each session."""
 
-    messages_per_second: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=10_000_000,
-            description="Requests that a session may send each second, heartbeats apart; 0 means "
-            "no limit.",
-        ),
-    ] = 100
-    message_burst: Annotated[
-        int,
-        Meta(ge=1, le=10_000_000, description="Requests that a session may send at one moment."),
-    ] = 200
-    max_channels: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Channels that a session may subscribe to.")
-    ] = 200
-    max_calls: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=10_000,
-            description="Calls of services and events for streams that a session may have under "
-            "way.",
-        ),
-    ] = 32
-    authenticate_timeout: Annotated[
-        float,
-        Meta(
-            ge=0.1,
-            le=3600,
-            description="Time to authenticate in a hub that forbids anonymous sessions.",
-        ),
-    ] = 10.0
-    restore_ttl: Annotated[
-        float,
-        Meta(ge=0, le=7 * DAY, description="Time in which a lost session can be restored."),
-    ] = 120.0
+    messages_per_second: Annotated[int, Meta(ge=0, le=10_000_000)] = 100
+    """Requests that a session may send each second, heartbeats apart; 0 means no limit."""
+    message_burst: Annotated[int, Meta(ge=1, le=10_000_000)] = 200
+    """Requests that a session may send at one moment."""
+    max_channels: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
+    """Channels that a session may subscribe to."""
+    max_calls: Annotated[int, Meta(ge=1, le=10_000)] = 32
+    """Calls of services and events for streams that a session may have under way."""
+    authenticate_timeout: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    """Time to authenticate in a hub that forbids anonymous sessions."""
+    restore_ttl: Annotated[float, Meta(ge=0, le=7 * DAY)] = 120.0
+    """Time in which a lost session can be restored."""
 
 
 class Hub(msgspec.Struct, frozen=True, kw_only=True):
     """Timing of every hub."""
 
-    close_timeout: Annotated[
-        float, Meta(ge=0, le=DAY, description="Time without sessions before a hub leaves memory.")
-    ] = 60.0
-    max_calls: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Calls of services and events for streams that a hub may have under way "
-            "on a node.",
-        ),
-    ] = 1000
-    call_timeout: Annotated[
-        float,
-        Meta(
-            ge=0.1,
-            le=300,
-            description="Time for a service to answer a call, where no route has a "
-            "`timeoutSeconds` for it.",
-        ),
-    ] = 10.0
-    authenticate_request_timeout: Annotated[
-        float,
-        Meta(
-            ge=0.1,
-            le=300,
-            description="Time for an auth provider to answer, where it has no `timeoutSeconds` of "
-            "its own.",
-        ),
-    ] = 5.0
+    close_timeout: Annotated[float, Meta(ge=0, le=DAY)] = 60.0
+    """Time without sessions before a hub leaves memory."""
+    max_calls: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    """Calls of services and events for streams that a hub may have under way on a node."""
+    call_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
+    """Time for a service to answer a call, where no route has a `timeoutSeconds` for it."""
+    authenticate_request_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
+    """Time for an auth provider to answer, where it has no `timeoutSeconds` of its own."""
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """What concerns all hubs at once."""
 
-    allow_dynamic_hubs: Annotated[
-        bool, Meta(description="Create a hub on first use instead of refusing unknown hubs.")
-    ] = False
-    max_live_history_size: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Messages that a channel keeps in memory where its rules say live history.",
-        ),
-    ] = 256
+    allow_dynamic_hubs: bool = False
+    """Create a hub on first use instead of refusing unknown hubs."""
+    max_live_history_size: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
+    """Messages that a channel keeps in memory where its rules say live history."""
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
     """What concerns every channel."""
 
-    history_page_size: Annotated[
-        int, Meta(ge=1, le=10_000, description="Messages in one page of history at most.")
-    ] = 100
-    enable_live_history: Annotated[
-        bool, Meta(description="Allow rules to turn on live history; false turns it off for all.")
-    ] = True
-    retain_msg_duration: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=3650 * DAY,
-            description="Time for which a retained message is kept; 0 keeps it until replaced.",
-        ),
-    ] = 0.0
-    idle_timeout: Annotated[
-        float,
-        Meta(ge=0, le=DAY, description="Time without use before a channel leaves memory."),
-    ] = 60.0
-    retention_interval: Annotated[
-        float,
-        Meta(ge=0.05, le=DAY, description="How often stored messages are held to their limits."),
-    ] = 30.0
-    lag_interval: Annotated[
-        float,
-        Meta(
-            ge=0.05,
-            le=DAY,
-            description="How often /metrics counts what durable subscriptions still have to get.",
-        ),
-    ] = 15.0
-    lag_series: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=10_000,
-            description="Durable subscriptions that have series of their own in /metrics, those "
-            "with the largest lag.",
-        ),
-    ] = 0
+    history_page_size: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Messages in one page of history at most."""
+    enable_live_history: bool = True
+    """Allow rules to turn on live history; false turns it off for all."""
+    retain_msg_duration: Annotated[float, Meta(ge=0, le=3650 * DAY)] = 0.0
+    """Time for which a retained message is kept; 0 keeps it until replaced."""
+    idle_timeout: Annotated[float, Meta(ge=0, le=DAY)] = 60.0
+    """Time without use before a channel leaves memory."""
+    retention_interval: Annotated[float, Meta(ge=0.05, le=DAY)] = 30.0
+    """How often stored messages are held to their limits."""
+    lag_interval: Annotated[float, Meta(ge=0.05, le=DAY)] = 15.0
+    """How often /metrics counts what durable subscriptions still have to get."""
+    lag_series: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Durable subscriptions that have series of their own in /metrics, those with the largest
+    lag."""
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    secret: Annotated[
-        Secret | None,
-        Meta(
-            description="Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: "
-            "64); generated on first start if absent."
-        ),
-    ] = None
-    previous_secret: Annotated[
-        Secret | None,
-        Meta(description="The secret before `secret`, whose tokens still hold; it signs no more."),
-    ] = None
+    secret: Secret | None = None
+    """Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: 64); generated on first
+    start if absent."""
+    previous_secret: Secret | None = None
+    """The secret before `secret`, whose tokens still hold; it signs no more."""
 
 
 class Auth(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that the hub itself signs: `session` for clients and services, `admin`."""
 
-    algorithm: Annotated[
-        Literal["HS256", "HS384", "HS512"], Meta(description="Signature of the tokens.")
-    ] = "HS256"
-    issuer: Annotated[
-        str, Meta(min_length=1, max_length=255, description="`iss` of the tokens.")
-    ] = "hubbub"
-    token_ttl: Annotated[
-        float, Meta(ge=1, le=365 * DAY, description="Time for which a new token is valid.")
-    ] = 3600.0
-    renewable_ttl: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=365 * DAY,
-            description="Time after authentication in which a token can be exchanged for a newer "
-            "one; 0 forbids it.",
-        ),
-    ] = 7 * DAY
+    algorithm: Literal["HS256", "HS384", "HS512"] = "HS256"
+    """Signature of the tokens."""
+    issuer: Annotated[str, Meta(min_length=1, max_length=255)] = "hubbub"
+    """`iss` of the tokens."""
+    token_ttl: Annotated[float, Meta(ge=1, le=365 * DAY)] = 3600.0
+    """Time for which a new token is valid."""
+    renewable_ttl: Annotated[float, Meta(ge=0, le=365 * DAY)] = 7 * DAY
+    """Time after authentication in which a token can be exchanged for a newer one; 0 forbids it."""
     session: SigningSecret = SigningSecret()
     admin: SigningSecret = SigningSecret()
 
@@ -214,54 +121,31 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
 class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """Administrators, and the API that they use."""
 
-    url: Annotated[
-        str | None,
-        Meta(
-            description="Where `POST /v1/admin/login` sends an administrator's credentials; "
-            "without it there is no login, only tokens from `hubbub token --level admin "
-            "--hub '*'`."
-        ),
-    ] = None
-    login_timeout: Annotated[
-        float, Meta(ge=0.1, le=300, description="Time for `admin.url` to answer.")
-    ] = 5.0
-    logins_per_minute: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=10_000,
-            description="Logins that one address may try each minute; all together may try ten "
-            "times as many.",
-        ),
-    ] = 10
-    request_timeout: Annotated[
-        float, Meta(ge=1, le=600, description="Time for one request of the admin API.")
-    ] = 30.0
-    nats: Annotated[
-        bool,
-        Meta(
-            description="Serve the admin API on NATS too, where `broker.host` is set; every "
-            "request brings its token."
-        ),
-    ] = True
-    audit_retention: Annotated[
-        float, Meta(ge=DAY, le=3650 * DAY, description="Time for which the audit log is kept.")
-    ] = 365 * DAY
+    url: str | None = None
+    """Where `POST /v1/admin/login` sends an administrator's credentials; without it there is no
+    login, only tokens from `hubbub token --level admin --hub '*'`."""
+    login_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
+    """Time for `admin.url` to answer."""
+    logins_per_minute: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    """Logins that one address may try each minute; all together may try ten times as many."""
+    request_timeout: Annotated[float, Meta(ge=1, le=600)] = 30.0
+    """Time for one request of the admin API."""
+    nats: bool = True
+    """Serve the admin API on NATS too, where `broker.host` is set; every request brings its
+    token."""
+    audit_retention: Annotated[float, Meta(ge=DAY, le=3650 * DAY)] = 365 * DAY
+    """Time for which the audit log is kept."""
 
 
 class Debug(msgspec.Struct, frozen=True, kw_only=True):
     """What the hub tells about itself."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="Least level to log.")
-    ] = "info"
-    log_format: Annotated[
-        Literal["auto", "json", "text"],
-        Meta(description="Form of the logs; `auto` is text on a terminal and JSON elsewhere."),
-    ] = "auto"
-    access_log: Annotated[
-        bool, Meta(description="Log each HTTP request (tokens are never logged).")
-    ] = False
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level to log."""
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """Form of the logs; `auto` is text on a terminal and JSON elsewhere."""
+    access_log: bool = False
+    """Log each HTTP request (tokens are never logged)."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,25 +185,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Settings {self.listener.host}:{self.listener.port}, hubs {sorted(self.hubs)}>"
 
 
-CATEGORIES = (
-    "listener",
-    "connection",
-    "zeromq",
-    "session",
-    "limits",
-    "hub",
-    "engine",
-    "channel",
-    "auth",
-    "admin",
-    "storage",
-    "sql",
-    "journal",
-    "broker",
-    "cluster",
-    "streams",
-    "webhooks",
-    "debug",
+CATEGORIES = tuple(
+    name
+    for name, value in msgspec.structs.asdict(Settings()).items()
+    if isinstance(value, msgspec.Struct)
 )
 
 # Keys of the seed that are refused, each with the reason.
