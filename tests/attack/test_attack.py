@@ -40,7 +40,6 @@ _NOT_HELD = (
     "metadata-addresses",
     "nats-subjects",
     "ping-after-kill",
-    "restore-after-kill",
     "service-tokens",
     "small-things",
     "webhook-takeover",

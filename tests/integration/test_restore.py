@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from harness.clock import FakeClock
-from harness.engine import Alone, FakeConnection, receive
+from harness.engine import Alone, Cluster, FakeConnection, receive
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
 from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
@@ -444,6 +444,29 @@ async def test_sessions_survive_a_graceful_restart_of_the_server(tmp_path: Path)
         assert (await back.socket.find("Publish"))["payload"] == {"json": "again"}
         await answered(back.socket)
         await refused(hub, guest.key)
+
+
+@pytest.mark.spec("SEC-03")
+@pytest.mark.parametrize(("seconds", "answer"), [(55, "SessionRestored"), (61, "restore_failed")])
+async def test_keys_of_a_killed_node_last_as_long_as_those_of_a_lost_connection(
+    tmp_path: Path, seconds: float, answer: str
+) -> None:
+    """The session was connected for longer than its key outlives it."""
+    async with Cluster(tmp_path, restore_seconds=60) as cluster:
+        east, west = cluster.nodes.values()
+        guest = east.connect(identity=Identity(user_id="ann"))
+        await guest.next(RestoreKey)
+        for _ in range(50):
+            await east.node.restorer.flush()
+            cluster.clock.advance(4)
+            await cluster.store.delete_expired(int(cluster.clock.now() * 1000))
+        await east.node.restorer.flush()
+        cluster.clock.advance(seconds)  # east does not write any more
+        back = west.connect()
+        receive(back, Restore(key_of(guest)))
+        await back.until(lambda: back.all(SessionRestored) or back.all(Failed))
+        said = [each.error.code for each in back.all(Failed)] or ["SessionRestored"]
+        assert said == [answer]
 
 
 # -- moments that only the engine can show ---------------------------------------------------------

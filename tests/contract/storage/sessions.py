@@ -70,6 +70,22 @@ class SessionsContract:
         assert await store.read_session(b"two", 0) is None
         assert await store.read_session(b"\x00one", 0) == one
 
+    async def test_the_sessions_of_a_holder_last_as_long_as_they_are_held(
+        self, store: Store
+    ) -> None:
+        held = SessionSnapshot(b"held", "demo", "s1", b"", 100, "process")
+        other = SessionSnapshot(b"other", "demo", "s2", b"", 100, "another process")
+        await store.save_sessions([held, other])
+        for until in (150, 200):
+            await store.hold_sessions("process", until)
+        assert await store.read_session(b"held", 199) == held
+        assert await store.read_session(b"other", 99) == other
+        assert await store.read_session(b"other", 100) is None
+        assert await store.delete_expired(150) == 1
+        assert await store.read_session(b"held", 199) == held
+        assert await store.read_session(b"held", 200) is None
+        assert await store.delete_expired(200) == 1
+
     async def test_a_push_token_belongs_to_one_user_of_a_hub(self, store: Store) -> None:
         token = PushToken("demo", "ann", "web", "t1")
         for _ in range(2):

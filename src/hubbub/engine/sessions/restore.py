@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from hubbub.engine.node import Node
     from hubbub.engine.sessions.session import Session
 
-LIVE_SNAPSHOT_SECONDS = 24 * 3600.0
-"""How long the snapshot of a session that is still connected outlives a crash of its node."""
+_LONGEST_HOLD_INTERVAL_SECONDS = 5.0
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +51,9 @@ class Restorer:
         """Snapshots of sessions that have gone and are not on disk yet."""
         self._changed: set[Session] = set()
         self._spent: set[bytes] = set()
+        self._holder = secrets.token_hex(8)
+        """This process, as the holder of its sessions' snapshots."""
+        self._held_until = 0.0
 
     def issue(self, session: Session) -> str:
         """A new key for the session; the one before, if any, stops working."""
@@ -74,8 +76,7 @@ class Restorer:
         if key_hash is None or self._live.pop(key_hash, None) is not session:
             return
         if keep_state:
-            seconds = self._node.limits.restore_seconds
-            self._parked[key_hash] = self._snapshot(session, key_hash, seconds)
+            self._parked[key_hash] = self._snapshot(session, key_hash)
         else:
             self._forget(key_hash)
 
@@ -90,11 +91,13 @@ class Restorer:
         spent = sorted(self._spent)
         parked = dict(self._parked)
         snapshots = [
-            self._snapshot(session, session.restore_hash, LIVE_SNAPSHOT_SECONDS)
+            self._snapshot(session, session.restore_hash, self._holder)
             for session in changed
             if session.restore_hash is not None and not session.closed
         ]
         try:
+            if self._live:
+                await self._hold()
             if snapshots or parked:
                 await self._store.save_sessions([*snapshots, *parked.values()])
             if spent:
@@ -106,6 +109,16 @@ class Restorer:
         for key_hash, snapshot in parked.items():
             if self._parked.get(key_hash) is snapshot:
                 del self._parked[key_hash]
+
+    async def _hold(self) -> None:
+        """Keep the keys of connected sessions alive. One row stands for all of them, so that their
+        keys expire `restore_seconds` after this process was killed; or up to an interval earlier,
+        never later."""
+        seconds = self._node.limits.restore_seconds
+        until = self._node.clock.now() + seconds
+        if abs(until - self._held_until) >= min(seconds / 20, _LONGEST_HOLD_INTERVAL_SECONDS):
+            await self._store.hold_sessions(self._holder, int(until * 1000))
+            self._held_until = until
 
     async def restore(self, session: Session, request: Restore) -> None:
         """Make `session` the continuation of the one that the key belongs to."""
@@ -146,14 +159,14 @@ class Restorer:
         await self._node.subscriptions.begin(session, plans)
 
     async def _find(self, session: Session, key: str) -> tuple[_State, bytes]:
-        hub, now = session.hub, self._node.clock.now()
+        hub = session.hub
         if not hub.configuration.settings.session_restore:
             raise RestoreFailed(f"hub {hub.name!r} does not restore sessions; authenticate")
         if session.restore_hash is not None:
             raise RestoreFailed("this session is authenticated already")
         key_hash = _hash(key)
         found = await self._look_up(key_hash)
-        if found is None or found.hub != hub.name or found.expires_at <= now * 1000:
+        if found is None or found.hub != hub.name:
             raise RestoreFailed("the restore key is unknown, used or expired; authenticate")
         state = msgspec.msgpack.decode(found.state, type=_State)
         self._node.tokens.check(state.identity, hub.name)
@@ -163,12 +176,14 @@ class Restorer:
         """Among those who are here, those who just left, and those on disk."""
         live = self._live.get(key_hash)
         if live is not None:
-            return self._snapshot(live, key_hash, 1.0)
+            return self._snapshot(live, key_hash)
         if key_hash in self._spent:
             return None
-        if key_hash in self._parked:
-            return self._parked[key_hash]
-        return await self._store.read_session(key_hash, int(self._node.clock.now() * 1000))
+        now = int(self._node.clock.now() * 1000)
+        parked = self._parked.get(key_hash)
+        if parked is not None:
+            return parked if parked.expires_at > now else None
+        return await self._store.read_session(key_hash, now)
 
     def _adopt(self, session: Session, state: _State, key_hash: bytes) -> None:
         """Take over who the old session was, and its name. The old key works on until a frame
@@ -221,7 +236,7 @@ class Restorer:
             self._parked.pop(key_hash, None)
             self._spent.add(key_hash)
 
-    def _snapshot(self, session: Session, key_hash: bytes, seconds: float) -> SessionSnapshot:
+    def _snapshot(self, session: Session, key_hash: bytes, holder: str = "") -> SessionSnapshot:
         positions = tuple(
             Position(channel, feed.position, feed.epoch)
             for channel, feed in (session.feeds or {}).items()
@@ -233,7 +248,8 @@ class Restorer:
             state=msgspec.msgpack.encode(
                 _State(session.id, session.identity, positions, session.spent_hash or b"")
             ),
-            expires_at=int((self._node.clock.now() + seconds) * 1000),
+            expires_at=int((self._node.clock.now() + self._node.limits.restore_seconds) * 1000),
+            holder=holder,
         )
 
 

@@ -17,6 +17,9 @@ class SessionSnapshot(msgspec.Struct, frozen=True):
     state: bytes
     expires_at: int
     """Milliseconds since 1970."""
+    holder: str = ""
+    """The process that the session is connected to: the snapshot lasts at least as long as the
+    sessions of that process are held (`hold_sessions`). Empty: the connection is gone."""
 
 
 class PushToken(msgspec.Struct, frozen=True):
@@ -34,6 +37,9 @@ class SessionStore(Protocol):
 
     async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
         """The snapshot, if it has not expired by `now` (ms)."""
+
+    async def hold_sessions(self, holder: str, until: int) -> None:
+        """The snapshots of this holder do not expire before `until` (ms)."""
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None: ...
 

@@ -175,8 +175,9 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
     @single_statement
     async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
         rows = await self._sql.fetch(
-            "SELECT key_hash, hub, session_id, state, expires_at FROM sessions"
-            " WHERE key_hash = $1 AND expires_at > $2",
+            "SELECT key_hash, hub, session_id, state, expires_at, sessions.holder FROM sessions"
+            " LEFT JOIN session_holders ON session_holders.holder = sessions.holder"
+            " WHERE key_hash = $1 AND (expires_at > $2 OR held_until > $2)",
             key_hash,
             now,
         )

@@ -310,6 +310,7 @@ class SqlStore:
     async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
         await self._writes.call(_NO_HUB, Writes.save_sessions, list(snapshots))
 
+    hold_sessions = _write(Writes.hold_sessions, _common)
     read_session = _read(Reads.read_session, _common)
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:

@@ -43,15 +43,27 @@ _PUT_SESSIONS = insert(
         "session_id": "text",
         "state": "bytea",
         "expires_at": "bigint",
+        "holder": "text",
     },
     "ON CONFLICT (key_hash) DO UPDATE SET hub = excluded.hub, session_id = excluded.session_id,"
-    " state = excluded.state, expires_at = excluded.expires_at",
+    " state = excluded.state, expires_at = excluded.expires_at, holder = excluded.holder",
 )
 _DELETE_SESSIONS = ManyRows(
     table="sessions",
     single="DELETE FROM sessions WHERE key_hash = $1",
     arrays="DELETE FROM sessions WHERE key_hash = ANY($1)",
 )
+_EXPIRING = (
+    ("retained", "hub, channel", "expires_at <= $1"),
+    (
+        "sessions",
+        "key_hash",
+        "expires_at <= $1"
+        " AND holder NOT IN (SELECT holder FROM session_holders WHERE held_until > $1)",
+    ),
+    ("revocations", "hub, kind, subject", "expires_at <= $1"),
+)
+"""Tables, their keys, and which of their rows have expired by $1."""
 
 
 class Writes(
@@ -153,6 +165,14 @@ class Writes(
         last = {snapshot.key_hash: msgspec.structs.astuple(snapshot) for snapshot in snapshots}
         await self._sql.execute_many(_PUT_SESSIONS, sorted(last.values()))
 
+    async def hold_sessions(self, holder: str, until: int) -> None:
+        await self._sql.execute(
+            "INSERT INTO session_holders (holder, held_until) VALUES ($1, $2)"
+            " ON CONFLICT (holder) DO UPDATE SET held_until = excluded.held_until",
+            holder,
+            until,
+        )
+
     async def delete_sessions(self, key_hashes: list[bytes]) -> None:
         await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
 
@@ -174,15 +194,11 @@ class Writes(
 
     async def delete_expired(self, now: int, limit: int) -> int:
         """Drop at most `limit` rows of each kind."""
-        keys = {
-            "retained": "hub, channel",
-            "sessions": "key_hash",
-            "revocations": "hub, kind, subject",
-        }
         deleted = 0
-        for table, key in keys.items():
-            picked = f"SELECT {key} FROM {table} WHERE expires_at <= $1 LIMIT $2"  # noqa: S608
+        for table, key, expired in _EXPIRING:
+            picked = f"SELECT {key} FROM {table} WHERE {expired} LIMIT $2"  # noqa: S608
             # A row that was written anew in the meantime has not expired any more.
-            which = f"{table} WHERE ({key}) IN ({picked}) AND expires_at <= $1"
+            which = f"{table} WHERE ({key}) IN ({picked}) AND {expired}"
             deleted += await self._delete(which, now, limit)
+        await self._delete("session_holders WHERE held_until <= $1", now)
         return deleted
