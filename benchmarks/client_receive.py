@@ -23,8 +23,8 @@ from websockets.typing import Subprotocol
 from hubbub.client import Options, connect
 from hubbub.domain import notices, requests
 from hubbub.domain.messages import JSON, Message
-from hubbub.protocols.json_v1 import JSON_V1, JsonCodec
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1, ProtobufCodec
+from hubbub.protocols.json.codec import JSON_V1, JsonCodec
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1, ProtobufCodec
 
 CODECS: dict[str, JsonCodec | ProtobufCodec] = {"protobuf": PROTOBUF_V1, "json": JSON_V1}
 CHANNEL = "news"

@@ -15,7 +15,7 @@ from hubbub.domain import notices, requests
 from hubbub.domain.messages import TEXT, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Request
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 R = TypeVar("R", bound=Request)
 PATIENCE_SECONDS = 5

@@ -16,8 +16,8 @@ from harness.running_hub import RunningHub, open_hub
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Request
 from hubbub.domain.rules import HubConfiguration, Rules
-from hubbub.protocols.json_v1 import JsonCodec
-from hubbub.protocols.protobuf_v1 import ProtobufCodec
+from hubbub.protocols.json.codec import JsonCodec
+from hubbub.protocols.protobuf.codec import ProtobufCodec
 
 STORED = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
 LIVE = Rules(public=True, client_publish=True, allow_anonymous=True)

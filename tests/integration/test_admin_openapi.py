@@ -21,7 +21,9 @@ from hubbub.gateways.admin import (
 )
 from hubbub.gateways.admin.routes import Access
 from hubbub.gateways.admin.table import ROUTES
-from hubbub.protocols import json_shapes, json_topic_shapes, json_webhooks
+from hubbub.protocols.json import shapes as json_shapes
+from hubbub.protocols.json import topic_shapes as json_topic_shapes
+from hubbub.protocols.json import webhooks as json_webhooks
 
 # It would revoke the very token that the test uses; a stream has no end.
 EXCLUDED = ("revokeEverywhere", "followEvents")

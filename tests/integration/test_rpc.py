@@ -19,8 +19,8 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import HubConfiguration, RpcRoute
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 both = pytest.mark.parametrize(
     "codec", [JSON_V1, PROTOBUF_V1], ids=lambda codec: str(codec.subprotocol)

@@ -25,8 +25,8 @@ from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import AuthProvider, HubConfiguration, RpcRoute
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.server.nats_server import USER, NatsServer
 
 Answer = Callable[[Msg], Awaitable[bytes]]

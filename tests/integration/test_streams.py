@@ -16,8 +16,8 @@ from hubbub.domain import errors, notices, requests
 from hubbub.domain.journal import STREAM_EVENT
 from hubbub.domain.messages import BINARY, JSON
 from hubbub.domain.permissions import Grant, Level
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 both = pytest.mark.parametrize(
     "codec", [JSON_V1, PROTOBUF_V1], ids=lambda codec: str(codec.subprotocol)

@@ -18,8 +18,8 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Producer, Publish, PublishItem
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.server.wiring import Server
 
 shared = pytest.mark.asyncio(loop_scope="module")

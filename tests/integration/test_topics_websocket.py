@@ -16,8 +16,8 @@ from hubbub.domain.requests import Producer, PublishItem, Request
 from hubbub.domain.topics import Article, SubscriptionOptions
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.sessions.topic_requests import MAX_UNDER_WAY
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.server.wiring import Server
 
 shared = pytest.mark.asyncio(loop_scope="module")

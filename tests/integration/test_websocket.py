@@ -25,7 +25,7 @@ from harness.running_hub import RunningHub, StartHub
 from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import ChannelRequest, PublishItem, Request
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 shared = pytest.mark.asyncio(loop_scope="module")
 JSON_PROTOCOL = Subprotocol("hubbub.json.v1")

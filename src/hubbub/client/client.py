@@ -36,8 +36,8 @@ from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.requests import History, PresenceQuery
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 logger = logging.getLogger("hubbub.client")
 

@@ -9,8 +9,8 @@ from hubbub.domain.errors import BadRequest, UpgradeRequired
 from hubbub.gateways.credentials import TOKEN_SUBPROTOCOL, offered_subprotocols
 from hubbub.gateways.encoders import Codec
 from hubbub.gateways.http import Request
-from hubbub.protocols.json_v1 import JSON_V1
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.json.codec import JSON_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.protocols.websocket import accept_key
 
 _CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}

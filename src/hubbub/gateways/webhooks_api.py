@@ -11,7 +11,7 @@ from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay, no_path
 from hubbub.gateways.http import Exchange
-from hubbub.protocols import json_webhooks as bodies
+from hubbub.protocols.json import webhooks as bodies
 from hubbub.protocols.topic_checks import parse_start
 
 DEFAULT_PAGE, LARGEST_PAGE = 100, 1000

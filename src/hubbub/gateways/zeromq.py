@@ -22,10 +22,10 @@ from hubbub.domain.requests import TopicGet
 from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
 from hubbub.gateways.zeromq_relay import CONNECTIONS_WAITING, Relay, RelayLimits
 from hubbub.gateways.zeromq_service import Answer, KnownKey, TopicService, topic_of
-from hubbub.protocols.zeromq import Request, read_request, split_envelope
-from hubbub.protocols.zeromq_answers import refused
-from hubbub.protocols.zeromq_commands import Shutdown
-from hubbub.protocols.zmtp import CURVE_OVERHEAD
+from hubbub.protocols.zeromq.answers import refused
+from hubbub.protocols.zeromq.commands import Shutdown
+from hubbub.protocols.zeromq.requests import Request, read_request, split_envelope
+from hubbub.protocols.zeromq.zmtp import CURVE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ import zmq
 
 from hubbub.domain.errors import Malformed
 from hubbub.domain.limits import network_of
-from hubbub.protocols.zmtp import UnsettledFrames
+from hubbub.protocols.zeromq.zmtp import UnsettledFrames
 
 logger = logging.getLogger(__name__)
 

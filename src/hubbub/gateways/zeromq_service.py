@@ -21,9 +21,9 @@ from hubbub.domain.topics import Article
 from hubbub.engine.access.tokens import ANY_HUB
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.protocols import zeromq_answers as answers
-from hubbub.protocols.zeromq import Credential, Request
-from hubbub.protocols.zeromq_commands import Shutdown
+from hubbub.protocols.zeromq import answers
+from hubbub.protocols.zeromq.commands import Shutdown
+from hubbub.protocols.zeromq.requests import Credential, Request
 
 
 class KnownKey(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Delivery, Notice
-from hubbub.protocols.json_notices import message_json, notice_shape
+from hubbub.protocols.json.notices import message_json, notice_shape
 
 MAX_ID_CHARS = 8192
 """Browsers send the id back in a header, and servers bound those."""

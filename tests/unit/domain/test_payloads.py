@@ -19,7 +19,7 @@ from hubbub.domain.payloads import (
     parse_payload,
     untouched_payload,
 )
-from hubbub.protocols.json_shapes import write_payload
+from hubbub.protocols.json.shapes import write_payload
 
 NESTINGS: list[Callable[[object], object]] = [
     lambda inner: [inner],

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.gateways.encoders import encoder_for
 from hubbub.gateways.websocket import WebSocketConnection
-from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.json.codec import JSON_V1
 
 
 class FakeTransport(asyncio.Transport):

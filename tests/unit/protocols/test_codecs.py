@@ -31,10 +31,12 @@ from hubbub.domain.topics import (
     SubscriptionOptions,
 )
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import json_services, json_shapes, json_topic_shapes
 from hubbub.protocols.envelopes import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
-from hubbub.protocols.json_v1 import JSON_V1, JsonCodec
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1, ProtobufCodec
+from hubbub.protocols.json import services as json_services
+from hubbub.protocols.json import shapes as json_shapes
+from hubbub.protocols.json import topic_shapes as json_topic_shapes
+from hubbub.protocols.json.codec import JSON_V1, JsonCodec
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1, ProtobufCodec
 
 Codec = JsonCodec | ProtobufCodec
 

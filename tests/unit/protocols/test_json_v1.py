@@ -10,7 +10,7 @@ import pytest
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message
 from hubbub.domain.requests import Rejected
-from hubbub.protocols.json_v1 import JSON_V1
+from hubbub.protocols.json.codec import JSON_V1
 
 
 def decode(event: str, payload: Any) -> list[requests.Request]:

@@ -11,7 +11,7 @@ from hubbub.domain import errors, notices, requests
 from hubbub.domain.messages import BINARY, JSON, Message
 from hubbub.domain.requests import Rejected
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.protobuf_v1 import PROTOBUF_V1
+from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 E = pb.EventType
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)

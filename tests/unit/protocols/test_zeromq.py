@@ -23,9 +23,14 @@ from hubbub.domain.requests import (
 )
 from hubbub.domain.topics import Article, SubscriptionOptions
 from hubbub.ports.bus import PublishOutcome
-from hubbub.protocols import zeromq_answers as answers
-from hubbub.protocols.zeromq import Credential, read_credential, read_request, split_envelope
-from hubbub.protocols.zeromq_commands import COMMANDS, Shutdown
+from hubbub.protocols.zeromq import answers
+from hubbub.protocols.zeromq.commands import COMMANDS, Shutdown
+from hubbub.protocols.zeromq.requests import (
+    Credential,
+    read_credential,
+    read_request,
+    split_envelope,
+)
 
 pytestmark = pytest.mark.spec("ONCE-04")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.domain.errors import Malformed
-from hubbub.protocols.zmtp import CURVE_OVERHEAD, FRAME_COST_BYTES, UnsettledFrames
+from hubbub.protocols.zeromq.zmtp import CURVE_OVERHEAD, FRAME_COST_BYTES, UnsettledFrames
 
 pytestmark = pytest.mark.spec("SEC-01")
 

@@ -16,7 +16,7 @@ from hubbub.gateways.admin import public_shapes, shapes
 from hubbub.gateways.admin.paging import ListQuery, given, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 from hubbub.gateways.http import error_shape
-from hubbub.protocols.json_http import publish_items
+from hubbub.protocols.json.http import publish_items
 
 _HUB = "/v1/admin/hubs/{hub}"
 _CHANNEL = f"{_HUB}/channels/{{channel}}"

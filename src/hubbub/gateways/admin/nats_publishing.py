@@ -12,8 +12,8 @@ from hubbub.engine.node import Node
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.envelopes import check_batch
-from hubbub.protocols.protobuf_notices import error_info
-from hubbub.protocols.protobuf_requests import read_item
+from hubbub.protocols.protobuf.notices import error_info
+from hubbub.protocols.protobuf.requests import read_item
 
 OVER_NATS = "nats"
 """In place of an address, which NATS does not tell: all callers there share its limits."""

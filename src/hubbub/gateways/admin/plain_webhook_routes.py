@@ -19,7 +19,7 @@ from hubbub.domain.webhooks import MAX_SECRET_BYTES, Algorithm
 from hubbub.gateways.admin.public_shapes import Open
 from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
 from hubbub.gateways.admin.shapes import Name, Shape
-from hubbub.protocols.json_webhooks import WebhookView
+from hubbub.protocols.json.webhooks import WebhookView
 
 _WEBHOOKS = "/v1/hubs/{hub}/webhooks"
 _WEBHOOK = f"{_WEBHOOKS}/{{webhook}}"

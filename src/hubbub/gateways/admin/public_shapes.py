@@ -1,4 +1,4 @@
-"""The JSON of the hub's own HTTP API, for its description. `protocols.json_shapes` reads and writes
+"""The JSON of the hub's own HTTP API, for its description. `protocols.json.shapes` reads and writes
 the same; a test holds the two together."""
 
 from __future__ import annotations

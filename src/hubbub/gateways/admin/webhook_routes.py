@@ -14,7 +14,7 @@ from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import given, make_page
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
-from hubbub.protocols.json_webhooks import WebhookView, view_of
+from hubbub.protocols.json.webhooks import WebhookView, view_of
 
 _HUB = "/v1/admin/hubs/{hub}"
 _WEBHOOK = f"{_HUB}/webhooks/{{webhook}}"

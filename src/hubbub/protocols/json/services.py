@@ -12,7 +12,7 @@ from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import typed_payload
 from hubbub.domain.requests import Request
-from hubbub.protocols.json_shapes import (
+from hubbub.protocols.json.shapes import (
     Int64,
     Payload,
     Shape,

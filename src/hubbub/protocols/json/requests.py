@@ -12,8 +12,6 @@ from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malfo
 from hubbub.domain.messages import JSON
 from hubbub.domain.payloads import one_line, typed_payload
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
-from hubbub.protocols import json_services, json_topics
-from hubbub.protocols import json_shapes as shapes
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -21,6 +19,9 @@ from hubbub.protocols.envelopes import (
     check_proof,
     unknown_event,
 )
+from hubbub.protocols.json import services as json_services
+from hubbub.protocols.json import shapes as shapes
+from hubbub.protocols.json import topics as json_topics
 
 _heartbeat = msgspec.json.Decoder(shapes.Heartbeat).decode
 _auth = msgspec.json.Decoder(shapes.AuthRequest).decode

@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.names import check_name
-from hubbub.protocols.zeromq_commands import COMMANDS, Command, read_text
+from hubbub.protocols.zeromq.commands import COMMANDS, Command, read_text
 
 MAX_ENVELOPE_FRAMES = 8
 MAX_ENVELOPE_BYTES = 255

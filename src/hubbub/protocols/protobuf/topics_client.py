@@ -11,8 +11,8 @@ from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
 from hubbub.domain.topics import Article, SubscriptionInfo, SubscriptionKey
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.protobuf_messages import read_message, read_serial
-from hubbub.protocols.protobuf_topics import read_options, write_options
+from hubbub.protocols.protobuf.messages import read_message, read_serial
+from hubbub.protocols.protobuf.topics import read_options, write_options
 
 
 def _subscribe(request: requests.TopicSubscribe) -> Proto:

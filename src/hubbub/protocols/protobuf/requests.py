@@ -13,7 +13,6 @@ from hubbub.domain.messages import BINARY
 from hubbub.domain.payloads import typed_payload
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_services, protobuf_topics
 from hubbub.protocols.envelopes import (
     check_batch,
     check_bounds,
@@ -22,6 +21,8 @@ from hubbub.protocols.envelopes import (
     parse_serial,
     unknown_event,
 )
+from hubbub.protocols.protobuf import services as protobuf_services
+from hubbub.protocols.protobuf import topics as protobuf_topics
 
 _PUBLISH = pb.EventType.Publish
 _NAMES: dict[int, str] = {number: name for name, number in pb.EventType.items()}

@@ -13,8 +13,9 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
-from hubbub.protocols import json_services, json_topics
-from hubbub.protocols import json_shapes as shapes
+from hubbub.protocols.json import services as json_services
+from hubbub.protocols.json import shapes as shapes
+from hubbub.protocols.json import topics as json_topics
 
 _encode = msgspec.json.Encoder().encode
 

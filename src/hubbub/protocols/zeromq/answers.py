@@ -11,7 +11,7 @@ import msgspec
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo
 from hubbub.ports.bus import PublishOutcome
-from hubbub.protocols.json_topics import state_shape
+from hubbub.protocols.json.topics import state_shape
 
 Frames = list[bytes]
 

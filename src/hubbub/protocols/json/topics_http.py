@@ -9,8 +9,8 @@ import msgspec
 from hubbub.domain.payloads import read_json
 from hubbub.domain.requests import TopicAck
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
-from hubbub.protocols import json_topics
-from hubbub.protocols.json_shapes import Serial
+from hubbub.protocols.json import topics as json_topics
+from hubbub.protocols.json.shapes import Serial
 from hubbub.protocols.topic_checks import check_ack
 
 _encode = msgspec.json.Encoder().encode

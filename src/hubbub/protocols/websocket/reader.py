@@ -1,7 +1,6 @@
 """Reads the frames that WebSocket clients send (RFC 6455), from bytes in any pieces to messages.
 
-The words of the protocol live in `websocket_frames` and compression in `websocket_deflate`; this
-module is the door to both.
+The vocabulary of frames is in `frames`, compression in `deflate`.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import struct
 
 from websockets.speedups import apply_mask
 
-from hubbub.protocols.websocket_deflate import Deflate
-from hubbub.protocols.websocket_frames import (
+from hubbub.protocols.websocket.deflate import Deflate
+from hubbub.protocols.websocket.frames import (
     INVALID_DATA,
     MAX_CONTROL_BYTES,
     PROTOCOL_ERROR,
@@ -20,23 +19,8 @@ from hubbub.protocols.websocket_frames import (
     Event,
     FrameError,
     Opcode,
-    accept_key,
-    close_frame,
-    frame,
     parse_close,
 )
-
-__all__ = [
-    "Deflate",
-    "Event",
-    "FrameError",
-    "FrameReader",
-    "Opcode",
-    "accept_key",
-    "close_frame",
-    "frame",
-    "parse_close",
-]
 
 _FIN = 0x80
 _RSV1 = 0x40

@@ -8,9 +8,9 @@ from typing import Any
 from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
 from hubbub.domain.topics import Article, SubscriptionInfo, SubscriptionKey, SubscriptionOptions
-from hubbub.protocols import json_topic_shapes as shapes
-from hubbub.protocols.json_shapes import Shape, read_message
-from hubbub.protocols.json_topics import options_shape, read_options
+from hubbub.protocols.json import topic_shapes as shapes
+from hubbub.protocols.json.shapes import Shape, read_message
+from hubbub.protocols.json.topics import options_shape, read_options
 
 
 def _subscribe(request: requests.TopicSubscribe) -> Shape:

@@ -1,8 +1,8 @@
-"""The messages of spec/hubbub.proto about topics as they look in JSON; see `json_shapes`."""
+"""The messages of spec/hubbub.proto about topics as they look in JSON; see `shapes`."""
 
 from __future__ import annotations
 
-from hubbub.protocols.json_shapes import Int32, Int64, MessageShape, Serial, Shape
+from hubbub.protocols.json.shapes import Int32, Int64, MessageShape, Serial, Shape
 
 
 class TopicOptions(Shape):

@@ -16,8 +16,8 @@ from hubbub.domain.topics import (
     SubscriptionInfo,
     SubscriptionOptions,
 )
-from hubbub.protocols import json_topic_shapes as shapes
-from hubbub.protocols.json_shapes import Shape, write_message
+from hubbub.protocols.json import topic_shapes as shapes
+from hubbub.protocols.json.shapes import Shape, write_message
 from hubbub.protocols.topic_checks import check_ack, check_get, parse_start
 
 _subscribe = msgspec.json.Decoder(shapes.TopicSubscribeRequest).decode

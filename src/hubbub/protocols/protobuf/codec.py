@@ -17,9 +17,9 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.envelopes import check_frame
-from hubbub.protocols.protobuf_client import read_notice, request_proto
-from hubbub.protocols.protobuf_notices import message_payload, notice_payload, varint
-from hubbub.protocols.protobuf_requests import read_request
+from hubbub.protocols.protobuf.client import read_notice, request_proto
+from hubbub.protocols.protobuf.notices import message_payload, notice_payload, varint
+from hubbub.protocols.protobuf.requests import read_request
 
 _PUBLISH = pb.EventType.Publish
 

@@ -17,10 +17,10 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import NEWLINE, is_utf8
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols.envelopes import check_frame
-from hubbub.protocols.json_client import read_notice, request_shape
-from hubbub.protocols.json_notices import message_json, notice_shape
-from hubbub.protocols.json_requests import read_request
-from hubbub.protocols.json_shapes import Envelope, Shape
+from hubbub.protocols.json.client import read_notice, request_shape
+from hubbub.protocols.json.notices import message_json, notice_shape
+from hubbub.protocols.json.requests import read_request
+from hubbub.protocols.json.shapes import Envelope, Shape
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode

@@ -10,7 +10,7 @@ import re
 import zlib
 from dataclasses import dataclass
 
-from hubbub.protocols.websocket_frames import INVALID_DATA, TOO_BIG, FrameError
+from hubbub.protocols.websocket.frames import INVALID_DATA, TOO_BIG, FrameError
 
 _SYNC_FLUSH_TAIL = b"\x00\x00\xff\xff"
 # The sender strips the tail of its last block. An empty final block after it makes zlib report

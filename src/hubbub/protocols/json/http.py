@@ -9,8 +9,8 @@ from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.notices import HistoryPage, Member, Presence
 from hubbub.domain.payloads import is_utf8
 from hubbub.domain.requests import PublishItem
-from hubbub.protocols.json_notices import notice_shape
-from hubbub.protocols.json_requests import read_items
+from hubbub.protocols.json.notices import notice_shape
+from hubbub.protocols.json.requests import read_items
 
 _encode = msgspec.json.Encoder().encode
 

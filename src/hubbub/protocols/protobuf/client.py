@@ -15,9 +15,10 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_services, protobuf_topics_client
 from hubbub.protocols.envelopes import error_from_wire
-from hubbub.protocols.protobuf_messages import read_message, read_serial
+from hubbub.protocols.protobuf import services as protobuf_services
+from hubbub.protocols.protobuf import topics_client as protobuf_topics_client
+from hubbub.protocols.protobuf.messages import read_message, read_serial
 
 
 def request_proto(request: Request) -> tuple[int, Proto]:

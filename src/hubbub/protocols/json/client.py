@@ -15,9 +15,10 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import is_utf8
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem, Request
-from hubbub.protocols import json_services, json_topics_client
-from hubbub.protocols import json_shapes as shapes
 from hubbub.protocols.envelopes import error_from_wire
+from hubbub.protocols.json import services as json_services
+from hubbub.protocols.json import shapes as shapes
+from hubbub.protocols.json import topics_client as json_topics_client
 
 _S = TypeVar("_S", bound=shapes.Shape)
 

@@ -18,7 +18,8 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols import protobuf_services, protobuf_topics
+from hubbub.protocols.protobuf import services as protobuf_services
+from hubbub.protocols.protobuf import topics as protobuf_topics
 
 
 def notice_payload(notice: Notice) -> tuple[int, bytes]:

@@ -1,0 +1,1 @@
+"""The JSON of the socket protocol and of the HTTP API."""

@@ -1,0 +1,1 @@
+"""ZeroMQ: frames, commands and answers."""
