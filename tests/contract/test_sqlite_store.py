@@ -50,6 +50,19 @@ def change(path: Path, *statements: str) -> None:
     connection.close()
 
 
+def schema(path: Path) -> set[tuple[str, ...]]:
+    """Tables with their columns, and indexes, of a database that no hub has open."""
+    connection = sqlite3.connect(path)
+    columns = connection.execute(
+        'SELECT t.name, c.name, c.type, c."notnull", c.dflt_value, c.pk'
+        " FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+    ).fetchall()
+    indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
+    found = {*columns, *indexes.fetchall()}
+    connection.close()
+    return found
+
+
 class TestSqliteStore(StoreContract):
     @pytest.fixture
     def make_store(self, path: Path) -> MakeStore:
@@ -318,6 +331,10 @@ async def test_every_older_version_is_brought_up_to_date(path: Path, version: in
         connection.close()
     async with opened(SqliteStore(path)) as store:
         await fill(store, 1)
+    fresh = path.with_name("fresh.db")
+    async with opened(SqliteStore(fresh)):
+        pass
+    assert schema(path) == schema(fresh)
 
 
 async def test_the_next_version_keeps_what_is_there_and_comes_all_or_nothing(path: Path) -> None:

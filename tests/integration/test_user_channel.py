@@ -48,9 +48,11 @@ async def test_nobody_else_gets_in_even_where_all_channels_are_open(hub: Running
 
 async def test_a_grant_opens_it_to_others(hub: RunningHub) -> None:
     helper = await hub.socket(token=hub.token("bob", grants=(Grant("u:*", subscribe=True),)))
-    confirmed = await helper.subscribe("u:ann")
-    while "u:ann" not in confirmed["subscribedChannels"]:
-        confirmed = await helper.find("Subscribe")
+    assert (await helper.find("Subscribe"))["subscribedChannels"] == ["u:bob"]
+    assert (await helper.subscribe("u:ann"))["subscribedChannels"] == ["u:ann"]
+    ann = await hub.socket(token=hub.token("ann"))
+    assert (await ann.publish("u:ann", {"json": "seen by bob"}))["success"]
+    assert (await helper.find("Publish"))["payload"] == {"json": "seen by bob"}
 
 
 async def test_a_hub_that_does_not_enable_it_has_none(hub: RunningHub) -> None:
@@ -98,7 +100,7 @@ async def test_any_user_id_that_fits_into_a_name_has_a_channel(hub: RunningHub) 
 async def test_a_user_id_that_is_no_name_gets_a_clear_answer_and_a_session(
     hub: RunningHub,
 ) -> None:
-    for user in ("x" * 300, "*", "a#b", "line\nbreak"):
+    for user in ("*", "a#b"):
         socket = await hub.socket(token=hub.token(user))
         failed = await socket.find("Subscribe")
         assert failed["failures"][0]["error"]["code"] == "invalid_name"

@@ -79,10 +79,19 @@ async def test_everything_is_looked_at_when_the_memory_in_use_has_doubled_and_th
 
 async def test_a_small_process_grows_by_more_than_itself_first(collections: list[int]) -> None:
     allocated = 10
-    announced = asyncio.Event()
-    collection = GarbageCollection(lambda _: announced.set(), lambda: allocated)
+    looked, announced = asyncio.Event(), asyncio.Event()
+
+    def count() -> int:
+        looked.set()
+        return allocated
+
+    collection = GarbageCollection(lambda _: announced.set(), count)
     collection.start()
     try:
+        allocated = LEAST_GROWTH + 10
+        looked.clear()
+        await looked.wait()
+        assert not announced.is_set(), "it has doubled many times, and is still small"
         allocated = LEAST_GROWTH + 11
         async with asyncio.timeout(5):
             await announced.wait()
