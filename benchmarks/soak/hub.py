@@ -105,7 +105,10 @@ class Hub:
         try:
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{self.port}/metrics") as answer,
+                session.get(
+                    f"http://127.0.0.1:{self.port}/metrics",
+                    headers={"Authorization": f"Bearer {self.admin_token()}"},
+                ) as answer,
             ):
                 return await answer.text()
         except aiohttp.ClientError:

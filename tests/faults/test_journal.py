@@ -34,6 +34,8 @@ OFF_DISK = {"seal": False, "minFreeBytes": 0}
 STORED = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
 CHANNELS = ("a", "b", "c")
 BALLAST_BYTES = 1_900_000
+METRICS_TOKEN = "the-token-that-opens-the-metrics-only"
+METRICS = {"metricsToken": METRICS_TOKEN}
 
 
 class Ledger:
@@ -80,7 +82,8 @@ async def keep_publishing(socket: Socket, ledger: Ledger) -> None:
 
 async def metric(port: int, name: str) -> float:
     url = f"http://127.0.0.1:{port}/metrics"
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+    scrape = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+    async with aiohttp.ClientSession(headers=scrape) as session, session.get(url) as answer:
         found = re.search(rf"^{name} (\S+)$", await answer.text(), re.MULTILINE)
     assert found is not None
     return float(found.group(1))
@@ -106,7 +109,7 @@ async def test_every_stored_message_is_in_the_journal_however_often_the_hub_is_k
     tmp_path: Path,
 ) -> None:
     journal = tmp_path / "data" / "journal"
-    async with HubProcess(tmp_path, HUBS, journal=OFF_DISK) as hub:
+    async with HubProcess(tmp_path, HUBS, journal=OFF_DISK, admin=METRICS) as hub:
         ledger = Ledger()
         for _ in range(3):
             await hub.start()
@@ -173,6 +176,7 @@ async def test_a_full_disk_costs_telemetry_but_neither_the_hub_nor_a_stored_mess
         open_hub(namespaces=namespaces),
         journal__path=str(small_disk / "journal"),
         session__messagesPerSecond=0,
+        admin__metricsToken=METRICS_TOKEN,
         **QUIET,
     )
     server = Server(settings)
@@ -220,7 +224,7 @@ async def test_a_folder_that_cannot_be_made_does_not_keep_the_hub_from_serving(
     obstacle.write_text("no folder")
     hubs = json.loads(json.dumps(HUBS))
     settings = {**OFF_DISK, "path": str(obstacle / "journal")}
-    async with HubProcess(tmp_path, hubs, journal=settings) as hub:
+    async with HubProcess(tmp_path, hubs, journal=settings, admin=METRICS) as hub:
         await hub.start()
         socket = await hub.socket()
         assert (await socket.publish("a", {"json": 1}, store=True))["success"]

@@ -21,7 +21,7 @@ class Reply:
         self.status = status
         self.headers = headers
         self.text = text
-        self.json: Any = json.loads(text) if text else None
+        self.json: Any = json.loads(text) if text[:1] in ("{", "[") else None
 
     @property
     def code(self) -> str | None:

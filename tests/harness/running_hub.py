@@ -118,6 +118,15 @@ class RunningHub:
         identity = Identity(user_id=user, level=level, grants=grants, extra=extra)
         return self.server.tokens.issue(hub, identity, ttl)
 
+    async def metrics(self) -> str:
+        """The page for Prometheus, as an operator gets it."""
+        token = self.token(None, "*", Level.ADMIN)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self.http.get("/metrics", headers=headers) as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/plain"
+            return await answer.text()
+
     async def raw_socket(self, hub: str = "acme", query: str = "", **options: Any) -> Socket:
         """Connected, but not greeted yet."""
         url = f"ws://{self.address}/v1/hubs/{hub}/socket{query}"

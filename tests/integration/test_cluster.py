@@ -189,7 +189,7 @@ async def test_a_second_node_of_the_same_name_is_refused(
 ) -> None:
     with pytest.raises(Unavailable, match=r"cluster\.node"):
         await start_node(tmp_path, on, "east", [HUB_SETTINGS])
-    metrics = await (await nodes["east"].http.get("/metrics")).text()
+    metrics = await nodes["east"].metrics()
     assert "hubbub_cluster_nodes 3.0" in metrics
     assert "hubbub_cluster_in_reach 1.0" in metrics
 

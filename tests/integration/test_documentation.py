@@ -153,8 +153,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 async def test_metrics_that_are_named_exist(hub: RunningHub) -> None:
     await hub.socket()
-    answer = await hub.http.get("/metrics")
-    known = set(re.findall(r"^([a-z_]+)", await answer.text(), re.MULTILINE))
+    known = set(re.findall(r"^([a-z_]+)", await hub.metrics(), re.MULTILINE))
     page = (ROOT / "docs" / "how-to" / "monitor-with-prometheus.md").read_text()
     dashboard = (ROOT / "deploy" / "grafana-dashboard.json").read_text()
     used = set(re.findall(r"\b(?:hubbub|process)_[a-z_]*[a-z]\b", page + dashboard))

@@ -323,8 +323,7 @@ async def test_metrics_tell_how_the_journal_is(hub: RunningHub, journal: Path) -
     await socket.publish("log:a", {"json": 1}, store=True)
     async with asyncio.timeout(10):
         while True:
-            async with hub.http.get("/metrics") as answer:
-                lines = (await answer.text()).splitlines()
+            lines = (await hub.metrics()).splitlines()
             figures = dict(line.rsplit(" ", 1) for line in lines if "journal" in line)
             if float(figures["hubbub_journal_events_total"]) >= 2:
                 break

@@ -53,8 +53,7 @@ async def put(topic: HttpTopic, *bodies: str) -> None:
 
 async def series(hub: RunningHub) -> dict[str, float]:
     """The figures of hub `acme`; single subscriptions are named behind a slash."""
-    async with hub.http.get("/metrics") as reply:
-        page = await reply.text()
+    page = await hub.metrics()
     return {
         sample.name + (f"/{sample.labels['name']}" if "name" in sample.labels else ""): sample.value
         for family in text_string_to_metric_families(page)

@@ -574,8 +574,7 @@ async def test_calls_and_events_are_counted(
     await answering(bus, "hubbub.rpc.acme.no", refuse)
     await call(hub, "no")
     await call(hub, "nobody")
-    async with hub.http.get("/metrics") as answer:
-        page = await answer.text()
+    page = await hub.metrics()
     assert 'hubbub_calls_total{hub="acme"} 2.0' in page
     assert 'hubbub_calls_failed_total{hub="acme"} 1.0' in page
     assert "hubbub_nats_connected 1.0" in page

@@ -21,10 +21,7 @@ from hubbub.server import logs
 
 async def metrics_of(hub: RunningHub) -> dict[tuple[str, str], float]:
     """Values by metric and hub; the page must be what Prometheus reads."""
-    async with hub.http.get("/metrics") as answer:
-        assert answer.status == 200
-        assert answer.content_type == "text/plain"
-        page = await answer.text()
+    page = await hub.metrics()
     return {
         (sample.name, sample.labels.get("hub", "")): sample.value
         for family in text_string_to_metric_families(page)
@@ -148,8 +145,7 @@ async def test_webhooks_are_counted(start_hub: StartHub) -> None:
             )
 
         await eventually(done)
-    async with hub.http.get("/metrics") as answer:
-        page = await answer.text()
+    page = await hub.metrics()
     for line in (
         'hubbub_webhook_requests_total{hub="acme",outcome="ok"} 2.0',
         'hubbub_webhook_requests_total{hub="acme",outcome="5xx"} 4.0',

@@ -137,3 +137,30 @@ async def test_ids_of_messages_do_not_count_the_messages_of_others(start_hub: St
     second = (await red.publish("a", {"json": 1}))["msgID"]
     assert int(second, 16) - int(first, 16) == 1
     assert others[0][:10] != first[:10]
+
+
+async def test_metrics_are_for_operators_only(start_hub: StartHub) -> None:
+    scrape = "a-token-that-opens-the-metrics-and-nothing-else"
+    hub = await start_hub(open_hub("red"), open_hub(BLUE), admin__metricsToken=scrape)
+    await hub.socket(BLUE)
+    operator = hub.token(None, "*", Level.ADMIN)
+    for token in (scrape, operator):
+        status, text, _ = await answer_of(hub, "GET", "/metrics", NOBODY, token)
+        assert status == 200
+        assert 'hubbub_sessions{hub="blue"} 1.0' in text
+    tenants = [hub.token(hub="red", level=level) for level in Level]
+    for refused in (None, FORGED, "junk", scrape[:-1], *tenants):
+        async with hub.http.get(
+            "/metrics", headers={"Authorization": f"Bearer {refused}"} if refused else {}
+        ) as answer:
+            assert answer.status == 401
+            assert BLUE not in await answer.text()
+    status, _, _ = await answer_of(hub, "GET", "/v1/admin/hubs", NOBODY, scrape)
+    assert status == 401
+
+
+async def test_guesses_of_the_metrics_token_are_limited(start_hub: StartHub) -> None:
+    hub = await start_hub(admin__metricsToken="a" * 32, limits__failedCredentialsPerMinute=3)
+    statuses = [(await answer_of(hub, "GET", "/metrics", NOBODY, f"{n}"))[0] for n in range(4)]
+    assert statuses == [401, 401, 401, 429]
+    assert (await answer_of(hub, "GET", "/metrics", NOBODY, "a" * 32))[0] == 200

@@ -14,12 +14,9 @@ TOKEN_SUBPROTOCOL = "hubbub.token."  # noqa: S105
 
 def token_of(request: Request, target: Target) -> str | None:
     """From the Authorization header, else the query, else the offered subprotocols."""
-    authorization = request.headers.get(b"authorization")
-    if authorization is not None:
-        scheme, _, token = authorization.decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise NotAuthenticated("the Authorization header must be 'Bearer' and a token")
-        return token.strip()
+    in_header = bearer_of(request)
+    if in_header is not None:
+        return in_header
     in_query = target.first("token") or target.first("access_token")
     if in_query:
         return in_query
@@ -27,6 +24,17 @@ def token_of(request: Request, target: Target) -> str | None:
         if offered.startswith(TOKEN_SUBPROTOCOL):
             return offered[len(TOKEN_SUBPROTOCOL) :]
     return None
+
+
+def bearer_of(request: Request) -> str | None:
+    """The token of the Authorization header, if there is one. Raises `NotAuthenticated`."""
+    authorization = request.headers.get(b"authorization")
+    if authorization is None:
+        return None
+    scheme, _, token = authorization.decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise NotAuthenticated("the Authorization header must be 'Bearer' and a token")
+    return token.strip()
 
 
 def offered_subprotocols(request: Request) -> list[str]:

@@ -43,8 +43,8 @@ from hubbub.gateways.web_doors import WebDoors
 class Page(Protocol):
     """A page of the server's own (health, metrics …)."""
 
-    def __call__(self) -> tuple[int, str, bytes]:
-        """Status, content type, body."""
+    def __call__(self, request: Request) -> tuple[int, str, bytes]:
+        """Status, content type, body. Raises `HubbubError`."""
 
 
 class ListenerSettings(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ class Listener:
             raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
         if request.method not in (b"GET", b"HEAD"):
             raise MethodNotAllowed("this page is only for GET", ("GET", "HEAD"))
-        status, content_type, body = page()
+        status, content_type, body = page(request)
         exchange.answer(status, body, content_type)
 
     # -- origins --------------------------------------------------------------------------------

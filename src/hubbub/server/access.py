@@ -11,9 +11,11 @@ from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.throttle import ThrottleLimits
 from hubbub.engine.access.tokens import KeyRing, Tokens
 from hubbub.engine.administration import LoginSettings
+from hubbub.engine.node import Node
 from hubbub.ports.clock import Clock
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings, SettingsError
+from hubbub.server.telemetry.access import MetricsAccess
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,13 @@ def throttle_limits(settings: Settings) -> ThrottleLimits:
         service_per_second=limits.service_per_second,
         connections_per_second=limits.connections_per_second,
         logins_per_minute=settings.admin.logins_per_minute,
+    )
+
+
+def metrics_access(settings: Settings, node: Node) -> MetricsAccess:
+    token = settings.admin.metrics_token
+    return MetricsAccess(
+        node.credentials, token.reveal() if token is not None else None, settings.developer
     )
 
 

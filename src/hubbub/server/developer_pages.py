@@ -15,4 +15,4 @@ def developer_pages() -> dict[str, Page]:
 
 def _page(name: str) -> Page:
     body = files("hubbub.server").joinpath("pages", name).read_bytes()
-    return lambda: (200, "text/html; charset=utf-8", body)
+    return lambda _: (200, "text/html; charset=utf-8", body)

@@ -32,7 +32,7 @@ from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
-from hubbub.server.access import login_settings, make_tokens, throttle_limits
+from hubbub.server.access import login_settings, make_tokens, metrics_access, throttle_limits
 from hubbub.server.backup.archive import Manifest
 from hubbub.server.backup.online import back_up_online
 from hubbub.server.backup.restore import complete_restore
@@ -147,6 +147,7 @@ class Server:
             self._missing,
             self._http_connections,
             self.driver,
+            metrics_access(settings, self.node),
             self.journal,
             self._fabric.figures,
             self._programs.nats_connected,

@@ -63,10 +63,17 @@ class EventsQuery(msgspec.Struct, frozen=True):
     ] = msgspec.field(default="", name="lastEventID")
 
 
-def _page(path: str, operation_id: str, summary: str, answers: Any, kind: str) -> AnyRoute:
+def _page(
+    path: str,
+    operation_id: str,
+    summary: str,
+    answers: Any,
+    kind: str,
+    access: Access = Access.ANYONE,
+) -> AnyRoute:
     return Route(
         method="GET", path=path, operation_id=operation_id, tag="Server", summary=summary,
-        access=Access.ANYONE, query=NoQuery, answers=answers, answer_type=kind,
+        access=access, query=NoQuery, answers=answers, answer_type=kind,
     )  # fmt: skip
 
 
@@ -102,5 +109,6 @@ PUBLIC_ROUTES: list[AnyRoute] = [
           "application/json"),
     _page("/readyz", "getReadiness", "Whether clients should come here",
           {200: shapes.Readiness, 503: shapes.Readiness}, "application/json"),
-    _page("/metrics", "getMetrics", "Metrics for Prometheus", {200: str}, "text/plain"),
+    _page("/metrics", "getMetrics", "Metrics for Prometheus; also with admin.metricsToken",
+          {200: str}, "text/plain", Access.ADMIN),
 ]  # fmt: skip

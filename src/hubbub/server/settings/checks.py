@@ -184,6 +184,12 @@ def _check_secrets(reader: Reader, settings: Settings) -> None:
                 f"auth.{name} has {size} bytes (hidden); expected at least {least} for "
                 f"{auth.algorithm}, for example from: openssl rand -base64 {least}"
             )
+    size = _size(settings.admin.metrics_token)
+    if size is not None and size < MIN_SECRET_BYTES["HS256"]:
+        reader.note(
+            f"admin.metricsToken has {size} bytes (hidden); expected at least 32, for example "
+            "from: openssl rand -base64 32"
+        )
     session = {auth.session.secret, auth.session.previous_secret} - {None}
     if session & {auth.admin.secret, auth.admin.previous_secret}:
         reader.note(

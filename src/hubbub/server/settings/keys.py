@@ -128,6 +128,9 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """Time for `admin.url` to answer."""
     logins_per_minute: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """Logins that one address may try each minute; all together may try ten times as many."""
+    metrics_token: Secret | None = None
+    """Opens /metrics and nothing else, for Prometheus: at least 32 bytes. Without it only tokens
+    of administrators of all hubs open /metrics."""
     request_timeout: Annotated[float, Meta(ge=1, le=600)] = 30.0
     """Time for one request of the admin API."""
     nats: bool = True

@@ -20,7 +20,9 @@ from hubbub.engine.counters import HubCounters, TopicCounters
 from hubbub.engine.node import Node
 from hubbub.engine.topics.lags import HubLag, LagSurvey
 from hubbub.engine.webhooks.driver import Driver
+from hubbub.gateways.http import Request
 from hubbub.journal.writer import JournalWriter
+from hubbub.server.telemetry.access import MetricsAccess
 from hubbub.server.telemetry.cluster import ClusterCollector, ClusterFigures
 from hubbub.server.telemetry.webhooks import WebhookCollector, histogram
 
@@ -207,12 +209,14 @@ class Telemetry:
         ready: Callable[[], str | None],
         http_connections: Callable[[], int],
         driver: Driver,
+        access: MetricsAccess,
         journal: JournalWriter | None = None,
         cluster: Callable[[], ClusterFigures] = ClusterFigures,
         nats: Callable[[], bool] | None = None,
     ) -> None:
         """`ready` tells what is missing, or None; `nats` whether services can be reached there."""
         self._ready = ready
+        self._access = access
         self._registry = CollectorRegistry()
         self._registry.register(HubCollector(node, owner, http_connections, journal, nats))
         self._registry.register(TopicCollector(node, owner, lags))
@@ -221,14 +225,16 @@ class Telemetry:
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
-    def metrics(self) -> tuple[int, str, bytes]:
+    def metrics(self, request: Request) -> tuple[int, str, bytes]:
+        """Raises what `MetricsAccess.check` raises."""
+        self._access.check(request)
         return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(self._registry)
 
-    def health(self) -> tuple[int, str, bytes]:
+    def health(self, _: Request) -> tuple[int, str, bytes]:
         """The process lives and its loop turns."""
         return 200, "application/json", _json({"status": "ok", "version": __version__})
 
-    def readiness(self) -> tuple[int, str, bytes]:
+    def readiness(self, _: Request) -> tuple[int, str, bytes]:
         """It is sensible to send clients here."""
         missing = self._ready()
         if missing is None:
