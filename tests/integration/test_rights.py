@@ -132,6 +132,42 @@ async def test_dead_letters_are_read_by_those_who_may_read_their_channel(
     assert await status("u:ann.dead", **bearer(hub, "ann.dead")) == 403
 
 
+async def test_dead_letters_are_stored_whatever_rules_somebody_gave_them(
+    start_hub: StartHub,
+) -> None:
+    configuration = HubConfiguration(
+        hub="acme",
+        settings=HubSettings(callback_addresses="loopback"),
+        rules={"stored": PRIVATE, "live": Rules(live_history=True)},
+        channels={"payroll": ChannelSettings("stored"), "payroll.dead": ChannelSettings("live")},
+    )
+    hub = await start_hub(configuration, webhooks__retries=0)
+    service = bearer(hub, None, level=Level.SERVICE)
+    async with Callbacks(lambda request: 503) as callbacks:
+        order = {"channel": "payroll", "callback": callbacks.at()}
+        async with hub.http.post("/v1/hubs/acme/webhooks", json=order, headers=service) as answer:
+            assert answer.status == 201
+        assert await post(hub, "payroll", b"42", **service) == 200
+
+        async def stored() -> bool:
+            path = "/v1/hubs/acme/channels/payroll.dead/messages"
+            async with hub.http.get(path, headers=service) as answer:
+                return bool((await answer.json())["messages"])
+
+        await eventually(stored)
+
+
+async def test_a_webhook_whose_dead_letters_would_have_no_name_is_refused(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(private_hub())
+    order = {"channel": "c" * 253, "callback": "http://127.0.0.1:9/"}
+    service = bearer(hub, None, level=Level.SERVICE)
+    async with hub.http.post("/v1/hubs/acme/webhooks", json=order, headers=service) as answer:
+        assert answer.status == 400
+        assert (await answer.json())["error"]["code"] == "invalid_name"
+
+
 # -- keys of topics -----------------------------------------------------------------------------
 
 
@@ -157,6 +193,9 @@ async def test_the_key_of_a_topic_binds_every_door(start_hub: StartHub) -> None:
         assert await put(path, **writer, Hubbub_Topic_Key="wrong") == 403, path
         assert await put(path, **writer, Hubbub_Topic_Key=key) == 200, path
         assert await put(path, **bearer(hub, "svc", level=Level.SERVICE)) == 200 or "seq" in path
+
+    assert await put("channels/owned.dead/messages", **writer) == 403
+    assert await put("channels/owned.dead/messages", **writer, Hubbub_Topic_Key=key) == 200
 
     batch = {"publishes": [{"channel": "owned", "event": "e", "payload": {"json": {}}}]}
     for headers, success in ((writer, False), ({**writer, "Hubbub-Topic-Key": key}, True)):

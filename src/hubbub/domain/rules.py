@@ -178,8 +178,13 @@ class HubConfiguration(msgspec.Struct, frozen=True):
 
     def rules_for(self, channel: str) -> Rules:
         """The channel's own rules, else its namespace's, else the hub's default. Dead letters have
-        the rules of their channel, unless somebody gave them rules of their own."""
-        return self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
+        the rules of their channel, unless somebody gave them rules of their own; they are stored
+        like it in any case, so that none is lost."""
+        rules = self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
+        origin = without_dead_letters(channel)
+        if origin != channel and not rules.store and self.rules_for(origin).store:
+            return msgspec.structs.replace(rules, store=True)
+        return rules
 
     def is_decided(self, channel: str) -> bool:
         """Whether somebody decided what holds for this very channel, or for its namespace. Rules

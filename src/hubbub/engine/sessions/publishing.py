@@ -16,7 +16,7 @@ from hubbub.domain.errors import (
     WrongChannelKind,
 )
 from hubbub.domain.messages import Attributes, Message, Stamp
-from hubbub.domain.names import ChannelKind, check_name, kind_of
+from hubbub.domain.names import ChannelKind, check_name, kind_of, without_dead_letters
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import FindPut, FoundPut, principal_of
@@ -205,9 +205,10 @@ class Publisher:
 
 def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str | None) -> None:
     """That the caller may publish to the channel, whichever way the message comes in. A topic with
-    a key takes messages from services and from who knows the key. Raises `NotPermitted`."""
-    if hub.topic_keys and channel in hub.topic_keys:
-        key_hash = hub.topic_keys[channel]
+    a key, and its dead letters, take messages from services and from who knows the key. Raises
+    `NotPermitted`."""
+    if hub.topic_keys and (topic := without_dead_letters(channel)) in hub.topic_keys:
+        key_hash = hub.topic_keys[topic]
         if identity.level is Level.CLIENT and not fits_topic_key(topic_key, key_hash):
             raise NotPermitted(
                 f"the topic {channel!r} has an owner; publish over HTTP with the key that "

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from hubbub.domain.cursors import Cursor
-from hubbub.domain.errors import HubbubError, TopicNotFound
+from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.topics import SubscriptionKey, dead_letter_channel
 from hubbub.engine.channels.channel import Channel
@@ -53,8 +53,8 @@ class DeadLetters:
         self._shelf.run(self._bury_now(channel, place, place.cursor.dying or serial))
 
     async def bury_at_once(self, channel: Channel, place: Place, serial: int) -> None:
-        """Answers when it is with the dead letters, or has been before. Where they cannot be kept
-        it is dropped. Raises what keeps it from getting there."""
+        """Answers when it is with the dead letters, or has been before. Raises what keeps it from
+        getting there."""
         while place.burying:
             await place.wait(_PATIENCE_SECONDS)
         if place.cursor.is_done(serial) or place.gone:
@@ -62,15 +62,6 @@ class DeadLetters:
         place.burying = True
         try:
             await self._move(channel, place, serial)
-        except TopicNotFound as error:
-            logger.warning(
-                "message %d of channel %r is dropped, since its dead letters cannot be kept: %s",
-                serial,
-                channel.name,
-                error.message,
-            )
-            place.cursor.acknowledge([serial], channel.head)
-            await self._shelf.save(channel, place, changed=True)
         finally:
             place.burying = False
             place.wake()

@@ -106,8 +106,7 @@ class Webhooks(WebTopics):
         if known is None:
             await self._check_quota(hub)
         await self._maker.ensure(hub, channel)
-        with contextlib.suppress(HubbubError):  # then what cannot be delivered is not kept
-            await self._maker.ensure(hub, dead_letter_channel(channel, SubscriptionOptions()))
+        await self._maker.ensure(hub, dead_letter_channel(channel, SubscriptionOptions()))
         if known is None:
             return webhook
         return msgspec.structs.replace(webhook, created_at=known.created_at)

@@ -126,7 +126,7 @@ class WebTopics:
         """As at every other door; besides, everybody may publish to an open topic without a key.
         What a topic elsewhere says is fetched there: nobody else speaks for it. Raises
         `NotPermitted`."""
-        if channel not in hub.topic_keys:
+        if without_dead_letters(channel) not in hub.topic_keys:
             if not is_foreign(channel) and await self._is_open(hub, channel):
                 return
             if not _is_let_in(hub, identity):
