@@ -43,7 +43,7 @@ from hubbub.gateways.web_doors import WebDoors
 class Page(Protocol):
     """A page of the server's own (health, metrics …)."""
 
-    def __call__(self, request: Request) -> tuple[int, str, bytes]:
+    def __call__(self, request: Request, /) -> tuple[int, str, bytes]:
         """Status, content type, body. Raises `HubbubError`."""
 
 
