@@ -34,15 +34,8 @@ _KINDS = {frozenset(): "plain", _TLS: "tls", frozenset(("nats",)): "nats"}
 _LONG = ("quotas-of-workers",)  # several processes and a database
 _NOT_HELD = (
     "access-taken-away",
-    "failing-webhooks",
-    "hanging-calls",
-    "hanging-webhooks",
-    "metadata-addresses",
-    "nats-subjects",
     "ping-after-kill",
     "service-tokens",
-    "small-things",
-    "webhook-takeover",
     "whispers",
 )
 """What the hub does not stand yet."""

@@ -47,6 +47,32 @@ async def test_behind_a_proxy_the_public_address_is_shown(start_hub: StartHub) -
         assert str(answer.links["hub"]["url"]) == "https://hub.example.org/base/v1/hubs/acme/websub"
 
 
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1:1", "10.1.2.3", "localhost:1", ""]
+)
+@pytest.mark.spec("SEC-04")
+async def test_a_forged_host_does_not_become_a_link(start_hub: StartHub, host: str) -> None:
+    hub = await start_hub()
+    path = "/v1/hubs/acme/channels/a/messages"
+
+    async with hub.http.get(path, headers={"Host": host}) as answer:
+        assert answer.headers["link"] == (
+            f'</v1/hubs/acme/websub>; rel="hub", <{path}>; rel="self"'
+        )
+
+
+@pytest.mark.spec("SEC-04")
+async def test_a_forged_host_is_not_told_to_receivers(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(rules=Rules(store=True), callback_addresses="loopback"))
+    granted = hub.token(grants=(Grant("*", subscribe=True),))
+    forged = {"Authorization": f"Bearer {granted}", "Host": "evil.example"}
+    async with Callbacks() as callbacks:
+        websub = WebSub(hub, "/v1/hubs/acme/websub", **forged)
+        await websub.active(callbacks, "http://feeds.example/one")
+        (webhook,) = await websub.webhooks()
+    assert webhook.hub_url is None
+
+
 # -- subscriptions ------------------------------------------------------------------------------
 
 

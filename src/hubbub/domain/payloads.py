@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import accumulate
+from math import isinf
 from typing import TypeVar
 
 import msgspec
@@ -27,7 +28,12 @@ _QUOTE = ord('"')
 
 _CURL_DEFAULT = "application/x-www-form-urlencoded"
 _JSON_DECODER = msgspec.json.Decoder(msgspec.Raw)
+_ANY_DECODER = msgspec.json.Decoder()
 _QUOTED = re.compile(rb'"[^"]*"')
+_LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{309,}(?![0-9.eE])")
+_NUMBER_SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
+_MANY_DIGITS = b"0" * 200  # with an exponent of two digits they can be too large
+_MAX_DECODED = 300  # a whole decoding costs less there than a search; no integer is too long
 _PRINTABLE_ASCII = re.compile("[ -~]*")
 _ALL_BUT_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 _STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # 255 is -1 as a signed byte
@@ -98,13 +104,16 @@ def json_text(body: bytes) -> bytes:
         raise InvalidPayload(f"the payload is not JSON: {error}") from None
     except RecursionError:
         raise _too_deep() from None
-    return one_line(body if len(raw) == len(body) else bytes(raw))
+    return readable_json(body if len(raw) == len(body) else bytes(raw))
 
 
-def one_line(text: bytes) -> bytes:
-    """Valid JSON without line breaks, which can only be insignificant space in it."""
+def readable_json(text: bytes) -> bytes:
+    """Valid JSON that every client can read, on one line: a line break can only be insignificant
+    space in it. Raises `InvalidPayload`."""
     if len(text) > 2 * MAX_JSON_DEPTH and text.count(b"[") + text.count(b"{") > MAX_JSON_DEPTH:
         _check_depth(text)
+    if len(text) > 3:
+        _check_numbers(text)
     if NEWLINE in text or _RETURN in text:
         return text.replace(b"\n", b" ").replace(b"\r", b" ")
     return text
@@ -135,14 +144,51 @@ def is_utf8(body: bytes) -> bool:
 def _check_depth(text: bytes) -> None:
     """Counts up at each opening bracket and down at each closing one, in one pass: the time must
     not depend on how a hostile payload nests. `text` is valid JSON."""
-    if _BACKSLASH in text:
-        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = text.translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
+    marks = _without_escapes(text).translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
     if _QUOTE in marks:  # some strings have brackets in them
         marks = _QUOTED.sub(b"", marks)
     steps = memoryview(marks.translate(_STEPS)).cast("b")
     if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
         raise _too_deep()
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """Every quote that is left begins or ends a string."""
+    if _BACKSLASH in text:
+        return text.replace(rb"\\", b"").replace(rb"\"", b"")
+    return text
+
+
+def _check_numbers(text: bytes) -> None:
+    """Clients hold numbers as 64-bit floats. What is beyond them fails in some decoders, with all
+    that came in the same frame, and becomes infinite in others. `text` is valid JSON."""
+    if len(text) <= _MAX_DECODED:
+        _check_floats(text)
+        return
+    shape = text.translate(_NUMBER_SHAPE)
+    long = _MANY_DIGITS in shape
+    if long or b"e000" in shape or b"e+000" in shape:
+        _check_floats(text)
+    if long:
+        _check_integers(_QUOTED.sub(b"", _without_escapes(text)))
+
+
+def _check_floats(text: bytes) -> None:
+    try:
+        _ANY_DECODER.decode(text)
+    except msgspec.DecodeError:
+        raise _too_large() from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _check_integers(outside_of_strings: bytes) -> None:
+    if any(isinf(float(digits)) for digits in _LONG_INTEGER.findall(outside_of_strings)):
+        raise _too_large()
+
+
+def _too_large() -> InvalidPayload:
+    return InvalidPayload("the payload has a number that is larger than a 64-bit float can be")
 
 
 def _too_deep() -> InvalidPayload:

@@ -27,7 +27,7 @@ _HTTP = "http"
 
 class Links(Protocol):
     def __call__(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
-        """A complete header line, or nothing."""
+        """A complete header line."""
 
 
 class HubApi:

@@ -197,7 +197,8 @@ class Listener:
         return self._client_of(request, exchange.connection)[1]
 
     def _links(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
-        return self._web.links(request, self._scheme(request, exchange), hub, channel)
+        scheme = self._scheme(request, exchange)
+        return self._web.links(request, exchange, scheme, hub, channel)
 
     def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
         page = self._pages.get("/" + "/".join(segments))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 _HOST = re.compile(
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9.-]{1,255}))(?::[0-9]{1,5})?",
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9.-]{1,255}))(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
 )
 
@@ -33,6 +33,20 @@ def is_loopback(host: str | None) -> bool:
     if found["v6"] is not None:
         return _is_address(found["v6"], IPv6Address)
     return found["name"].lower() == "localhost" or _is_address(found["name"], IPv4Address)
+
+
+def names_address(host: str, local: tuple[str, int]) -> bool:
+    """Whether a Host header names the address and port of this end of the connection, by number or
+    as `localhost`. A name of the domain name system never does: see `is_loopback`."""
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 80) != local[1]:
+        return False
+    if is_loopback(host):
+        return ip_address(local[0]).is_loopback
+    try:
+        return ip_address(found["v6"] or found["name"]) == ip_address(local[0])
+    except ValueError:
+        return False
 
 
 def _is_address(text: str, kind: type[IPv4Address | IPv6Address]) -> bool:

@@ -17,7 +17,7 @@ from hubbub.gateways.calls import Call
 from hubbub.gateways.credentials import identify, require_authenticated
 from hubbub.gateways.http import Exchange, Request, Target
 from hubbub.gateways.light import LightDoor
-from hubbub.gateways.origins import is_loopback
+from hubbub.gateways.origins import is_loopback, names_address
 from hubbub.gateways.webhooks_api import WebhooksApi
 from hubbub.gateways.websub import WebSubDoor
 from hubbub.protocols import websub
@@ -79,18 +79,19 @@ class WebDoors:
         elif place.door == "plain":
             self._plain.handle(call, exchange, place.rest)
         elif place.rest in ((), ("",)):
-            self._websub.handle(call, exchange, self._bases(request, scheme))
+            base = self._base(request, exchange, scheme)
+            self._websub.handle(call, exchange, base, self._bases(request, scheme))
         else:
             raise NotFound("the WebSub hub is at /websub, without anything behind it")
 
-    def links(self, request: Request, scheme: str, hub: Hub, channel: str) -> str:
-        """The header with which subscribers find this WebSub hub; empty where it cannot be told
-        under which address the hub is reached."""
-        bases = self._bases(request, scheme)
-        if not bases:
-            return ""
-        topic = websub.topic_url(bases[0], hub.name, channel)
-        return f"Link: {websub.links(websub.hub_url(bases[0], hub.name), topic)}\r\n"
+    def links(
+        self, request: Request, exchange: Exchange, scheme: str, hub: Hub, channel: str
+    ) -> str:
+        """The header with which subscribers find this WebSub hub. Where it is not certain under
+        which address the hub is reached, the links are relative to the URL that was asked for."""
+        base = self._base(request, exchange, scheme)
+        topic = websub.topic_url(base, hub.name, channel)
+        return f"Link: {websub.links(websub.hub_url(base, hub.name), topic)}\r\n"
 
     def _root_hub(self) -> str:
         """Raises `BadRequest` where it is not clear which hub is meant."""
@@ -118,9 +119,19 @@ class WebDoors:
                 "'Authorization: Bearer …' (`hubbub token` makes one)"
             )
 
+    def _base(self, request: Request, exchange: Exchange, scheme: str) -> str:
+        """The address to tell others: the configured one, or the request's `Host` where that is
+        the address which the connection was made to. Otherwise empty: a `Host` can be forged, and
+        what was made of it would live on in caches and subscriptions."""
+        if public := self._node.webhooks.limits.public_url:
+            return public.rstrip("/")
+        host = request.header(b"host") or ""
+        local = exchange.connection.transport.get_extra_info("sockname")
+        return f"{scheme}://{host}" if names_address(host, local) else ""
+
     def _bases(self, request: Request, scheme: str) -> list[str]:
-        """The addresses of this hub, the one to show first. Every name of this machine counts as
-        the same."""
+        """The addresses by which own topics are known. Every name of this machine counts as the
+        same."""
         public = self._node.webhooks.limits.public_url
         bases = [public.rstrip("/")] if public else []
         host = request.header(b"host") or ""

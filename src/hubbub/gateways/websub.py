@@ -38,14 +38,15 @@ class WebSubDoor:
         self._under_way = UnderWay()
         self._later: set[asyncio.Task[object]] = set()
 
-    def handle(self, call: Call, exchange: Exchange, bases: Sequence[str]) -> None:
-        """`bases` are the addresses under which this hub's own topics are known."""
+    def handle(self, call: Call, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
+        """`base` is the address of this hub that others are told, `bases` are those by which own
+        topics are known."""
         call.expect(b"POST")
         in_query = any(name == "hub.mode" for name, _ in call.parameters)
         asked = read_request(call.parameters if in_query else _form(call))
         work: Coroutine[Any, Any, str]
         if isinstance(asked, Subscription):
-            work = self._subscribe(call, asked, bases)
+            work = self._subscribe(call, asked, base, bases)
         elif in_query and call.request.body:
             work = self._publish(call, asked, bases)
         else:
@@ -56,9 +57,13 @@ class WebSubDoor:
         text = await self._under_way.finish(work)
         exchange.answer(202, f"{text}\n".encode(), TEXT_UTF8)
 
-    async def _subscribe(self, call: Call, asked: Subscription, bases: Sequence[str]) -> str:
+    async def _subscribe(
+        self, call: Call, asked: Subscription, base: str, bases: Sequence[str]
+    ) -> str:
         webhooks = self._node.webhooks
-        channel, _ = _channel(call, asked.topic, bases)
+        channel, own = _channel(call, asked.topic, bases)
+        if own and not base:  # then the subscriber itself says where the hub is
+            base = next(each for each in bases if asked.topic.startswith(f"{each}/"))
         wanted = WebhookRequest(
             kind="websub",
             channel=channel,
@@ -67,7 +72,7 @@ class WebSubDoor:
             secret=asked.secret,
             algorithm=asked.algorithm,
             lease_seconds=asked.lease_seconds,
-            hub_url=hub_url(bases[0], call.hub.name) if bases else None,
+            hub_url=hub_url(base, call.hub.name) if base else None,
         )
         try:
             await webhooks.request_verified(call.hub, call.identity, wanted, asked.mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from itertools import cycle, islice
+from math import isfinite
 
 import msgspec
 import pytest
@@ -112,6 +113,64 @@ def test_depth_is_counted_outside_of_strings(
             json_text(text)
     else:
         assert json_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e999",
+        "-1E+309",
+        "1.8e308",
+        "1e0000000000999",
+        "9" * 310,
+        "-" + "9" * 5000,
+        "9" * 250 + "e99",
+        "1" * 320 + ".5",
+    ],
+)
+@pytest.mark.parametrize("around", ["@", '{"a":[@,"]\\""]}', '{"e000":[1,\n@ ]}'])
+@pytest.mark.spec("SEC-01")
+def test_a_number_that_no_client_can_hold_is_refused(number: str, around: str) -> None:
+    with pytest.raises(InvalidPayload, match="64-bit float"):
+        json_text(around.replace("@", number).encode())
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1.7e308",
+        "1e-999",
+        "0e999",
+        str(2**1023),
+        "0." + "1" * 5000,
+        '"1e999"',
+        '"\\"1e999"',
+        '{"' + "9" * 400 + '":1}',
+    ],
+)
+def test_numbers_in_range_and_digits_in_strings_are_taken(number: str) -> None:
+    assert json_text(number.encode()) == number.encode()
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.from_regex(
+            r"-?(0|[1-9][0-9]{0,320})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,4})?", fullmatch=True
+        )
+    )
+)
+@pytest.mark.spec("SEC-01")
+def test_what_is_taken_every_decoder_reads_without_infinity(numbers: list[str]) -> None:
+    text = f"[{','.join(numbers)}]".encode()
+    finite = all(isfinite(float(number)) for number in numbers)
+    try:
+        json_text(text)
+    except InvalidPayload:
+        assert not finite
+    else:
+        assert finite
+        msgspec.json.decode(text)
 
 
 def test_brackets_that_do_not_nest_are_not_counted() -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from hubbub.domain import requests
 from hubbub.domain.errors import HubbubError, InvalidName, InvalidPayload, Malformed
 from hubbub.domain.messages import JSON
-from hubbub.domain.payloads import one_line, typed_payload
+from hubbub.domain.payloads import readable_json, typed_payload
 from hubbub.domain.requests import Producer, PublishItem, Rejected, Request
 from hubbub.protocols.envelopes import (
     check_batch,
@@ -215,7 +215,7 @@ def _item(shape: shapes.PubRequestInfo, index: int = 0) -> PublishItem:
         check_event_name(event)
     payload = shape.payload
     if payload.json and payload.text is UNSET and payload.base64 is UNSET:
-        body, content_type = one_line(bytes(payload.json)), JSON
+        body, content_type = readable_json(bytes(payload.json)), JSON
     else:
         body, content_type = shapes.given_payload(
             payload, f"Publish: `$.payload.publishes[{index}].payload`"

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message, is_text
-from hubbub.domain.payloads import one_line
+from hubbub.domain.payloads import readable_json
 from hubbub.protocols.envelopes import MAX_SERIAL
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -64,7 +64,7 @@ def given_payload(payload: Payload, where: str) -> tuple[bytes, str]:
         return payload.text.encode(), TEXT
     if payload.base64 is not UNSET:
         return payload.base64, BINARY
-    return one_line(bytes(payload.json)), JSON
+    return readable_json(bytes(payload.json)), JSON
 
 
 def read_payload(payload: Payload) -> tuple[bytes, str]:

@@ -19,7 +19,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     developer mode `demo`."""
     public_url: str | None = None
     """How others reach this server, such as `https://hub.example.com`: for links, and to know own
-    topics by their URL. Without it, as the request says."""
+    topics by their URL. Without it, links are relative."""
     timeout: Annotated[float, Meta(ge=0.1, le=120)] = 10.0
     """Time for one request to a receiver."""
     max_response_bytes: Annotated[int, Meta(ge=1024, le=16 * MEBIBYTE)] = 65_536
