@@ -15,7 +15,7 @@ from benchmarks.webhooks.hosts import addresses
 from benchmarks.webhooks.measures import BODY
 from benchmarks.webhooks.receiver import receivers
 from hubbub.connectors.http_out import HttpOut
-from hubbub.ports.outgoing import Outgoing
+from hubbub.ports.outgoing import HttpRequest
 
 _AT_ONCE = 50
 _HEADERS = {"Content-Type": "text/plain", "User-Agent": "Hubbub", "Hubbub-Message-Id": "0" * 20}
@@ -32,7 +32,7 @@ def client_costs(requests: int) -> tuple[float, float]:
 
 async def _own(url: str, requests: int) -> float:
     client = HttpOut()
-    outgoing = Outgoing("bench", "POST", url, tuple(_HEADERS.items()), BODY)
+    outgoing = HttpRequest("bench", "POST", url, tuple(_HEADERS.items()), BODY)
     try:
         return await _cost(lambda: client.send(outgoing, "loopback"), requests)
     finally:

@@ -25,8 +25,8 @@ from hubbub.ports.bus import (
     FeedEvent,
     MembersJoined,
     MembersLeft,
+    MessagePublished,
     OccupancyChanged,
-    Published,
     PublishOutcome,
 )
 
@@ -118,9 +118,9 @@ class BusContract:
         attachment = await place.bus.attach("acme", place.channel)
         for number in range(1, 100):  # events may be lost, but not for ever
             await publish(place.bus, message(number, place.channel))
-            if self._of(place, Published):
+            if self._of(place, MessagePublished):
                 break
-        published = self._of(place, Published)[0]
+        published = self._of(place, MessagePublished)[0]
         assert published.message.id == f"m{published.message.serial}"
         assert published.epoch == attachment.epoch
 
@@ -129,7 +129,7 @@ class BusContract:
         place.bus.detach("acme", place.channel)
         await publish(place.bus, message(1, place.channel))
         await place.bus.history(HistoryQuery("acme", place.channel, 1))
-        assert self._of(place, Published) == []
+        assert self._of(place, MessagePublished) == []
 
     async def test_a_join_that_is_said_twice_is_told_once(self, place: Place) -> None:
         await place.bus.attach("acme", place.channel)

@@ -20,7 +20,7 @@ from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.domain.errors import HubbubError, Malformed, Unavailable, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import Member
-from hubbub.ports.bus import MembersJoined, Published, PublishOutcome
+from hubbub.ports.bus import MembersJoined, MessagePublished, PublishOutcome
 
 IMPATIENT = Patience(deadline_seconds=0.2, first_retry_seconds=0.01, longest_retry_seconds=0.05)
 
@@ -206,7 +206,7 @@ def test_every_error_survives_the_way_between_nodes() -> None:
         Request("east", "e", "", 1, 2, 1, Attach("acme", "news")),
         Stranger("west", "w", "e"),
         Heads("west", "w", (Head("acme", "news", "epoch", 7), Head("acme", "é:1", "", 0))),
-        Feed("west", "w", 9, "acme", "news", Published(message(1, "news"), "epoch")),
+        Feed("west", "w", 9, "acme", "news", MessagePublished(message(1, "news"), "epoch")),
         Request(
             "west",
             "w",

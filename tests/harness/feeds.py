@@ -10,15 +10,15 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import ChannelReset, Delivery, HistoryPage
 from hubbub.engine.delivery.feed import Feed
-from hubbub.ports.bus import Attachment, Published
+from hubbub.ports.bus import Attachment, MessagePublished
 
 
 def message(serial: int) -> Message:
     return Message(f"m{serial}", "acme", "news", "e", b"1", JSON, 1000, serial)
 
 
-def published(serial: int, epoch: str = "one") -> Published:
-    return Published(message(serial), epoch)
+def published(serial: int, epoch: str = "one") -> MessagePublished:
+    return MessagePublished(message(serial), epoch)
 
 
 class ScriptedOwner:

@@ -241,8 +241,8 @@ async def test_a_closed_session_waits_no_more(start_hub: StartHub, codec: Codec)
     await socket.ask(requests.TopicSubscribe, "t")
     session = session_of(hub)
     await socket.send(requests.TopicGet("t", wait_seconds=60))
-    await until(lambda: session._topic_desk is not None and session._topic_desk._waiting)
-    desk = session._topic_desk
+    await until(lambda: session._topic_requests is not None and session._topic_requests._waiting)
+    desk = session._topic_requests
     assert desk is not None
 
     await socket.connection.close()
@@ -256,7 +256,7 @@ async def test_a_session_that_never_asks_has_no_desk(start_hub: StartHub) -> Non
     hub = await start_hub(topic_hub())
     async with await TopicSocket.open(hub, JSON_V1) as socket:
         await socket.ask(put("t", "a"))
-        assert session_of(hub)._topic_desk is None
+        assert session_of(hub)._topic_requests is None
 
 
 async def test_a_session_has_only_so_many_requests_under_way(start_hub: StartHub) -> None:

@@ -84,7 +84,7 @@ class AskTopic(msgspec.Struct, frozen=True, tag="topic"):
     request: TopicRequest
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishConfirmed(msgspec.Struct, frozen=True):
     """The answer to a publish that took effect, now or before."""
 
     serial: int

@@ -17,7 +17,7 @@ from hubbub.cluster.service import Service
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS, partition_of
-from hubbub.ports.bus import FeedEvent, HeadAnnounced, Published
+from hubbub.ports.bus import FeedEvent, HeadAnnounced, MessagePublished
 
 HUB_LANE = -1
 """The lane of what concerns a whole hub; those of calls to owners are numbered like the
@@ -55,7 +55,7 @@ class Emitter:
         others = [node for node in nodes if node != self._node]
         if not others:
             return
-        if isinstance(event, Published):
+        if isinstance(event, MessagePublished):
             self._events += 1
             feed = Feed(self._node, self._incarnation, self._events, hub, channel, event)
             data = datagrams.encode(feed)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 
 from hubbub.cluster.nats_connection import NatsConnection
-from hubbub.cluster.sealing import ALL, Letter, Seals
+from hubbub.cluster.sealing import ALL, Packet, Seals
 
 logger = logging.getLogger(__name__)
 
@@ -132,43 +132,43 @@ class NatsTransport:
     # -- the way in -----------------------------------------------------------------------------
 
     def _arrived(self, data: bytes) -> None:
-        letter = self._seals.open(data)
-        if letter is None:
+        packet = self._seals.open(data)
+        if packet is None:
             return
-        self._alive(letter.sender, letter.incarnation)
-        if letter.pieces > 1:
-            whole = self._put_together(letter)
+        self._alive(packet.sender, packet.incarnation)
+        if packet.pieces > 1:
+            whole = self._put_together(packet)
             if whole is not None:
-                self._pass_on(letter, whole)
+                self._pass_on(packet, whole)
             return
-        for datagram in letter.datagrams:
-            self._pass_on(letter, datagram)
+        for datagram in packet.datagrams:
+            self._pass_on(packet, datagram)
 
-    def _pass_on(self, letter: Letter, datagram: bytes) -> None:
+    def _pass_on(self, packet: Packet, datagram: bytes) -> None:
         """A datagram that cannot be handled must not end the listening."""
         try:
-            if letter.receiver == ALL:
-                self._hear(letter.sender, datagram)
+            if packet.receiver == ALL:
+                self._hear(packet.sender, datagram)
             else:
                 self._receive(datagram)
         except Exception:
-            logger.exception("a datagram of node %s could not be handled", letter.sender)
+            logger.exception("a datagram of node %s could not be handled", packet.sender)
 
-    def _put_together(self, letter: Letter) -> bytes | None:
+    def _put_together(self, packet: Packet) -> bytes | None:
         """Pieces come in order, or not at all; None until the last one is here."""
-        pieces = self._pieces.setdefault(letter.sender, [])
-        if letter.piece == 0:
+        pieces = self._pieces.setdefault(packet.sender, [])
+        if packet.piece == 0:
             pieces.clear()
-        if letter.piece != len(pieces) or not letter.datagrams:
+        if packet.piece != len(pieces) or not packet.datagrams:
             pieces.clear()
             return None
-        pieces.append(letter.datagrams[0])
+        pieces.append(packet.datagrams[0])
         if sum(map(len, pieces)) > _MAX_PIECES_BYTES:
             pieces.clear()
             return None
-        if len(pieces) < letter.pieces:
+        if len(pieces) < packet.pieces:
             return None
-        del self._pieces[letter.sender]
+        del self._pieces[packet.sender]
         return b"".join(pieces)
 
 

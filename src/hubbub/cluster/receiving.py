@@ -166,7 +166,7 @@ class Receiver:
             self.service.owner.publish(call.message, answer.give_outcome)
         else:
             self.service.owner.publish(call.message, None)
-            answer.give(datagrams.Published(0))
+            answer.give(datagrams.PublishConfirmed(0))
 
     async def _answer_later(self, node: str, call: Call, answer: _Answer) -> None:
         try:
@@ -209,7 +209,9 @@ class _Answer:
         if outcome.error is not None:
             self.fail(outcome.error)
         else:
-            self.give(datagrams.Published(outcome.serial, outcome.duplicate, outcome.message_id))
+            self.give(
+                datagrams.PublishConfirmed(outcome.serial, outcome.duplicate, outcome.message_id)
+            )
 
     def fail(self, error: HubbubError) -> None:
         if isinstance(error, StaleOwner):

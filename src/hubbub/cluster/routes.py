@@ -13,7 +13,7 @@ import itertools
 import logging
 from typing import Any
 
-from hubbub.cluster.datagrams import Call, Publish, Published, may_repeat
+from hubbub.cluster.datagrams import Call, Publish, PublishConfirmed, may_repeat
 from hubbub.cluster.lanes import Conclude, awaited
 from hubbub.cluster.owners import Owners
 from hubbub.cluster.sending import NodeLost, Requests
@@ -29,7 +29,7 @@ FIRST_RETRY_SECONDS = 0.01
 LONGEST_RETRY_SECONDS = 0.1
 
 
-class Journey:
+class RoutedCall:
     """A call on its way."""
 
     __slots__ = ("call", "conclude", "deadline", "kind", "number", "partition")
@@ -57,7 +57,7 @@ class _Detour:
     __slots__ = ("delay", "timer", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: list[Journey] = []
+        self.waiting: list[RoutedCall] = []
         self.delay = FIRST_RETRY_SECONDS
         self.timer: asyncio.TimerHandle | None = None
 
@@ -90,12 +90,12 @@ class Routes:
                 self.service.owner.publish(message, back)
             return
         call = Publish(message, reply is not None)
-        self.send(partition, call, Published, _told(reply))
+        self.send(partition, call, PublishConfirmed, _told(reply))
 
     def send(self, partition: int, call: Call, kind: Any, conclude: Conclude) -> None:
         deadline = asyncio.get_running_loop().time() + self._deadline_seconds
         number = next(self._numbers)
-        self._route(Journey(number, partition, call, kind, conclude, deadline))
+        self._route(RoutedCall(number, partition, call, kind, conclude, deadline))
 
     async def ask(self, partition: int, call: Call, kind: Any) -> Any:
         """Raises what the owner answered, or `Unavailable`."""
@@ -117,85 +117,85 @@ class Routes:
         for detour in self._detours.values():
             if detour.timer is not None:
                 detour.timer.cancel()
-            for journey in detour.waiting:
-                journey.conclude(None, Unavailable("this node leaves the cluster"))
+            for routed in detour.waiting:
+                routed.conclude(None, Unavailable("this node leaves the cluster"))
         self._detours.clear()
         await self._tasks.end()
 
     # -- one call -------------------------------------------------------------------------------
 
-    def _route(self, journey: Journey) -> None:
-        partition = journey.partition
+    def _route(self, routed: RoutedCall) -> None:
+        partition = routed.partition
         owner = self._owners.owner_of(partition)
         if partition in self._detours:
-            self._wait(journey)
+            self._wait(routed)
         elif self._owners.serves(partition):
-            self._serve(journey)
+            self._serve(routed)
         elif owner in ("", self._node):
-            self._wait(journey)
+            self._wait(routed)
         else:
             self._requests.send(
                 owner,
                 partition,
-                journey.call,
-                journey.kind,
-                lambda value, error: self._answered(journey, value, error),
-                journey.deadline,
+                routed.call,
+                routed.kind,
+                lambda value, error: self._answered(routed, value, error),
+                routed.deadline,
             )
 
-    def _serve(self, journey: Journey) -> None:
-        call = journey.call
+    def _serve(self, routed: RoutedCall) -> None:
+        call = routed.call
         if isinstance(call, Publish):
             back = _Back(
                 self,
-                journey.number,
-                journey.partition,
+                routed.number,
+                routed.partition,
                 call.message,
-                _telling(journey.conclude),
-                journey.deadline,
+                _telling(routed.conclude),
+                routed.deadline,
             )
             self.service.owner.publish(call.message, back)
         elif isinstance(call, QUESTIONS):
-            self._tasks.start(self._find_out(journey))
+            self._tasks.start(self._find_out(routed))
         else:
             self.service.do(self._node, call)
-            journey.conclude(None, None)
+            routed.conclude(None, None)
 
-    async def _find_out(self, journey: Journey) -> None:
+    async def _find_out(self, routed: RoutedCall) -> None:
         try:
-            answer = await self.service.find_out(self._node, journey.call)
+            answer = await self.service.find_out(self._node, routed.call)
         except HubbubError as error:
-            self._answered(journey, None, error)
+            self._answered(routed, None, error)
         except Exception:
             logger.exception("a call failed in an unforeseen way")
-            journey.conclude(None, Internal("the channel's owner failed to handle the request"))
+            routed.conclude(None, Internal("the channel's owner failed to handle the request"))
         else:
-            journey.conclude(answer, None)
+            routed.conclude(answer, None)
 
-    def _answered(self, journey: Journey, value: Any, error: HubbubError | None) -> None:
+    def _answered(self, routed: RoutedCall, value: Any, error: HubbubError | None) -> None:
         again = isinstance(error, StaleOwner) or (
-            isinstance(error, NodeLost) and (not error.perhaps or may_repeat(journey.call))
+            isinstance(error, NodeLost) and (not error.perhaps or may_repeat(routed.call))
         )
         if again:
-            self.wait(journey)
+            self.wait(routed)
         else:
-            journey.conclude(value, error)
+            routed.conclude(value, error)
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def wait(self, journey: Journey) -> None:
+    def wait(self, routed: RoutedCall) -> None:
         """It took no effect where it was: have it go where it should."""
-        if asyncio.get_running_loop().time() < journey.deadline:
-            self._wait(journey)
+        if asyncio.get_running_loop().time() < routed.deadline:
+            self._wait(routed)
         else:
-            journey.conclude(None, _unserved(journey.partition))
+            routed.conclude(None, _unserved(routed.partition))
 
-    def _wait(self, journey: Journey) -> None:
-        detour = self._detours.get(journey.partition)
+    def _wait(self, routed: RoutedCall) -> None:
+        detour = self._detours.get(routed.partition)
         if detour is None:
-            detour = self._detours[journey.partition] = _Detour()
-            self._look_after(journey.partition, detour)
-        detour.waiting.append(journey)
+            detour = self._detours[routed.partition] = _Detour()
+            self._look_after(routed.partition, detour)
+        detour.waiting.append(routed)
 
     def _look_after(self, partition: int, detour: _Detour) -> None:
         loop = asyncio.get_running_loop()
@@ -207,8 +207,8 @@ class Routes:
     def _retry(self, partition: int) -> None:
         detour = self._detours[partition]
         now = asyncio.get_running_loop().time()
-        late = [journey for journey in detour.waiting if journey.deadline <= now]
-        detour.waiting = [journey for journey in detour.waiting if journey.deadline > now]
+        late = [routed for routed in detour.waiting if routed.deadline <= now]
+        detour.waiting = [routed for routed in detour.waiting if routed.deadline > now]
         owner = self._owners.owner_of(partition)
         unknown = owner == "" or (owner == self._node and not self._owners.serves(partition))
         if unknown or self._requests.busy(partition):
@@ -217,13 +217,13 @@ class Routes:
             if detour.timer is not None:
                 detour.timer.cancel()
             del self._detours[partition]
-            for journey in sorted(detour.waiting, key=lambda journey: journey.number):
-                self._route(journey)
+            for routed in sorted(detour.waiting, key=lambda routed: routed.number):
+                self._route(routed)
             again = self._detours.get(partition)
             if again is not None:
                 again.delay = detour.delay
-        for journey in late:
-            journey.conclude(None, _unserved(partition))
+        for routed in late:
+            routed.conclude(None, _unserved(partition))
 
 
 class _Back:
@@ -253,11 +253,11 @@ class _Back:
             return
         now = asyncio.get_running_loop().time()
         self._routes.wait(
-            Journey(
+            RoutedCall(
                 self._number,
                 self._partition,
                 Publish(self._message, awaited=True),
-                Published,
+                PublishConfirmed,
                 _told(self._reply),
                 self._deadline or now + self._routes._deadline_seconds,
             )
@@ -267,7 +267,7 @@ class _Back:
 def _told(reply: PublishReply | None) -> Conclude:
     """What becomes of a publish elsewhere, for who waits for it here."""
 
-    def conclude(published: Published | None, error: HubbubError | None) -> None:
+    def conclude(published: PublishConfirmed | None, error: HubbubError | None) -> None:
         if reply is None:
             return
         if published is None:
@@ -286,7 +286,7 @@ def _telling(conclude: Conclude) -> PublishReply:
         if outcome.error is not None:
             conclude(None, outcome.error)
         else:
-            conclude(Published(outcome.serial, outcome.duplicate, outcome.message_id), None)
+            conclude(PublishConfirmed(outcome.serial, outcome.duplicate, outcome.message_id), None)
 
     return reply
 

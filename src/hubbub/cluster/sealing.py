@@ -25,7 +25,7 @@ CLOCK_TOLERANCE_SECONDS = 60.0
 _REMEMBERED_LIVES = 1000
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True):
+class Packet(msgspec.Struct, frozen=True, array_like=True):
     """Some datagrams from one node to another, or one piece of a datagram that is too large."""
 
     sender: str
@@ -39,7 +39,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Letter).decode
+_decode = msgspec.msgpack.Decoder(Packet).decode
 
 
 class Seals:
@@ -64,7 +64,7 @@ class Seals:
     ) -> bytes:
         number = self._numbers[receiver] = self._numbers.get(receiver, 0) + 1
         body = _encode(
-            Letter(
+            Packet(
                 self._node,
                 self._incarnation,
                 receiver,
@@ -77,7 +77,7 @@ class Seals:
         )
         return body + self._sign(body)
 
-    def open(self, data: bytes) -> Letter | None:
+    def open(self, data: bytes) -> Packet | None:
         """What a member said to this node; None for anything else."""
         body, seal = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._sign(body)):
@@ -86,33 +86,33 @@ class Seals:
             )
             return None
         try:
-            letter = _decode(body)
+            packet = _decode(body)
         except msgspec.MsgspecError as error:
             self._refuse("read", f"it cannot be read: {error}")
             return None
-        if letter.receiver not in (self._node, ALL):
-            self._refuse("meant", f"it is meant for {letter.receiver!r}")
+        if packet.receiver not in (self._node, ALL):
+            self._refuse("meant", f"it is meant for {packet.receiver!r}")
             return None
-        return letter if self._is_new(letter) else None
+        return packet if self._is_new(packet) else None
 
-    def _is_new(self, letter: Letter) -> bool:
-        stream = (letter.sender, letter.incarnation, letter.receiver == ALL)
+    def _is_new(self, packet: Packet) -> bool:
+        stream = (packet.sender, packet.incarnation, packet.receiver == ALL)
         last = self._heard.get(stream)
         if last is None:
-            skew = abs(letter.time - self._now())
+            skew = abs(packet.time - self._now())
             if skew > CLOCK_TOLERANCE_SECONDS:
                 self._refuse(
                     "in time",
-                    f"node {letter.sender!r} has a clock that is {skew:.0f} seconds off, or it was "
+                    f"node {packet.sender!r} has a clock that is {skew:.0f} seconds off, or it was "
                     "said before",
                 )
                 return False
             if len(self._heard) >= _REMEMBERED_LIVES:
                 del self._heard[next(iter(self._heard))]
-        elif letter.number <= last:
+        elif packet.number <= last:
             self.refused += 1  # doubled by a network, or said again by a stranger
             return False
-        self._heard[stream] = letter.number
+        self._heard[stream] = packet.number
         return True
 
     def _sign(self, body: bytes) -> bytes:

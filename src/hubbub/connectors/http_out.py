@@ -15,7 +15,7 @@ from hubbub.connectors.http_out_connection import OutgoingConnection
 from hubbub.connectors.resolving import Resolver
 from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback, may_reach
 from hubbub.domain.shares import FairShare
-from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 
 _IDLE_SECONDS = 20.0
 _SWEEP_SECONDS = 5.0
@@ -41,7 +41,7 @@ class HttpOut:
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def send(self, request: Outgoing, reach: Reach = "public") -> Answer:
+    async def send(self, request: HttpRequest, reach: Reach = "public") -> HttpResponse:
         started = perf_counter()
         parts = check_callback(request.url, LONGEST_URL)
         head = _head(request, parts)
@@ -84,10 +84,10 @@ class HttpOut:
         self,
         connection: OutgoingConnection,
         key: PoolKey,
-        request: Outgoing,
+        request: HttpRequest,
         head: bytes,
         started: float,
-    ) -> Answer:
+    ) -> HttpResponse:
         if self._closed:
             connection.close()
             raise SendFailed("closed", "the hub is stopping")
@@ -194,7 +194,7 @@ class HttpOut:
         self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep) if again else None
 
 
-def _head(request: Outgoing, parts: CallbackParts) -> bytes:
+def _head(request: HttpRequest, parts: CallbackParts) -> bytes:
     """Raises `SendFailed` for a header that would be read as several."""
     lines = [f"{request.method} {parts.target} HTTP/1.1\r\nHost: {parts.authority}"]
     for name, value in request.headers:

@@ -8,7 +8,7 @@ from typing import cast
 
 import httptools
 
-from hubbub.ports.outgoing import Answer, SendFailed
+from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _HEAD_BYTES = 64 * 1024
 """For everything of an answer that is not its body."""
@@ -42,7 +42,7 @@ class OutgoingConnection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[HttpResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
@@ -63,7 +63,7 @@ class OutgoingConnection(asyncio.Protocol):
 
     def request(
         self, head: bytes, body: bytes, max_answer_bytes: int, seconds: float, started: float
-    ) -> asyncio.Future[Answer]:
+    ) -> asyncio.Future[HttpResponse]:
         """Send it. The answer raises `SendFailed`; it has `seconds` left."""
         assert self._transport is not None
         assert self._waiter is None
@@ -175,7 +175,7 @@ class OutgoingConnection(asyncio.Protocol):
         if waiter is not None and not waiter.done():
             body = b"".join(self._body)
             duration = perf_counter() - self._started
-            waiter.set_result(Answer(self._status, self._headers, body, duration))
+            waiter.set_result(HttpResponse(self._status, self._headers, body, duration))
         elif waiter is None:
             self.close()  # an answer that nobody asked for
 
@@ -192,7 +192,7 @@ class OutgoingConnection(asyncio.Protocol):
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
 
-    def _release(self) -> asyncio.Future[Answer] | None:
+    def _release(self) -> asyncio.Future[HttpResponse] | None:
         waiter, self._waiter = self._waiter, None
         if self._timer is not None:
             self._timer.cancel()

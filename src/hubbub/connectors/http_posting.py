@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from hubbub.domain.callbacks import Reach
-from hubbub.ports.outgoing import Outgoing
+from hubbub.ports.outgoing import HttpRequest
 
 
 def post(
     hub: str, url: str, body: bytes, headers: Mapping[str, str], seconds: float, max_bytes: int
-) -> Outgoing:
+) -> HttpRequest:
     """Sent once: who answers it may do something."""
-    return Outgoing(
+    return HttpRequest(
         hub,
         "POST",
         url,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import AuthProviderFailed, BadRequest
 from hubbub.engine.outgoing import OutgoingGate
-from hubbub.ports.outgoing import Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, SendFailed
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 TIMEOUT_SECONDS = 5.0
@@ -21,7 +21,7 @@ class HttpKeySource:
         self._timeout_seconds = timeout_seconds
 
     async def fetch(self, hub: str, url: str, reach: Reach) -> bytes:
-        request = Outgoing(
+        request = HttpRequest(
             hub,
             "GET",
             url,

@@ -22,7 +22,7 @@ from hubbub.domain.payloads import is_utf8, untouched_payload
 from hubbub.domain.rules import RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
 from hubbub.engine.outgoing import OutgoingGate
-from hubbub.ports.outgoing import Answer, SendFailed
+from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 MAX_REASON_CHARS = 500
 
@@ -101,7 +101,7 @@ def _headers(route: RpcRoute, call: ServiceCall) -> dict[str, str]:
     return headers
 
 
-def _answer(call: ServiceCall, answer: Answer) -> ServiceAnswer:
+def _answer(call: ServiceCall, answer: HttpResponse) -> ServiceAnswer:
     if 200 <= answer.status < 300:
         return checked_answer(call, answer.body, answer.headers.get("content-type"))
     if 400 <= answer.status < 500:

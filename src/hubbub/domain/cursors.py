@@ -93,7 +93,7 @@ class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
     redeliveries: int = 0
     dead_letters: int = 0
     missed: int = 0
-    dying: int = 0
+    dead_lettering: int = 0
     """The serial of the message that is on its way to the dead letters; 0: none."""
 
 
@@ -119,9 +119,9 @@ class Cursor:
         "_returned",
         "_suspect",
         "created_at",
+        "dead_lettering",
         "dead_letters",
         "done",
-        "dying",
         "epoch",
         "floor",
         "leases",
@@ -141,7 +141,7 @@ class Cursor:
         self.redeliveries = record.redeliveries
         self.dead_letters = record.dead_letters
         self.missed = record.missed
-        self.dying = record.dying
+        self.dead_lettering = record.dead_lettering
         self.leases: dict[int, Lease] = {}
         """Shared: who holds which message."""
         self._counts = dict(record.counts)
@@ -163,7 +163,7 @@ class Cursor:
             redeliveries=self.redeliveries,
             dead_letters=self.dead_letters,
             missed=self.missed,
-            dying=self.dying,
+            dead_lettering=self.dead_lettering,
         )
 
     def is_done(self, serial: int) -> bool:
@@ -195,7 +195,7 @@ class Cursor:
         serials: list[int] = []
         serial = self.done.next_outside(max(self.floor, after) + 1)
         while serial <= last and len(serials) < limit:
-            if serial != self.dying:
+            if serial != self.dead_lettering:
                 serials.append(serial)
             serial = self.done.next_outside(serial + 1)
         return serials
@@ -209,7 +209,7 @@ class Cursor:
             if serial > head:
                 break
             self._next = serial + 1
-            if serial != self.dying:
+            if serial != self.dead_lettering:
                 serials.append(serial)
         return serials
 
@@ -298,8 +298,8 @@ class Cursor:
         for each in [s for s in self._counts if s <= serial]:
             self._finish(each)
         self._returned = [s for s in self._returned if s > serial]
-        if self.dying <= serial:
-            self.dying = 0
+        if self.dead_lettering <= serial:
+            self.dead_lettering = 0
         self.floor = serial
         self._raise_floor()
 
@@ -317,8 +317,8 @@ class Cursor:
         self._counts.pop(serial, None)
         if self.leases.pop(serial, None) is None and serial in self._returned:
             self._returned.remove(serial)
-        if serial == self.dying:
-            self.dying = 0
+        if serial == self.dead_lettering:
+            self.dead_lettering = 0
 
     def _raise_floor(self) -> None:
         self.floor = self.done.next_outside(self.floor + 1) - 1

@@ -11,7 +11,7 @@ from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.counters import HubCounters
-from hubbub.engine.delivery.fanout import Outbox
+from hubbub.engine.delivery.fanout import DeliveryQueue
 from hubbub.ports.connection import Pausable
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Hub:
         "configuration",
         "counters",
         "deliveries",
+        "delivery_queue",
         "feeds",
         "idle_since",
         "limited",
@@ -37,7 +38,6 @@ class Hub:
         "messages",
         "missing",
         "name",
-        "outbox",
         "sessions",
         "topic_keys",
         "user_channels",
@@ -57,7 +57,7 @@ class Hub:
         self.message_prefix = secrets.token_hex(6)
         self.message_numbers = count(1)
         self.counters = counters
-        self.outbox = Outbox(counters)
+        self.delivery_queue = DeliveryQueue(counters)
         self.sessions: dict[str, Session] = {}
         self.feeds: dict[str, Feed] = {}
         self.idle_since = now

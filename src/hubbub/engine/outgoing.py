@@ -23,7 +23,7 @@ from hubbub.domain.errors import NotPermitted, Overloaded
 from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.fair_slots import FairSlots
 from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.ports.outgoing import Answer, HttpSender, Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, SendFailed
 
 Breaker = Literal["closed", "open", "probing"]
 Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream"]
@@ -110,7 +110,7 @@ class OutgoingGate:
 
     # -- requests -------------------------------------------------------------------------------
 
-    async def send(self, purpose: Purpose, request: Outgoing, reach: Reach) -> Answer:
+    async def send(self, purpose: Purpose, request: HttpRequest, reach: Reach) -> HttpResponse:
         """One request, when its destination may have one, all within the request's own time.
         Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""
         parts = check_callback(request.url, LONGEST_URL)
@@ -130,7 +130,7 @@ class OutgoingGate:
             self.leave(destination, well)
         return answer
 
-    async def transmit(self, request: Outgoing, reach: Reach) -> Answer:
+    async def transmit(self, request: HttpRequest, reach: Reach) -> HttpResponse:
         """For who has called `enter` and calls `leave`. Raises what `HttpSender.send` does."""
         return await self._sender.send(request, reach)
 

@@ -131,7 +131,7 @@ class HubApi:
         )
         answer = _PublishAnswer(exchange)
         answer.accepted(self._hand_on(hub, order.identity, item, answer.conclude, request))
-        if hub.outbox.congested:
+        if hub.delivery_queue.congested:
             hub.hold_back(order.channel, exchange.connection)
 
     def _hand_on(
@@ -164,7 +164,7 @@ class HubApi:
         batch = _BatchAnswer(exchange, len(items))
         for index, item in enumerate(items):
             self._publish_one(hub, identity, item, batch, index, request)
-            if hub.outbox.congested and isinstance(item, PublishItem):
+            if hub.delivery_queue.congested and isinstance(item, PublishItem):
                 hub.hold_back(item.channel, exchange.connection)
 
     def _publish_one(

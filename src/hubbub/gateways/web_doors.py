@@ -33,7 +33,7 @@ _DOORS: dict[str, Door] = {
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 
 
-class Place(msgspec.Struct, frozen=True):
+class DoorPath(msgspec.Struct, frozen=True):
     """Where a path leads. `hub` is None at the root, where the settings say which one it is."""
 
     door: Door
@@ -55,18 +55,18 @@ class WebDoors:
         self._websub.stop()
 
     @staticmethod
-    def find(segments: Sequence[str]) -> Place | None:
+    def find(segments: Sequence[str]) -> DoorPath | None:
         """None: the path is none of theirs."""
         if segments[:2] == ("v1", "hubs") and len(segments) > 3:
             door = _DOORS.get(segments[3])
-            return None if door is None else Place(door, segments[2], tuple(segments[4:]))
+            return None if door is None else DoorPath(door, segments[2], tuple(segments[4:]))
         door = _DOORS.get(segments[0]) if segments else None
         if door is None or door == "plain":
             return None
-        return Place(door, None, tuple(segments[1:]))
+        return DoorPath(door, None, tuple(segments[1:]))
 
     def handle(
-        self, place: Place, request: Request, target: Target, exchange: Exchange, scheme: str
+        self, place: DoorPath, request: Request, target: Target, exchange: Exchange, scheme: str
     ) -> None:
         exchange.text_errors = place.door != "plain" and not accepts_json(request)
         hub = self._node.visit(place.hub if place.hub is not None else self._root_hub())

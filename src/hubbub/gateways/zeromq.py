@@ -21,7 +21,7 @@ from hubbub.domain.errors import GoingAway, HubbubError, Internal, Malformed, Ov
 from hubbub.domain.requests import TopicGet
 from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
 from hubbub.gateways.zeromq_relay import CONNECTIONS_WAITING, Relay, RelayLimits
-from hubbub.gateways.zeromq_service import Answer, KnownKey, TopicService, topic_of
+from hubbub.gateways.zeromq_service import KnownKey, ReplyFrames, TopicService, topic_of
 from hubbub.protocols.zeromq.answers import refused
 from hubbub.protocols.zeromq.commands import Shutdown
 from hubbub.protocols.zeromq.requests import Request, read_request, split_envelope
@@ -227,16 +227,16 @@ class ZeroMqDoor:
             logger.warning("an administrator asked over ZeroMQ for the server to stop")
             self._request_stop()
 
-    async def _answer(self, request: Request, key: KnownKey | None, address: str) -> Answer:
+    async def _answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
         try:
             return await self._service.answer(request, key, address)
         except HubbubError as error:
-            return Answer(refused(error, topic_of(request)))
+            return ReplyFrames(refused(error, topic_of(request)))
         except asyncio.CancelledError:
-            return Answer(refused(GoingAway("the server is shutting down; connect again")))
+            return ReplyFrames(refused(GoingAway("the server is shutting down; connect again")))
         except Exception:
             logger.exception("a ZeroMQ request failed")
-            return Answer(refused(Internal("the hub made a mistake; its log says which")))
+            return ReplyFrames(refused(Internal("the hub made a mistake; its log says which")))
 
     def _send(self, frames: list[bytes]) -> bool:
         if self._context is None:

@@ -33,7 +33,7 @@ class KnownKey(msgspec.Struct, frozen=True):
     identity: Identity
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReplyFrames(msgspec.Struct, frozen=True):
     """Frames for the client. What they hand out goes back if they cannot be delivered."""
 
     frames: answers.Frames
@@ -48,19 +48,19 @@ class TopicService:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def answer(self, request: Request, key: KnownKey | None, address: str) -> Answer:
+    async def answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
         """`key` is the caller's CURVE key, if that is known. Raises what speaks against it."""
         command, credential = request.command, request.credential
         if isinstance(command, Shutdown):
             self._check_shutdown(credential, address)
-            return Answer(answers.SHUTDOWN)
+            return ReplyFrames(answers.SHUTDOWN)
         if isinstance(command, Ping) and key is None and credential == Credential():
-            return Answer(answers.pong())
+            return ReplyFrames(answers.pong())
         hub, identity = await self._caller(credential, key, address)
         self._node.throttle.admit(hub.name, identity, address)
         return await self._carry_out(request, hub, identity)
 
-    async def give_back(self, request: Request, answer: Answer) -> None:
+    async def give_back(self, request: Request, answer: ReplyFrames) -> None:
         """The client is gone: others that share its subscription need not wait for the lease."""
         command = request.command
         if not isinstance(command, TopicGet) or answer.hub is None:
@@ -117,14 +117,14 @@ class TopicService:
 
     # -- what is asked --------------------------------------------------------------------------
 
-    async def _carry_out(self, request: Request, hub: Hub, identity: Identity) -> Answer:
+    async def _carry_out(self, request: Request, hub: Hub, identity: Identity) -> ReplyFrames:
         topics = self._node.topics
         match request.command:
             case PublishItem() as item:
                 message_id, outcome = await topics.put(hub, identity, item, "zeromq")
                 if outcome.error is not None:
                     raise outcome.error
-                return Answer(answers.put_reply(item.channel, message_id, outcome))
+                return ReplyFrames(answers.put_reply(item.channel, message_id, outcome))
             case TopicGet() as get:
                 return await self._get(get, hub, identity)
             case TopicAck() as ack:
@@ -138,25 +138,25 @@ class TopicService:
                     ack.consumer,
                     ack.give_back,
                 )
-                return Answer(answers.acknowledged(ack.topic, floor))
+                return ReplyFrames(answers.acknowledged(ack.topic, floor))
             case TopicSubscribe(topic, name, options, start):
                 info = await topics.subscribe(hub, identity, topic, name, options, start)
-                return Answer(answers.subscribed(info))
+                return ReplyFrames(answers.subscribed(info))
             case TopicUnsubscribe(topic, name):
                 await topics.unsubscribe(hub, identity, topic, name)
-                return Answer(answers.unsubscribed(topic, name))
+                return ReplyFrames(answers.unsubscribed(topic, name))
             case ProducerOpen(topic, producer):
                 state = await topics.open_producer(hub, identity, topic, producer)
-                return Answer(answers.opened(topic, state))
+                return ReplyFrames(answers.opened(topic, state))
             case _:
-                return Answer(answers.pong(hub.name))
+                return ReplyFrames(answers.pong(hub.name))
 
-    async def _get(self, get: TopicGet, hub: Hub, identity: Identity) -> Answer:
+    async def _get(self, get: TopicGet, hub: Hub, identity: Identity) -> ReplyFrames:
         topics = self._node.topics
         if get.topic is None:
             each = await topics.get_each(hub, identity, get.name)
             articles = [article for found in each.values() for article in found]
-            return Answer(answers.one_of_each(each), hub, identity, articles)
+            return ReplyFrames(answers.one_of_each(each), hub, identity, articles)
         found = await topics.get(
             hub,
             identity,
@@ -168,7 +168,7 @@ class TopicService:
             get.ack_up_to,
             get.after,
         )
-        return Answer(answers.articles(get.topic, found), hub, identity, found)
+        return ReplyFrames(answers.articles(get.topic, found), hub, identity, found)
 
 
 def topic_of(request: Request) -> str:

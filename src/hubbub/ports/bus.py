@@ -63,7 +63,7 @@ class Following(msgspec.Struct, frozen=True):
     count: int
 
 
-class Published(msgspec.Struct, frozen=True, tag="published"):
+class MessagePublished(msgspec.Struct, frozen=True, tag="published"):
     """Feed event: a message, in the epoch that its serial counts in."""
 
     message: Message
@@ -103,7 +103,12 @@ class Replies(msgspec.Struct, frozen=True):
 
 
 FeedEvent = (
-    Published | MembersJoined | MembersLeft | MembersPresent | OccupancyChanged | HeadAnnounced
+    MessagePublished
+    | MembersJoined
+    | MembersLeft
+    | MembersPresent
+    | OccupancyChanged
+    | HeadAnnounced
 )
 
 

@@ -28,7 +28,7 @@ FailureWord = Literal[
 ]
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """A request. `Host`, `Content-Length` and `Connection` are up to the sender."""
 
     hub: str
@@ -45,7 +45,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     may then have seen it twice."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """`headers` are in lower case; of several with one name, the last."""
 
     status: int
@@ -69,5 +69,5 @@ class HttpSender(Protocol):
         """Raises `SendFailed` where the host leads to an address that may not be connected to now,
         and `BadRequest`. A name that cannot be resolved now passes."""
 
-    async def send(self, request: Outgoing, reach: Reach = "public") -> Answer:
+    async def send(self, request: HttpRequest, reach: Reach = "public") -> HttpResponse:
         """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""

@@ -16,7 +16,7 @@ from hubbub.ports.storage.messages import (
     Append,
     StoredPage,
 )
-from hubbub.ports.storage.topics import Cursor, Producer
+from hubbub.ports.storage.topics import Cursor, ProducerRecord
 
 MakeStore = Callable[[], Store]
 AnyStore = TypeVar("AnyStore", bound=Store)
@@ -43,11 +43,11 @@ def append(item: Message, term: int, retain_until: int | None = None) -> Append:
 
 async def open_producer(
     store: Store, term: int, channel: str = "news", take_over: bool = False, who: str = "u:ann"
-) -> Producer:
+) -> ProducerRecord:
     return await store.open_producer("demo", channel, who, "p", PARTITION, term, take_over)
 
 
-def put(item: Message, term: int, producer: Producer, sequence: int) -> Append:
+def put(item: Message, term: int, producer: ProducerRecord, sequence: int) -> Append:
     return Append(item, EPOCH, PARTITION, term, producer=producer.id, sequence=sequence)
 
 

@@ -23,7 +23,7 @@ from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import (
     ChannelHead,
 )
-from hubbub.ports.storage.topics import Cursor, Producer
+from hubbub.ports.storage.topics import Cursor, ProducerRecord
 
 
 class TopicsContract:
@@ -42,9 +42,9 @@ class TopicsContract:
         async with opened(make_store()) as store:
             term = await own(store)
             key = ("demo", "news", "u:ann", "p")
-            assert await store.read_producer(*key) == Producer(first.id, 0, 2)
+            assert await store.read_producer(*key) == ProducerRecord(first.id, 0, 2)
             assert await store.read_producer(*key[:3], "q") is None
-            assert await open_producer(store, term) == Producer(first.id, 0, 2)
+            assert await open_producer(store, term) == ProducerRecord(first.id, 0, 2)
             found = await store.read_put(first.id, 2, "demo", "news")
             assert found is not None
             assert (found.serial, found.id) == (3, "news-3")
@@ -65,9 +65,9 @@ class TopicsContract:
         await store.append([put(message(n), term, producer, n) for n in range(1, 6)])
         await store.append([append(message(6), term)])
         await delete_before(store, 4, term)
-        assert await open_producer(store, term) == Producer(producer.id, 0, 5)
+        assert await open_producer(store, term) == ProducerRecord(producer.id, 0, 5)
         await delete_before(store, 7, term)
-        assert await open_producer(store, term) == Producer(producer.id, 0, 5)
+        assert await open_producer(store, term) == ProducerRecord(producer.id, 0, 5)
         assert await store.read_put(producer.id, 5, "demo", "news") is None
 
     @pytest.mark.spec("ONCE-02")

@@ -15,7 +15,7 @@ from harness.certificates import make_certificate
 from harness.receivers import Received, Receiver, Reply, whole_answer
 from hubbub.connectors.http_out import HttpOut
 from hubbub.domain.callbacks import Reach
-from hubbub.ports.outgoing import Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, SendFailed
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-def post(url: str, body: bytes = b"body", **more: Any) -> Outgoing:
-    return Outgoing("acme", "POST", url, (("X-One", "1"),), body, **more)
+def post(url: str, body: bytes = b"body", **more: Any) -> HttpRequest:
+    return HttpRequest("acme", "POST", url, (("X-One", "1"),), body, **more)
 
 
-async def failure(client: HttpOut, request: Outgoing, reach: Reach = "loopback") -> SendFailed:
+async def failure(client: HttpOut, request: HttpRequest, reach: Reach = "loopback") -> SendFailed:
     with pytest.raises(SendFailed) as failed:
         await client.send(request, reach)
     return failed.value
@@ -247,7 +247,7 @@ async def test_certificates_are_checked_against_the_name(tmp_path: Path) -> None
 
 
 async def test_no_header_can_be_smuggled_in(client: HttpOut, receiver: Receiver) -> None:
-    request = Outgoing("acme", "POST", receiver.url, (("X-One", "1\r\nX-Two: 2"),))
+    request = HttpRequest("acme", "POST", receiver.url, (("X-One", "1\r\nX-Two: 2"),))
     assert (await failure(client, request)).word == "protocol"
     assert receiver.received == []
 

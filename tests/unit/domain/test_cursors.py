@@ -169,10 +169,10 @@ def test_counts_of_repeated_messages_survive_a_restart() -> None:
 
 def test_a_message_on_its_way_to_the_dead_letters_is_not_handed_out() -> None:
     for place in (cursor(), shared()):
-        place.dying = 2
+        place.dead_lettering = 2
         assert serials(place, 3) == [1, 3]
         place.acknowledge([2], 3)
-        assert place.dying == 0
+        assert place.dead_lettering == 0
 
 
 def test_what_was_picked_but_not_handed_out_is_as_if_it_had_not_been() -> None:

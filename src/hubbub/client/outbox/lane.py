@@ -54,7 +54,7 @@ _NOT_OF_THE_MESSAGE = (
 _REFUSED = (errors.BadRequest, errors.Denied, errors.NotFound, errors.Conflict)
 
 
-class Office(Protocol):
+class LaneContext(Protocol):
     """What a lane needs of its outbox."""
 
     producer: str
@@ -86,9 +86,9 @@ class _Suspect(Exception):
 
 
 class Lane:
-    def __init__(self, topic: str, office: Office) -> None:
+    def __init__(self, topic: str, context: LaneContext) -> None:
         self._topic = topic
-        self._office = office
+        self._context = context
         self._news = asyncio.Event()
         self._backoff = Backoff(0.05, 5.0)
         self._width = WIDEST
@@ -106,7 +106,7 @@ class Lane:
     async def run(self) -> None:
         """Until there is no use in going on."""
         while True:
-            conversation = await self._office.conversation()
+            conversation = await self._context.conversation()
             forget = conversation.call_at_end(self.stir)
             self._begin()
             try:
@@ -116,7 +116,7 @@ class Lane:
             except _Suspect as suspect:
                 self._suspect = suspect
             except _FATAL as error:
-                self._office.fail(error)
+                self._context.fail(error)
                 return
             except HubbubError as error:
                 logger.info("putting to %r again: %s", self._topic, error.message)
@@ -125,7 +125,7 @@ class Lane:
                 self._note_confirmed()
                 forget()
                 if self._holds_turn:
-                    self._office.turn.release()
+                    self._context.turn.release()
 
     def _begin(self) -> None:
         self._under_way: dict[int, Waiting] = {}
@@ -158,7 +158,7 @@ class Lane:
 
     async def _wait(self) -> None:
         """Raises `RequestTimeout` where the hub owes answers and says nothing."""
-        seconds = self._office.answer_seconds if self._under_way else None
+        seconds = self._context.answer_seconds if self._under_way else None
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -170,11 +170,11 @@ class Lane:
 
     async def _open(self, conversation: Conversation) -> int:
         """Take the producer over; answers the fence, 0 where the hub does not let us."""
-        office = self._office
+        context = self._context
         try:
-            async with office.opening:
+            async with context.opening:
                 opened = await conversation.ask(
-                    lambda req_id: ProducerOpen(self._topic, office.producer, req_id),
+                    lambda req_id: ProducerOpen(self._topic, context.producer, req_id),
                     ProducerOpened,
                 )
         except HubbubError as error:
@@ -185,7 +185,7 @@ class Lane:
             await self._drop_suspect(None)
             return 0
         last = self._last_at_opening = opened.sequence
-        await office.file.write(lambda file: tables.reconcile(file, self._topic, last))
+        await context.file.write(lambda file: tables.reconcile(file, self._topic, last))
         await self._drop_suspect(last)
         return opened.fence
 
@@ -196,41 +196,41 @@ class Lane:
         if suspect is None or (last is not None and suspect.message.sequence <= last):
             return
         place, error = suspect.message.place, suspect.error
-        refusal = await self._office.file.write(lambda file: tables.refuse(file, place, error))
-        self._office.careful = False  # this was the reason
+        refusal = await self._context.file.write(lambda file: tables.refuse(file, place, error))
+        self._context.careful = False  # this was the reason
         if refusal is not None:
             self._failures.pop(place, None)
-            self._office.refused_by_hub(refusal, error)
+            self._context.refused_by_hub(refusal, error)
 
     # -- out ------------------------------------------------------------------------------------
 
     async def _following(self, fence: int | None) -> list[Waiting]:
         """What may be sent now."""
-        width = 1 if self._office.careful or fence == 0 else self._width
+        width = 1 if self._context.careful or fence == 0 else self._width
         room = min(width - len(self._under_way), FRAME_ITEMS)
         if room <= 0:
             return []
-        return await self._office.file.read(
+        return await self._context.file.read(
             lambda file: tables.waiting(file, self._topic, self._sent, room)
         )
 
     async def _send(self, conversation: Conversation, following: list[Waiting], fence: int) -> None:
         if not following:
             return
-        if self._office.careful and not self._holds_turn:
-            await self._office.turn.acquire()
+        if self._context.careful and not self._holds_turn:
+            await self._context.turn.acquire()
             self._holds_turn = True
             following = following[:1]
         frame: list[Waiting] = []
         size = 0
         for message in following:
             size += len(message.draft.payload)
-            if frame and size > self._office.frame_bytes:
+            if frame and size > self._context.frame_bytes:
                 break
             frame.append(message)
         self._sent = frame[-1].sequence
         self._under_way.update((message.sequence, message) for message in frame)
-        producer = self._office.producer
+        producer = self._context.producer
         await conversation.put(
             (_item(message, producer, fence), partial(self._answered, message, self._under_way))
             for message in frame
@@ -249,22 +249,22 @@ class Lane:
             self._troubles[message.sequence] = message, result.error
         else:
             self._done.append(message.place)
-            self._office.confirmed(message.place, result)
+            self._context.confirmed(message.place, result)
         self._news.set()
 
     def _note_confirmed(self) -> None:
         if self._done:
-            self._office.forget(self._done)
+            self._context.forget(self._done)
             self._width = min(self._width + len(self._done), WIDEST)
             self._failures.clear()
             self._backoff.reset()
             self._done = []
         if self._holds_turn and not self._under_way:
-            self._office.turn.release()
+            self._context.turn.release()
             self._holds_turn = False
             self._alone += 1
             if self._alone >= CALM_AFTER:  # whatever it was, it is over
-                self._office.careful = False
+                self._context.careful = False
 
     def _judge(self) -> None:
         """The first that failed made those behind it fail. Raises what is to be done about it."""
@@ -295,11 +295,11 @@ class Lane:
             self._width = max(1, self._width // 4)
         if not isinstance(why, errors.TooLarge) or not self._under_way:
             return
-        office = self._office
+        context = self._context
         if not self._holds_turn or len(self._under_way) > 1:
-            if not office.careful:  # a frame of many may be too large, too
-                office.frame_bytes = max(office.frame_bytes // 2, SMALLEST_FRAME_BYTES)
-            office.careful = True
+            if not context.careful:  # a frame of many may be too large, too
+                context.frame_bytes = max(context.frame_bytes // 2, SMALLEST_FRAME_BYTES)
+            context.careful = True
             self._alone = 0
             return
         (message,) = self._under_way.values()

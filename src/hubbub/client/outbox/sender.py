@@ -31,7 +31,7 @@ OnRefused = Callable[[Refusal], None]
 
 
 class Sender:
-    """A lane for each topic, over the connection of one client (`outbox_lane.Office`)."""
+    """A lane for each topic, over the connection of one client (`lane.LaneContext`)."""
 
     def __init__(self, client: Client, file: FileThread, on_refused: OnRefused | None) -> None:
         self.file = file

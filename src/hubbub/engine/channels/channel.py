@@ -23,7 +23,7 @@ from hubbub.ports.bus import PublishOutcome, PublishReply
 
 if TYPE_CHECKING:
     from hubbub.engine.topics.cursors import Cursors
-    from hubbub.engine.topics.producers import Producer
+    from hubbub.engine.topics.producers import ActiveProducer
 
 
 class State(enum.IntEnum):
@@ -108,7 +108,7 @@ class Channel:
         """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
         self.uses = 0
         """Requests under way that need the channel to stay open."""
-        self.producers: dict[tuple[str, str], Producer] | None = None
+        self.producers: dict[tuple[str, str], ActiveProducer] | None = None
         """Who put something here, by principal and producer id."""
         self.cursors: Cursors | None = None
         """The durable subscriptions; None: nobody asked for them yet."""

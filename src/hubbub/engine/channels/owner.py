@@ -41,7 +41,7 @@ from hubbub.engine.topics.cursors import no_topic
 from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.producers import Producers
 from hubbub.engine.topics.receipts import Receipts
-from hubbub.ports.bus import Attachment, Following, Published, PublishOutcome, PublishReply
+from hubbub.ports.bus import Attachment, Following, MessagePublished, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.storage import Store
@@ -275,7 +275,7 @@ class ChannelOwner:
         if channel.history is not None:
             channel.history.append(message)
         if channel.nodes:
-            event = Published(message, channel.epoch)
+            event = MessagePublished(message, channel.epoch)
             if self._announces:
                 self._announcements.spoken[channel] = None
             self._emit(channel.nodes, channel.hub, channel.name, event)
@@ -295,8 +295,8 @@ class ChannelOwner:
         channel = self._open.get((key.hub, key.channel))
         if channel is None or channel.state < State.READY or channel.cursors is None:
             return None
-        place = channel.cursors.places.get((key.owner, key.name))
-        return place.cursor.lag(channel.head) if place is not None else None
+        subscription = channel.cursors.subscriptions.get((key.owner, key.name))
+        return subscription.cursor.lag(channel.head) if subscription is not None else None
 
     def reclaimed(self, hub: str, name: str, deleted: Deleted) -> None:
         """Retention has deleted messages of a channel, which may be open or not."""

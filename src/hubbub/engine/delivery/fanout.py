@@ -28,7 +28,7 @@ _SAMPLE = 256
 """Subscribers that are looked at before a group rests; in a larger group, chosen at random."""
 
 
-class Outbox:
+class DeliveryQueue:
     """The groups of one hub that have something to write."""
 
     __slots__ = ("congested", "counters", "groups", "in_rotation")
@@ -74,15 +74,17 @@ class Group:
         "_size",
         "_units",
         "connections",
+        "delivery_queue",
         "encoder",
-        "outbox",
         "queued",
         "tally",
     )
 
-    def __init__(self, encoder: Encoder, outbox: Outbox, tally: Tally | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, delivery_queue: DeliveryQueue, tally: Tally | None = None
+    ) -> None:
         self.encoder = encoder
-        self.outbox = outbox
+        self.delivery_queue = delivery_queue
         self.tally = tally
         """Where deliveries are counted for the journal, if they are."""
         self._noted: Noted | None = None
@@ -111,11 +113,11 @@ class Group:
         self._units.append(unit)
         self._size += len(unit)
         if self._size > CONGESTED_BYTES:
-            self.outbox.congested.add(self)
+            self.delivery_queue.congested.add(self)
 
     @property
     def congested(self) -> bool:
-        return self in self.outbox.congested
+        return self in self.delivery_queue.congested
 
     def note(self, message: Message, epoch: str) -> None:
         """The unit that was put last is this message."""
@@ -135,7 +137,7 @@ class Group:
     def written(self) -> None:
         """Everything is on its way: publishers may go on."""
         self.queued = False
-        self.outbox.congested.discard(self)
+        self.delivery_queue.congested.discard(self)
         paused, self._paused = self._paused, None
         for publisher in paused or ():
             publisher.resume_reading()
@@ -178,7 +180,7 @@ class Group:
         count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
         targets = job.next_targets(count)
         transmit(targets, job.data)
-        counters = self.outbox.counters
+        counters = self.delivery_queue.counters
         counters.messages_out += job.units * len(targets)
         counters.bytes_out += len(job.data) * len(targets)
         if job.noted is not None and self.tally is not None:
@@ -195,7 +197,7 @@ class Fanout:
         """`deliveries` are counted if there is a journal."""
         self.deliveries = deliveries
         self._transmit = transmit
-        self._rotation: deque[Outbox] = deque()
+        self._rotation: deque[DeliveryQueue] = deque()
         self._scheduled = False
 
     def send(self, group: Group, unit: bytes) -> None:
@@ -206,11 +208,11 @@ class Fanout:
             self._queue(group)
 
     def _queue(self, group: Group) -> None:
-        outbox = group.outbox
-        outbox.groups.append(group)
-        if not outbox.in_rotation:
-            outbox.in_rotation = True
-            self._rotation.append(outbox)
+        delivery_queue = group.delivery_queue
+        delivery_queue.groups.append(group)
+        if not delivery_queue.in_rotation:
+            delivery_queue.in_rotation = True
+            self._rotation.append(delivery_queue)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
@@ -220,27 +222,27 @@ class Fanout:
         budget = SLICE_WRITES
         try:
             while self._rotation and budget > 0:
-                outbox = self._rotation.popleft()
+                delivery_queue = self._rotation.popleft()
                 try:
-                    budget -= self._serve(outbox, budget)
+                    budget -= self._serve(delivery_queue, budget)
                 finally:  # also after a fault, which must not silence the others
-                    outbox.in_rotation = bool(outbox.groups)
-                    if outbox.in_rotation:
-                        self._rotation.append(outbox)
+                    delivery_queue.in_rotation = bool(delivery_queue.groups)
+                    if delivery_queue.in_rotation:
+                        self._rotation.append(delivery_queue)
         finally:
             self._scheduled = bool(self._rotation)
             if self._scheduled:
                 asyncio.get_running_loop().call_soon(self._run)
 
-    def _serve(self, outbox: Outbox, budget: int) -> int:
+    def _serve(self, delivery_queue: DeliveryQueue, budget: int) -> int:
         """Let one group of the hub write a slice; answers what it cost."""
-        group = outbox.groups.popleft()
+        group = delivery_queue.groups.popleft()
         if group.needs_rest():
             asyncio.get_running_loop().call_later(REST_SECONDS, self._queue, group)
             return 1
         cost = group.write(self._transmit, budget)
         if cost:
-            outbox.groups.append(group)
+            delivery_queue.groups.append(group)
         else:
             group.written()
         return cost

@@ -28,8 +28,8 @@ from hubbub.ports.bus import (
     MembersJoined,
     MembersLeft,
     MembersPresent,
+    MessagePublished,
     OccupancyChanged,
-    Published,
 )
 from hubbub.ports.connection import Pausable
 from hubbub.ports.encoding import Encoder
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 CATCH_UP_PAGE = 500
 
 
-class _Rumour(NamedTuple):
+class _UnconfirmedRange(NamedTuple):
     """How far an epoch was heard of that is not the feed's."""
 
     start: int
     """Where it was first heard of: what comes after that must be passed on."""
     head: int
 
-    def and_then(self, start: int, head: int) -> _Rumour:
-        return _Rumour(min(self.start, start), max(self.head, head))
+    def and_then(self, start: int, head: int) -> _UnconfirmedRange:
+        return _UnconfirmedRange(min(self.start, start), max(self.head, head))
 
 
 class Feed:
@@ -61,8 +61,8 @@ class Feed:
         "_caught_up",
         "_early",
         "_fanout",
-        "_rumours",
         "_seen_head",
+        "_unconfirmed",
         "_watchers",
         "attached",
         "channel",
@@ -99,7 +99,7 @@ class Feed:
         self._seen_head = 0
         self._watchers: list[list[FeedEvent]] = []
         """Of those who ask the owner for its state: what came while the answer was on its way."""
-        self._rumours: dict[str, _Rumour] = {}
+        self._unconfirmed: dict[str, _UnconfirmedRange] = {}
         """Of other epochs, each of which may be the channel's new one, or a former one."""
         self._early: tuple[str, int] | None = None
         """The last position that was heard of while the owner's answer was on its way."""
@@ -140,10 +140,10 @@ class Feed:
 
     def receive(self, event: FeedEvent) -> None:
         if not self.attached:
-            if isinstance(event, Published) and event.message.serial:
+            if isinstance(event, MessagePublished) and event.message.serial:
                 self._early = (event.epoch, event.message.serial)
             return
-        if isinstance(event, Published):
+        if isinstance(event, MessagePublished):
             self._receive_message(event.message, event.epoch)
         elif isinstance(event, HeadAnnounced):
             self._compare(event.epoch, event.head)
@@ -191,8 +191,10 @@ class Feed:
         the new one, what comes after `start` is news."""
         if epoch != self.epoch:
             first = head if start is None else start
-            known = self._rumours.get(epoch)
-            self._rumours[epoch] = known.and_then(first, head) if known else _Rumour(first, head)
+            known = self._unconfirmed.get(epoch)
+            self._unconfirmed[epoch] = (
+                known.and_then(first, head) if known else _UnconfirmedRange(first, head)
+            )
         elif head > self.position:
             self._seen_head = max(self._seen_head, head)
         else:
@@ -212,7 +214,7 @@ class Feed:
     async def _catch_up(self) -> None:
         try:
             while (self.subscribers or self.users) and (
-                self._rumours or self.position < self._seen_head
+                self._unconfirmed or self.position < self._seen_head
             ):
                 if not await self._fetch_next():
                     break
@@ -221,15 +223,15 @@ class Feed:
         finally:
             self._catching_up = False
             self._seen_head = 0
-            self._rumours.clear()
+            self._unconfirmed.clear()
             if self._caught_up is not None:
                 self._caught_up.set()
                 self._caught_up = None
 
     async def _fetch_next(self) -> bool:
         """Ask the owner once. Answers whether there is reason to ask again."""
-        seen, before = self._seen_head, self._rumours
-        self._rumours = {}  # of what is heard while the owner is asked
+        seen, before = self._seen_head, self._unconfirmed
+        self._unconfirmed = {}  # of what is heard while the owner is asked
         page = await self._bus.history(
             HistoryQuery(
                 self.hub.name,
@@ -239,24 +241,24 @@ class Feed:
                 epoch=self.epoch,
             )
         )
-        rumour = before.get(page.epoch)  # all others were of former epochs
-        since = self._rumours.pop(page.epoch, None)
+        unconfirmed = before.get(page.epoch)  # all others were of former epochs
+        since = self._unconfirmed.pop(page.epoch, None)
         if since is not None:
-            rumour = rumour.and_then(*since) if rumour else since
+            unconfirmed = unconfirmed.and_then(*since) if unconfirmed else since
         if not page.recovered:
             start = page.head
-            if rumour is not None:
-                start = min(rumour.start, start)
+            if unconfirmed is not None:
+                start = min(unconfirmed.start, start)
             if page.epoch != self.epoch and not self.position and self._stores:
                 start = 0  # a channel that was empty gets its epoch with its first message
             self._reset(page.epoch, start)
-            self._seen_head = max(page.head, rumour.head if rumour else 0)
+            self._seen_head = max(page.head, unconfirmed.head if unconfirmed else 0)
             return True
         for message in page.messages:
             if message.serial == self.position + 1:
                 self.position = message.serial
                 self._pass_on(message)
-        return bool(page.messages or self._rumours) or self._seen_head > seen
+        return bool(page.messages or self._unconfirmed) or self._seen_head > seen
 
     def _reset(self, epoch: str, head: int) -> None:
         """What lies between is lost, or never was: say so rather than hide a gap."""
@@ -294,7 +296,9 @@ class Feed:
         connection = session.connection
         group = self.groups.get(connection.encoder)
         if group is None:
-            group = Group(connection.encoder, self.hub.outbox, self._tally(connection.technology))
+            group = Group(
+                connection.encoder, self.hub.delivery_queue, self._tally(connection.technology)
+            )
             self.groups[connection.encoder] = group
         group.add(connection)
         self.subscribers += 1

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=TopicRequest | ServiceRequest)
 
 
-class Desk(Generic[R]):
+class BackgroundRequests(Generic[R]):
     """One for each session that asked for it; a session that never does has none."""
 
     __slots__ = ("_limit", "_session", "_under_way", "_waiting")

@@ -6,10 +6,10 @@ from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ServiceRequest
-from hubbub.engine.sessions.background import Desk
+from hubbub.engine.sessions.background import BackgroundRequests
 
 
-class ServiceDesk(Desk[ServiceRequest]):
+class ServiceRequests(BackgroundRequests[ServiceRequest]):
     __slots__ = ()
 
     subject = "services"

@@ -20,8 +20,8 @@ from hubbub.domain.notices import Member, Notice, PublishResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
 from hubbub.engine.hub import Hub
-from hubbub.engine.sessions.service_requests import ServiceDesk
-from hubbub.engine.sessions.topic_requests import TopicDesk
+from hubbub.engine.sessions.service_requests import ServiceRequests
+from hubbub.engine.sessions.topic_requests import TopicRequests
 from hubbub.ports.bus import PublishOutcome
 from hubbub.ports.connection import Connection
 
@@ -41,8 +41,8 @@ class Session:
         "_bucket",
         "_paused",
         "_refused",
-        "_service_desk",
-        "_topic_desk",
+        "_service_requests",
+        "_topic_requests",
         "_waiting",
         "address",
         "closed",
@@ -86,8 +86,8 @@ class Session:
         self._bucket: TokenBucket | None = None
         self._paused = False
         self._refused = 0
-        self._service_desk: ServiceDesk | None = None
-        self._topic_desk: TopicDesk | None = None
+        self._service_requests: ServiceRequests | None = None
+        self._topic_requests: TopicRequests | None = None
         self._waiting: deque[Request] | None = None
         """Requests behind one that is under way; None: nothing is."""
 
@@ -146,13 +146,13 @@ class Session:
         elif isinstance(request, requests.PresenceQuery):
             self.run(self.node.queries.presence(self, request), request.req_id)
         elif isinstance(request, requests.TopicRequest):
-            if self._topic_desk is None:
-                self._topic_desk = TopicDesk(self)
-            self._topic_desk.take(request)
+            if self._topic_requests is None:
+                self._topic_requests = TopicRequests(self)
+            self._topic_requests.take(request)
         elif isinstance(request, requests.ServiceRequest):
-            if self._service_desk is None:
-                self._service_desk = ServiceDesk(self, self.node.limits.session_calls)
-            self._service_desk.take(request)
+            if self._service_requests is None:
+                self._service_requests = ServiceRequests(self, self.node.limits.session_calls)
+            self._service_requests.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
@@ -205,7 +205,7 @@ class Session:
                     answer.conclude(PublishOutcome(error=error))
         if acknowledgement is not None:
             acknowledgement.complete()
-        if self.hub.outbox.congested:
+        if self.hub.delivery_queue.congested:
             for item in items:
                 self.hub.hold_back(item.channel, self.connection)
 
@@ -226,9 +226,9 @@ class Session:
 
     def ended(self) -> None:
         """The session is closed: what waits for it is given up."""
-        for desk in (self._topic_desk, self._service_desk):
-            if desk is not None:
-                desk.close()
+        for background in (self._topic_requests, self._service_requests):
+            if background is not None:
+                background.close()
 
     # -- requests that take time ----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import TopicRequest
 from hubbub.domain.topics import principal_of
-from hubbub.engine.sessions.background import Desk
+from hubbub.engine.sessions.background import BackgroundRequests
 
 if TYPE_CHECKING:
     from hubbub.engine.sessions.session import Session
@@ -20,7 +20,7 @@ MAX_UNDER_WAY = 100
 """Requests about topics that one session may have under way, those that wait among them."""
 
 
-class TopicDesk(Desk[TopicRequest]):
+class TopicRequests(BackgroundRequests[TopicRequest]):
     __slots__ = ()
 
     subject = "topics"

@@ -1,4 +1,4 @@
-"""The shelf: durable subscriptions between disk and memory, and the messages that they hand out."""
+"""The cursor cache: durable subscriptions between disk and memory, and the messages that they hand out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.topics.cursors import (
     Cursors,
-    Place,
+    DurableSubscription,
     cursor_of,
     no_topic,
     not_subscribed,
-    places_of,
+    subscriptions_of,
 )
 from hubbub.ports.storage.topics import TopicStore
 from hubbub.tasks import TaskSet
@@ -29,7 +29,7 @@ _READ_AHEAD = 500
 """Messages that are read from the store at once, for the next who ask."""
 
 
-class Shelf:
+class CursorCache:
     """Of all channels of one owner."""
 
     def __init__(
@@ -44,9 +44,9 @@ class Shelf:
 
     def forget(self, channel: Channel) -> None:
         self.channels.pop(channel, None)
-        places, channel.cursors = places_of(channel), None
-        for place in places:
-            place.end()
+        subscriptions, channel.cursors = subscriptions_of(channel), None
+        for subscription in subscriptions:
+            subscription.end()
 
     async def settle(self) -> None:
         """Let what was begun end."""
@@ -54,17 +54,17 @@ class Shelf:
 
     # -- subscriptions --------------------------------------------------------------------------
 
-    async def place(self, channel: Channel, key: SubscriptionKey) -> Place:
+    async def subscription(self, channel: Channel, key: SubscriptionKey) -> DurableSubscription:
         """Raises `NotSubscribed`, `TopicNotFound`."""
         return self.find(channel, await self.cursors(channel), key)
 
     @staticmethod
-    def find(channel: Channel, cursors: Cursors, key: SubscriptionKey) -> Place:
+    def find(channel: Channel, cursors: Cursors, key: SubscriptionKey) -> DurableSubscription:
         """Raises `NotSubscribed`, `TopicNotFound`."""
-        place = cursors.places.get((key.owner, key.name))
-        if place is not None:
-            return place
-        if not channel.head and not cursors.places:
+        subscription = cursors.subscriptions.get((key.owner, key.name))
+        if subscription is not None:
+            return subscription
+        if not channel.head and not cursors.subscriptions:
             raise no_topic(key.hub, key.channel)
         raise not_subscribed(key)
 
@@ -81,9 +81,9 @@ class Shelf:
                 raise
             for each in saved:
                 key = SubscriptionKey(each.hub, each.channel, each.owner, each.name)
-                place = Place(key, cursor_of(each, channel.epoch))
-                cursors.places[each.owner, each.name] = place
-                self._lose_before(channel, place, channel.first)
+                subscription = DurableSubscription(key, cursor_of(each, channel.epoch))
+                cursors.subscriptions[each.owner, each.name] = subscription
+                self._lose_before(channel, subscription, channel.first)
             self.channels[channel] = None
             cursors.ready.set()
         elif not cursors.ready.is_set():
@@ -91,26 +91,28 @@ class Shelf:
             return await self.cursors(channel)
         return cursors
 
-    async def save(self, channel: Channel, place: Place, changed: bool = False) -> None:
-        """Have the place on disk as it is now. Saves that meet are one."""
+    async def save(
+        self, channel: Channel, subscription: DurableSubscription, changed: bool = False
+    ) -> None:
+        """Have the subscription on disk as it is now. Saves that meet are one."""
         if changed:
-            place.version += 1
-        target = place.version
-        async with place.lock:
-            if place.saved >= target or place.gone:
+            subscription.version += 1
+        target = subscription.version
+        async with subscription.lock:
+            if subscription.saved >= target or subscription.gone:
                 return
-            version = place.version
+            version = subscription.version
             try:
-                await self.store.save_cursor(place.to_save(), *self.term(channel))
+                await self.store.save_cursor(subscription.to_save(), *self.term(channel))
             except StaleOwner:
                 channel.cursors = None  # another node knows better
                 raise
-            place.saved = version
+            subscription.saved = version
 
-    def save_soon(self, channel: Channel, place: Place) -> None:
+    def save_soon(self, channel: Channel, subscription: DurableSubscription) -> None:
         """It changed in a way that nobody waits for."""
-        place.version += 1
-        self.run(self.save(channel, place))
+        subscription.version += 1
+        self.run(self.save(channel, subscription))
 
     def term(self, channel: Channel) -> tuple[int, int]:
         return channel.partition, self._terms.get(channel.partition, 0)
@@ -143,14 +145,14 @@ class Shelf:
 
     def lost_before(self, channel: Channel, first: int) -> None:
         """The channel's messages begin here now; who had not got those before has missed them."""
-        for place in places_of(channel):
-            self._lose_before(channel, place, first)
+        for subscription in subscriptions_of(channel):
+            self._lose_before(channel, subscription, first)
 
-    def _lose_before(self, channel: Channel, place: Place, first: int) -> None:
-        missed = place.cursor.lose_before(first)
+    def _lose_before(self, channel: Channel, subscription: DurableSubscription, first: int) -> None:
+        missed = subscription.cursor.lose_before(first)
         if missed:
             self._counters[channel.hub].missed += missed
-            self.save_soon(channel, place)
+            self.save_soon(channel, subscription)
 
 
 def _log_unsaved(error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """The durable subscriptions of a channel in its owner's memory: where each stands, who waits.
 
-State only; `engine.shelf` reads and writes it, `engine.durable` serves it.
+State only; `topics.cursor_cache` reads and writes it, `topics.durable` serves it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(CursorRecord)
 
 
-class Place:
+class DurableSubscription:
     """A durable subscription: its cursor, who waits for it, and what of it is on disk."""
 
-    __slots__ = ("burying", "cursor", "gone", "key", "lock", "saved", "version", "waiters")
+    __slots__ = ("cursor", "gone", "key", "lock", "moving", "saved", "version", "waiters")
 
     def __init__(self, key: SubscriptionKey, cursor: Cursor) -> None:
         self.key = key
@@ -38,7 +38,7 @@ class Place:
         self.lock = asyncio.Lock()
         self.version = 0
         self.saved = 0
-        self.burying = False
+        self.moving = False
         self.gone = False
 
     async def wait(self, seconds: float) -> bool:
@@ -78,10 +78,10 @@ class Place:
 class Cursors:
     """The durable subscriptions of one channel, and its newest messages."""
 
-    __slots__ = ("_tail_bytes", "lock", "page", "places", "ready", "tail")
+    __slots__ = ("_tail_bytes", "lock", "page", "ready", "subscriptions", "tail")
 
     def __init__(self) -> None:
-        self.places: dict[tuple[str, str], Place] = {}
+        self.subscriptions: dict[tuple[str, str], DurableSubscription] = {}
         self.ready = asyncio.Event()
         self.lock = asyncio.Lock()
         self.tail: deque[Message] = deque()
@@ -93,7 +93,8 @@ class Cursors:
     def idle(self) -> bool:
         """Nobody waits and nobody holds anything, so that it can be forgotten."""
         return not any(
-            place.waiters or place.cursor.leases or place.burying for place in self.places.values()
+            subscription.waiters or subscription.cursor.leases or subscription.moving
+            for subscription in self.subscriptions.values()
         )
 
     def remember(self, message: Message) -> None:
@@ -107,9 +108,9 @@ class Cursors:
             self._tail_bytes -= len(tail.popleft().payload)
 
 
-def places_of(channel: Channel) -> Sequence[Place]:
+def subscriptions_of(channel: Channel) -> Sequence[DurableSubscription]:
     """Those in memory, as they are now."""
-    return tuple(channel.cursors.places.values()) if channel.cursors is not None else ()
+    return tuple(channel.cursors.subscriptions.values()) if channel.cursors is not None else ()
 
 
 def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
@@ -118,7 +119,7 @@ def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
     record = _decoder.decode(saved.state)
     if record.epoch != epoch:
         fresh = msgspec.structs.replace(
-            record, epoch=epoch, reserved=0, done=(), counts={}, dying=0
+            record, epoch=epoch, reserved=0, done=(), counts={}, dead_lettering=0
         )
         return Cursor(0, fresh)
     return Cursor(saved.floor, record)

@@ -13,8 +13,8 @@ from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.topics import SubscriptionKey, dead_letter_channel
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
-from hubbub.engine.topics.cursor_cache import Shelf
-from hubbub.engine.topics.cursors import Place
+from hubbub.engine.topics.cursor_cache import CursorCache
+from hubbub.engine.topics.cursors import DurableSubscription
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
@@ -32,56 +32,64 @@ class DeadLetters:
 
     def __init__(
         self,
-        shelf: Shelf,
+        cache: CursorCache,
         clock: Clock,
         publish: Publish,
         receipts: Receipts,
         counters: defaultdict[str, TopicCounters],
     ) -> None:
-        """`publish` takes a letter to wherever its channel is owned."""
-        self._shelf = shelf
+        """`publish` takes a dead letter to wherever its channel is owned."""
+        self._cache = cache
         self._clock = clock
         self._publish = publish
         self._receipts = receipts
         self._counters = counters
 
-    def bury(self, channel: Channel, place: Place, serial: int) -> None:
+    def move_soon(self, channel: Channel, subscription: DurableSubscription, serial: int) -> None:
         """One at a time: they are numbered, so that none is put twice."""
-        if place.burying or place.gone:
+        if subscription.moving or subscription.gone:
             return
-        place.burying = True
-        self._shelf.run(self._bury_now(channel, place, place.cursor.dying or serial))
+        subscription.moving = True
+        self._cache.run(
+            self._move_and_log(channel, subscription, subscription.cursor.dead_lettering or serial)
+        )
 
-    async def bury_at_once(self, channel: Channel, place: Place, serial: int) -> None:
-        """Answers when it is with the dead letters, or has been before. Raises what keeps it from
-        getting there."""
-        while place.burying:
-            await place.wait(_PATIENCE_SECONDS)
-        if place.cursor.is_done(serial) or place.gone:
+    async def move(self, channel: Channel, subscription: DurableSubscription, serial: int) -> None:
+        """Returns when the message is with the dead letters, or has been before. Raises the
+        `HubbubError` that keeps it from getting there."""
+        while subscription.moving:
+            await subscription.wait(_PATIENCE_SECONDS)
+        if subscription.cursor.is_done(serial) or subscription.gone:
             return
-        place.burying = True
+        subscription.moving = True
         try:
-            await self._move(channel, place, serial)
+            await self._move_one(channel, subscription, serial)
         finally:
-            place.burying = False
-            place.wake()
+            subscription.moving = False
+            subscription.wake()
 
-    async def _move(self, channel: Channel, place: Place, serial: int) -> None:
-        cursor = place.cursor
-        cursor.dying = serial
-        await self._shelf.save(channel, place, changed=True)
-        message = (await self._shelf.read(channel, [serial])).get(serial)
+    async def _move_one(
+        self, channel: Channel, subscription: DurableSubscription, serial: int
+    ) -> None:
+        cursor = subscription.cursor
+        cursor.dead_lettering = serial
+        await self._cache.save(channel, subscription, changed=True)
+        message = (await self._cache.read(channel, [serial])).get(serial)
         if message is not None:
-            await self._put(_letter(place.key, cursor, message, int(self._clock.now() * 1000)))
+            await self._put(
+                _dead_letter(subscription.key, cursor, message, int(self._clock.now() * 1000))
+            )
         cursor.dead_letters += 1
         self._counters[channel.hub].dead_letters += 1
         cursor.acknowledge([serial], channel.head)
-        await self._shelf.save(channel, place, changed=True)
-        self._receipts.dead(channel, place.key, serial, cursor.options.max_deliveries)
+        await self._cache.save(channel, subscription, changed=True)
+        self._receipts.dead(channel, subscription.key, serial, cursor.options.max_deliveries)
 
-    async def _bury_now(self, channel: Channel, place: Place, serial: int) -> None:
+    async def _move_and_log(
+        self, channel: Channel, subscription: DurableSubscription, serial: int
+    ) -> None:
         try:
-            await self._move(channel, place, serial)
+            await self._move_one(channel, subscription, serial)
         except HubbubError as error:
             logger.warning(
                 "message %d of channel %r could not be put to the dead letters: %s",
@@ -90,18 +98,18 @@ class DeadLetters:
                 error.message,
             )
         finally:
-            place.burying = False
-        place.wake()
+            subscription.moving = False
+        subscription.wake()
 
-    async def _put(self, letter: Message) -> None:
+    async def _put(self, dead_letter: Message) -> None:
         answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
-        self._publish(letter, answer.set_result)
+        self._publish(dead_letter, answer.set_result)
         outcome = await answer
         if outcome.error is not None:
             raise outcome.error
 
 
-def _letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
+def _dead_letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
     """The message as it goes to its dead letters. It is the subscription's own put, numbered by how
     many there were, so that one that is repeated after a crash is stored once."""
     headers = {

@@ -30,8 +30,8 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
-from hubbub.engine.topics.cursor_cache import Shelf, runs_of
-from hubbub.engine.topics.cursors import Place, not_subscribed, places_of
+from hubbub.engine.topics.cursor_cache import CursorCache, runs_of
+from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed, subscriptions_of
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.clock import Clock
@@ -57,21 +57,21 @@ class DurableSubscriptions:
         self._clock = clock
         self._receipts = receipts
         self._counters = counters
-        self._shelf = Shelf(store, terms, counters)
-        self._dead_letters = DeadLetters(self._shelf, clock, publish, receipts, counters)
+        self._cache = CursorCache(store, terms, counters)
+        self._dead_letters = DeadLetters(self._cache, clock, publish, receipts, counters)
         self._closing = False
 
     def forget(self, channel: Channel) -> None:
         """The owner lets the channel go, or its hub is gone."""
-        self._shelf.forget(channel)
+        self._cache.forget(channel)
 
     async def settle(self) -> None:
         """Send away who waits, and let what was begun end."""
         self._closing = True
-        for channel in self._shelf.channels:
-            for place in places_of(channel):
-                place.wake()
-        await self._shelf.settle()
+        for channel in self._cache.channels:
+            for subscription in subscriptions_of(channel):
+                subscription.wake()
+        await self._cache.settle()
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -89,16 +89,16 @@ class DurableSubscriptions:
         return await self.describe(channel, request.key)
 
     async def subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
-        cursors = await self._shelf.cursors(channel)
+        cursors = await self._cache.cursors(channel)
         key = request.key
         async with cursors.lock:
-            place = cursors.places.get((key.owner, key.name))
-            if place is not None:
-                if request.options is not None and request.options != place.cursor.options:
-                    self._reconfigure(place, request.options)
-                    await self._shelf.save(channel, place)
-                return place.info(channel)
-            if len(cursors.places) >= MAX_SUBSCRIPTIONS:
+            subscription = cursors.subscriptions.get((key.owner, key.name))
+            if subscription is not None:
+                if request.options is not None and request.options != subscription.cursor.options:
+                    self._reconfigure(subscription, request.options)
+                    await self._cache.save(channel, subscription)
+                return subscription.info(channel)
+            if len(cursors.subscriptions) >= MAX_SUBSCRIPTIONS:
                 raise QuotaExceeded(
                     f"channel {channel.name!r} has {MAX_SUBSCRIPTIONS} durable subscriptions, as "
                     "many as it may; remove one that nobody needs"
@@ -110,58 +110,58 @@ class DurableSubscriptions:
                 created_at=int(self._clock.now() * 1000),
                 reserved=floor,
             )
-            place = Place(key, Cursor(floor, record))
-            await self._shelf.save(channel, place, changed=True)
-            cursors.places[key.owner, key.name] = place
-        return msgspec.structs.replace(place.info(channel), new=True)
+            subscription = DurableSubscription(key, Cursor(floor, record))
+            await self._cache.save(channel, subscription, changed=True)
+            cursors.subscriptions[key.owner, key.name] = subscription
+        return msgspec.structs.replace(subscription.info(channel), new=True)
 
     async def unsubscribe(self, channel: Channel, key: SubscriptionKey) -> None:
-        cursors = await self._shelf.cursors(channel)
+        cursors = await self._cache.cursors(channel)
         async with cursors.lock:
-            place = self._shelf.find(channel, cursors, key)
-            await self._shelf.store.delete_cursor(
-                key.hub, key.channel, key.owner, key.name, *self._shelf.term(channel)
+            subscription = self._cache.find(channel, cursors, key)
+            await self._cache.store.delete_cursor(
+                key.hub, key.channel, key.owner, key.name, *self._cache.term(channel)
             )
-            del cursors.places[key.owner, key.name]
-            place.end()
+            del cursors.subscriptions[key.owner, key.name]
+            subscription.end()
 
     async def describe(self, channel: Channel, key: SubscriptionKey) -> SubscriptionInfo:
-        return (await self._shelf.place(channel, key)).info(channel)
+        return (await self._cache.subscription(channel, key)).info(channel)
 
     async def describe_all(self, channel: Channel) -> list[SubscriptionInfo]:
-        cursors = await self._shelf.cursors(channel)
-        return [place.info(channel) for place in cursors.places.values()]
+        cursors = await self._cache.cursors(channel)
+        return [subscription.info(channel) for subscription in cursors.subscriptions.values()]
 
     async def get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
         if not 1 <= request.limit <= MAX_BATCH:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 to {MAX_BATCH}")
-        place = await self._shelf.place(channel, request.key)
+        subscription = await self._cache.subscription(channel, request.key)
         if request.ack_up_to is not None:
-            await self._acknowledge_up_to(channel, place, request)
+            await self._acknowledge_up_to(channel, subscription, request)
         deadline = self._clock.monotonic() + request.wait_seconds
         while True:
-            floor = place.cursor.floor
-            articles = await self._take(channel, place, request)
-            if not articles and place.cursor.floor > floor:
+            floor = subscription.cursor.floor
+            articles = await self._take(channel, subscription, request)
+            if not articles and subscription.cursor.floor > floor:
                 continue  # what came next is gone; look behind it
             seconds = deadline - self._clock.monotonic()
-            if articles or seconds <= 0 or self._closing or not await place.wait(seconds):
+            if articles or seconds <= 0 or self._closing or not await subscription.wait(seconds):
                 return articles
-            if place.gone:
+            if subscription.gone:
                 raise not_subscribed(request.key)
 
     async def acknowledge(self, channel: Channel, request: Acknowledge) -> int:
-        place = await self._shelf.place(channel, request.key)
-        cursor = place.cursor
+        subscription = await self._cache.subscription(channel, request.key)
+        cursor = subscription.cursor
         if (request.up_to is None) == (not request.serials):
             raise BadRequest("give either serials or upTo")
         if request.give_back:
             if cursor.give_back(_named(request, cursor), request.consumer):
-                place.wake()
+                subscription.wake()
             return cursor.floor
         if request.dead:
             for serial in request.serials:
-                await self._dead_letters.bury_at_once(channel, place, serial)
+                await self._dead_letters.move(channel, subscription, serial)
             return cursor.floor
         if request.up_to is not None:
             done = _done_up_to(cursor, request.up_to)
@@ -170,57 +170,57 @@ class DurableSubscriptions:
             done = runs_of(request.serials)
             fresh = cursor.acknowledge(request.serials, channel.head)
         self._counters[channel.hub].acknowledged += fresh
-        await self._shelf.save(channel, place, changed=True)
+        await self._cache.save(channel, subscription, changed=True)
         self._receipts.acknowledged(channel, request.key, done)
         if cursor.options.shared:
-            place.wake()  # there is room for more
+            subscription.wake()  # there is room for more
         return cursor.floor
 
     async def _acknowledge_up_to(
-        self, channel: Channel, place: Place, request: GetMessages
+        self, channel: Channel, subscription: DurableSubscription, request: GetMessages
     ) -> None:
         assert request.ack_up_to is not None
-        done = _done_up_to(place.cursor, request.ack_up_to)
+        done = _done_up_to(subscription.cursor, request.ack_up_to)
         if request.ack_up_to:  # 0: nothing yet
-            self._counters[channel.hub].acknowledged += place.cursor.acknowledge_up_to(
+            self._counters[channel.hub].acknowledged += subscription.cursor.acknowledge_up_to(
                 request.ack_up_to, channel.head, request.consumer
             )
-        await self._shelf.save(channel, place, changed=bool(request.ack_up_to))
+        await self._cache.save(channel, subscription, changed=bool(request.ack_up_to))
         self._receipts.acknowledged(channel, request.key, done)
 
     # -- handing out ----------------------------------------------------------------------------
 
     async def _take(
-        self, channel: Channel, place: Place, request: GetMessages
+        self, channel: Channel, subscription: DurableSubscription, request: GetMessages
     ) -> tuple[Article, ...]:
-        cursor = place.cursor
+        cursor = subscription.cursor
         now = self._clock.monotonic()
         picks = cursor.pick(channel.head, request.limit, request.consumer, now, request.after)
         worn = cursor.worn_out(picks)
         if worn:
             cursor.put_back(worn)
             picks = [pick for pick in picks if pick.serial not in worn]
-            self._dead_letters.bury(channel, place, worn[0])
+            self._dead_letters.move_soon(channel, subscription, worn[0])
         if not picks:
             return ()
         try:
             if cursor.must_reserve(picks):
-                await self._shelf.save(channel, place, changed=True)
-            found = await self._shelf.read(channel, [pick.serial for pick in picks])
+                await self._cache.save(channel, subscription, changed=True)
+            found = await self._cache.read(channel, [pick.serial for pick in picks])
         except BaseException:
             cursor.put_back(pick.serial for pick in picks)
             raise
-        return self._hand_out(channel, place, picks, found)
+        return self._hand_out(channel, subscription, picks, found)
 
     def _hand_out(
         self,
         channel: Channel,
-        place: Place,
+        subscription: DurableSubscription,
         picks: Sequence[Pick],
         found: Mapping[int, Message],
     ) -> tuple[Article, ...]:
         """What of the picked was read; the rest waits for the next time."""
-        cursor = place.cursor
+        cursor = subscription.cursor
         cursor.put_back(pick.serial for pick in picks if pick.serial not in found)
         articles = tuple(
             Article(found[pick.serial], pick.deliveries, pick.redelivered)
@@ -232,43 +232,45 @@ class DurableSubscriptions:
         again = sum(each.deliveries > 1 for each in articles)
         counters.redelivered += again
         if again and cursor.options.max_deliveries:
-            self._shelf.save_soon(channel, place)
-        self._receipts.received(channel, place.key, articles)
+            self._cache.save_soon(channel, subscription)
+        self._receipts.received(channel, subscription.key, articles)
         return articles
 
     def lost_before(self, channel: Channel, first: int) -> None:
         """The channel's messages begin here now."""
-        self._shelf.lost_before(channel, first)
+        self._cache.lost_before(channel, first)
 
     def delivered(self, channel: Channel, message: Message) -> None:
         """A message is on disk: whoever waits for one can have it."""
         cursors = channel.cursors
-        if cursors is None or not cursors.places:
+        if cursors is None or not cursors.subscriptions:
             return
         cursors.remember(message)
-        for place in cursors.places.values():
-            if place.waiters:
-                place.wake()
+        for subscription in cursors.subscriptions.values():
+            if subscription.waiters:
+                subscription.wake()
 
     def waiting(self) -> dict[str, int]:
         """How many consumers wait for a message right now, by hub."""
         found: dict[str, int] = {}
-        for channel in self._shelf.channels:
-            count = sum(len(place.waiters) for place in places_of(channel))
+        for channel in self._cache.channels:
+            count = sum(len(subscription.waiters) for subscription in subscriptions_of(channel))
             found[channel.hub] = found.get(channel.hub, 0) + count
         return found
 
     def sweep(self) -> None:
         """Called every second: leases that have run out, dead letters that could not be put."""
         now = self._clock.monotonic()
-        for channel in list(self._shelf.channels):
+        for channel in list(self._cache.channels):
             if channel.cursors is None:
-                del self._shelf.channels[channel]
-            for place in places_of(channel):
-                if place.cursor.leases and place.cursor.expire(now):
-                    place.wake()
-                if place.cursor.dying:
-                    self._dead_letters.bury(channel, place, place.cursor.dying)
+                del self._cache.channels[channel]
+            for subscription in subscriptions_of(channel):
+                if subscription.cursor.leases and subscription.cursor.expire(now):
+                    subscription.wake()
+                if subscription.cursor.dead_lettering:
+                    self._dead_letters.move_soon(
+                        channel, subscription, subscription.cursor.dead_lettering
+                    )
 
     # -- helpers --------------------------------------------------------------------------------
 
@@ -276,7 +278,7 @@ class DurableSubscriptions:
         if request.start == "new":
             return channel.head
         if request.start == "first":
-            head = await self._shelf.store.read_head(channel.hub, channel.name)
+            head = await self._cache.store.read_head(channel.hub, channel.name)
             return head.first - 1 if head is not None else 0
         if not isinstance(request.start, int) or not 0 <= request.start <= channel.head:
             raise BadRequest(
@@ -286,12 +288,12 @@ class DurableSubscriptions:
         return request.start
 
     @staticmethod
-    def _reconfigure(place: Place, options: SubscriptionOptions) -> None:
+    def _reconfigure(subscription: DurableSubscription, options: SubscriptionOptions) -> None:
         """Leases begin anew under other options."""
-        record = msgspec.structs.replace(place.cursor.record(), options=options)
-        place.cursor = Cursor(place.cursor.floor, record)
-        place.version += 1
-        place.wake()
+        record = msgspec.structs.replace(subscription.cursor.record(), options=options)
+        subscription.cursor = Cursor(subscription.cursor.floor, record)
+        subscription.version += 1
+        subscription.wake()
 
 
 def _named(request: Acknowledge, cursor: Cursor) -> Iterable[int]:

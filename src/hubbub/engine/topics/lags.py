@@ -52,7 +52,9 @@ class LagSurvey:
         after = None
         while True:
             page = await self._store.read_places(after, _PAGE)
-            found = [self._lag(*place) for place in page if self._owned(place[0])]
+            found = [
+                self._lag(*subscription) for subscription in page if self._owned(subscription[0])
+            ]
             for lag in found:
                 of_hub = hubs.setdefault(lag.key.hub, HubLag())
                 of_hub.subscriptions += 1

@@ -31,7 +31,7 @@ Append = Callable[[Channel, Message, PublishReply], None]
 """Checks and appends; raises what speaks against it, in which case nothing was begun."""
 
 
-class Producer:
+class ActiveProducer:
     """A producer that put something since the channel was opened."""
 
     __slots__ = ("accepted", "fence", "id", "stored", "under_way", "waiting")
@@ -47,7 +47,7 @@ class Producer:
         self.waiting: list[tuple[Message, PublishReply]] | None = []
         """Puts that came before the store said where the producer stands; None: it has."""
 
-    def know(self, found: records.Producer) -> None:
+    def know(self, found: records.ProducerRecord) -> None:
         self.id = found.id
         self.fence = max(self.fence, found.fence)
         self.stored = self.accepted = found.sequence
@@ -111,7 +111,7 @@ class Producers:
             self._put_next(channel, producer, message, reply)
 
     def _put_next(
-        self, channel: Channel, producer: Producer, message: Message, reply: PublishReply
+        self, channel: Channel, producer: ActiveProducer, message: Message, reply: PublishReply
     ) -> None:
         sequence = _stamp_of(message).sequence
         put = _Put(message, reply)
@@ -132,7 +132,7 @@ class Producers:
             raise
 
     @staticmethod
-    def _check_turn(producer: Producer, message: Message, stamp: Stamp) -> None:
+    def _check_turn(producer: ActiveProducer, message: Message, stamp: Stamp) -> None:
         if stamp.fence and stamp.fence != producer.fence:
             raise ProducerFenced(
                 f"producer {stamp.producer!r} was opened again by another process, which goes on "
@@ -205,7 +205,7 @@ class Producers:
         known = channel.producers.get((stamp.principal, stamp.producer))
         return (known.id, stamp.sequence) if known is not None else (0, 0)
 
-    def _known(self, channel: Channel, stamp: Stamp) -> Producer:
+    def _known(self, channel: Channel, stamp: Stamp) -> ActiveProducer:
         if channel.producers is None:
             channel.producers = {}
         key = (stamp.principal, stamp.producer)
@@ -213,11 +213,11 @@ class Producers:
         if producer is None:
             if len(channel.producers) >= MAX_PRODUCERS:
                 _forget_idle(channel.producers)
-            producer = channel.producers[key] = Producer()
+            producer = channel.producers[key] = ActiveProducer()
             self._run(channel, self._load(channel, key, producer))
         return producer
 
-    async def _load(self, channel: Channel, key: tuple[str, str], producer: Producer) -> None:
+    async def _load(self, channel: Channel, key: tuple[str, str], producer: ActiveProducer) -> None:
         error: HubbubError | None = None
         try:
             producer.know(await self._open(channel, *key, take_over=False))
@@ -236,7 +236,7 @@ class Producers:
 
     async def _open(
         self, channel: Channel, principal: str, name: str, take_over: bool
-    ) -> records.Producer:
+    ) -> records.ProducerRecord:
         term = self._terms.get(channel.partition, 0)
         return await self._store.open_producer(
             channel.hub, channel.name, principal, name, channel.partition, term, take_over
@@ -254,7 +254,7 @@ class Producers:
             channel.let_go(channel.idle_since)
 
 
-def _forget_idle(producers: dict[tuple[str, str], Producer]) -> None:
+def _forget_idle(producers: dict[tuple[str, str], ActiveProducer]) -> None:
     for key, producer in list(producers.items()):
         if producer.waiting is None and not producer.under_way:
             del producers[key]

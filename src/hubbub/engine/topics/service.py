@@ -124,14 +124,16 @@ class Topics:
             raise BadRequest("; ".join(problems))
         if not options.max_deliveries:
             return
-        letters = dead_letter_channel(topic, options)
-        rules = hub.rules_for(letters)
-        if letters == topic:
-            raise BadRequest(f"deadLetters is {letters!r}, the topic itself; name another channel")
+        dead_letters = dead_letter_channel(topic, options)
+        rules = hub.rules_for(dead_letters)
+        if dead_letters == topic:
+            raise BadRequest(
+                f"deadLetters is {dead_letters!r}, the topic itself; name another channel"
+            )
         chosen = options.dead_letters is not None
-        if chosen and not may_publish(identity, letters, rules, hub.user_channels):
-            raise NotPermitted(f"no permission to publish to {letters!r}, the dead letters")
-        await self._maker.ensure(hub, letters)
+        if chosen and not may_publish(identity, dead_letters, rules, hub.user_channels):
+            raise NotPermitted(f"no permission to publish to {dead_letters!r}, the dead letters")
+        await self._maker.ensure(hub, dead_letters)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, topic: str, name: str) -> None:
         """Raises `NotSubscribed`."""

@@ -21,7 +21,7 @@ from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
-from hubbub.ports.outgoing import Answer, SendFailed
+from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
 _MOMENT_SECONDS = 1.0
@@ -152,7 +152,7 @@ class Attempts:
             raise Ended("its lease is over")
         push.sending = True
         well: bool | None = None
-        answer: Answer | None = None
+        answer: HttpResponse | None = None
         failed: SendFailed | None = None
         try:
             answer = await self._outgoing.transmit(sealed.attempt(number), hub.reach)
@@ -182,7 +182,7 @@ class Attempts:
         message: Message,
         hub: HubPart,
         number: int,
-        answer: Answer | None,
+        answer: HttpResponse | None,
         status: int,
     ) -> None:
         seconds = answer.duration_seconds if answer is not None else 0.0
@@ -291,7 +291,7 @@ def _is_refusal(status: int | None) -> bool:
     return status is not None and 300 <= status < 500 and status not in _LATER
 
 
-def _retry_after(answer: Answer | None) -> float:
+def _retry_after(answer: HttpResponse | None) -> float:
     text = answer.headers.get("retry-after", "") if answer is not None else ""
     if text.isdecimal() and len(text) < 10:
         return float(text)

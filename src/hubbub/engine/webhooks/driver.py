@@ -300,7 +300,7 @@ class Driver:
         try:
             await self.attempts.deliver(push, message)
         except GivenUp:
-            await self._bury(push, message)
+            await self._dead_letter(push, message)
         except Ended as ended:
             await self._end(push, str(ended))
             return
@@ -330,7 +330,7 @@ class Driver:
         finally:
             push.fetching = False
 
-    async def _bury(self, push: Push, message: Message) -> None:
+    async def _dead_letter(self, push: Push, message: Message) -> None:
         await self._topic(Acknowledge(push.key, (message.serial,), dead=True))
         self.counters[push.webhook.hub].dead_letters += 1
 

@@ -16,7 +16,7 @@ from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import Answer, Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 from hubbub.ports.storage import Store
 
 _TRIES = 3
@@ -106,7 +106,7 @@ class Fetcher:
             return Fetched("failed", f"{url!r} answered {answer.status}")
         return await self._compare(topic, answer, publish)
 
-    async def _compare(self, topic: WebTopic, answer: Answer, publish: Publish) -> Fetched:
+    async def _compare(self, topic: WebTopic, answer: HttpResponse, publish: Publish) -> Fetched:
         digest = hashlib.sha256(answer.body).digest()
         content_type = answer.headers.get("content-type", "application/octet-stream")
         fresh = digest != topic.digest
@@ -126,7 +126,7 @@ class Fetcher:
             await self._store.save_web_topic(latest)
         return Fetched("new" if fresh else "same")
 
-    async def _get(self, url: str, topic: WebTopic, reach: Reach) -> Answer:
+    async def _get(self, url: str, topic: WebTopic, reach: Reach) -> HttpResponse:
         """A server that is not there is asked again, a few times."""
         if self._outgoing is None:
             raise SendFailed("connect", "this node sends no requests")
@@ -135,7 +135,7 @@ class Fetcher:
             headers.append(("If-None-Match", topic.etag))
         if topic.last_modified:
             headers.append(("If-Modified-Since", topic.last_modified))
-        request = Outgoing(
+        request = HttpRequest(
             topic.hub,
             "GET",
             url,
@@ -158,7 +158,7 @@ class Fetcher:
         raise AssertionError("unreachable")
 
 
-def _validator(answer: Answer, name: str) -> str | None:
+def _validator(answer: HttpResponse, name: str) -> str | None:
     text = answer.headers.get(name)
     usable = text is not None and len(text) <= _MAX_VALIDATOR_CHARS and text.isprintable()
     return text if usable else None

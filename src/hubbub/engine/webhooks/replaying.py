@@ -31,8 +31,8 @@ _MOMENT_SECONDS = 1.5
 
 
 def letters_key(key: SubscriptionKey) -> SubscriptionKey:
-    letters = dead_letter_channel(key.channel, SubscriptionOptions())
-    return SubscriptionKey(key.hub, letters, WEBHOOK_OWNER, key.name)
+    dead_letters = dead_letter_channel(key.channel, SubscriptionOptions())
+    return SubscriptionKey(key.hub, dead_letters, WEBHOOK_OWNER, key.name)
 
 
 class Replayer:
@@ -56,39 +56,39 @@ class Replayer:
             found = await self._topic(GetMessages(key, _AT_ONCE, after=after))
             assert isinstance(found, tuple)
             for article in found:
-                letter = article.message
-                if not _is_of(letter, push.key):
-                    await self._topic(Acknowledge(key, (letter.serial,)))
-                elif await self._send(push, letter):
+                dead_letter = article.message
+                if not _is_of(dead_letter, push.key):
+                    await self._topic(Acknowledge(key, (dead_letter.serial,)))
+                elif await self._send(push, dead_letter):
                     delivered += 1
-                    await self._topic(Acknowledge(key, (letter.serial,)))
+                    await self._topic(Acknowledge(key, (dead_letter.serial,)))
                 else:
                     failed += 1
                     if push.last_status is None or push.host.opened:
                         return Replayed(delivered, failed)
-                after = letter.serial
+                after = dead_letter.serial
                 if monotonic() > until:
                     return Replayed(delivered, failed, more=True, after=after)
             if not found:
                 return Replayed(delivered, failed)
 
-    async def _send(self, push: Push, letter: Message) -> bool:
-        attributes = letter.attributes
+    async def _send(self, push: Push, dead_letter: Message) -> bool:
+        attributes = dead_letter.attributes
         assert attributes is not None
         headers = attributes.headers or {}
         sealed = Sealed(
             push.webhook,
             push.lasting,
-            letter,
+            dead_letter,
             self._limits,
             attributes.refers_to,
             int(headers.get("deadSerial", "0")) or None,
         )
-        return await self._attempts.try_once(push, sealed, letter)
+        return await self._attempts.try_once(push, sealed, dead_letter)
 
 
-def _is_of(letter: Message, key: SubscriptionKey) -> bool:
-    headers = letter.attributes.headers if letter.attributes is not None else None
+def _is_of(dead_letter: Message, key: SubscriptionKey) -> bool:
+    headers = dead_letter.attributes.headers if dead_letter.attributes is not None else None
     return headers is not None and (
         headers.get("deadSubscription") == key.name
         and headers.get("deadOwner") == key.owner

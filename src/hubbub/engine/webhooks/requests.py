@@ -10,7 +10,7 @@ from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
 from hubbub.domain.messages import Message
 from hubbub.domain.webhooks import Webhook, signature
 from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.ports.outgoing import Outgoing
+from hubbub.ports.outgoing import HttpRequest
 
 USER_AGENT = f"Hubbub/{__version__}"
 
@@ -72,8 +72,8 @@ class Sealed:
         self._body = body
         self._limits = limits
 
-    def attempt(self, number: int) -> Outgoing:
-        return Outgoing(
+    def attempt(self, number: int) -> HttpRequest:
+        return HttpRequest(
             self._hub,
             "POST",
             self._url,

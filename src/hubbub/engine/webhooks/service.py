@@ -45,7 +45,7 @@ from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.engine.webhooks.verifying import with_query
 from hubbub.engine.webhooks.web_topics import WebTopics, may
-from hubbub.ports.outgoing import Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, SendFailed
 
 
 class WebhookRequest(msgspec.Struct, frozen=True):
@@ -190,7 +190,7 @@ class Webhooks(WebTopics):
         """Tell a callback, once, that there is no subscription. It may not hear it."""
         if self._outgoing is not None:
             fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
-            request = Outgoing(
+            request = HttpRequest(
                 hub.name,
                 "GET",
                 with_query(callback, fields),

@@ -29,7 +29,7 @@ from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import Outgoing, SendFailed
+from hubbub.ports.outgoing import HttpRequest, SendFailed
 from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Verifier:
         }
         if pending.mode == "subscribe":
             fields["hub.lease_seconds"] = str(pending.lease_seconds)
-        request = Outgoing(
+        request = HttpRequest(
             webhook.hub,
             "GET",
             with_query(webhook.callback, fields),

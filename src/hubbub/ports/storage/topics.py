@@ -10,7 +10,7 @@ from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead, MessageHistory
 
 
-class Producer(msgspec.Struct, frozen=True):
+class ProducerRecord(msgspec.Struct, frozen=True):
     """A producer of puts to one channel. `sequence` is that of its last put, 0 before the first;
     it is never forgotten, also when the message is."""
 
@@ -43,13 +43,13 @@ class TopicStore(MessageHistory, Protocol):
         partition: int,
         term: int,
         take_over: bool,
-    ) -> Producer:
+    ) -> ProducerRecord:
         """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
         Raises `StaleOwner`."""
 
     async def read_producer(
         self, hub: str, channel: str, principal: str, producer: str
-    ) -> Producer | None:
+    ) -> ProducerRecord | None:
         """The producer as it stands on disk, if it ever was opened."""
 
     async def read_put(

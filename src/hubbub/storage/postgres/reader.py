@@ -12,7 +12,7 @@ from hubbub.storage.postgres.sql import PostgresSql
 from hubbub.storage.sql.fair_queue import Limits, Waiting
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import Reads
-from hubbub.storage.sql.transactions import Call, Result, Transactions, explain
+from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
 from hubbub.tasks import TaskSet
 
 _MOST_ATTEMPTS = 2
@@ -52,7 +52,7 @@ class PostgresReader(Link):
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._pool.acquire()
             sql = connection.sql(READ)
-            call = Call(waiting.method.__name__, waiting.arguments)
+            call = StoreCall(waiting.method.__name__, waiting.arguments)
             try:
                 result = await self._run(call, sql)
             except Exception as error:
@@ -65,7 +65,7 @@ class PostgresReader(Link):
                 return result
         raise AssertionError("unreachable")
 
-    async def _run(self, call: Call, sql: PostgresSql) -> Result:
+    async def _run(self, call: StoreCall, sql: PostgresSql) -> Result:
         target = Reads(sql, self._page_bytes)
         method = getattr(target, call.method)
         if hasattr(method, "single_statement"):

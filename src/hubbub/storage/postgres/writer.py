@@ -27,7 +27,7 @@ from hubbub.storage.postgres.sql import PostgresSql
 from hubbub.storage.sql.connection import insert
 from hubbub.storage.sql.fair_queue import Limits
 from hubbub.storage.sql.links import Group, Link
-from hubbub.storage.sql.transactions import Call, Result, Transactions, explain
+from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
 from hubbub.storage.sql.writes import Writes
 
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class PostgresWriter(Link):
 
     async def _write(self, groups: Sequence[Group]) -> None:
         self._batch += 1
-        calls = [Call(group[0].method.__name__, self._arguments(group)) for group in groups]
+        calls = [StoreCall(group[0].method.__name__, self._arguments(group)) for group in groups]
         try:
             results = await self._store(calls)
         except Exception as error:  # noqa: BLE001 - answered to all who wait
@@ -112,7 +112,7 @@ class PostgresWriter(Link):
             else:
                 self._finish_group(group, result)
 
-    async def _store(self, calls: Sequence[Call]) -> Sequence[Result]:
+    async def _store(self, calls: Sequence[StoreCall]) -> Sequence[Result]:
         """Repeated where nothing of it took effect and another attempt may do."""
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._connect()

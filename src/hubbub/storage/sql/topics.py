@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead
-from hubbub.ports.storage.topics import Cursor, Producer
+from hubbub.ports.storage.topics import Cursor, ProducerRecord
 from hubbub.storage.sql.appending import check_term
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
@@ -45,11 +45,11 @@ async def keep_sequences(sql: Sql, channel_id: int, end: int) -> None:
     await sql.execute(_KEEP_SEQUENCES, channel_id, end)
 
 
-async def _with_last(sql: Sql, producer_id: int, fence: int, kept: int) -> Producer:
+async def _with_last(sql: Sql, producer_id: int, fence: int, kept: int) -> ProducerRecord:
     ((last,),) = await sql.fetch(
         "SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1", producer_id
     )
-    return Producer(producer_id, fence, max(kept, last))
+    return ProducerRecord(producer_id, fence, max(kept, last))
 
 
 class TopicWrites:
@@ -66,7 +66,7 @@ class TopicWrites:
         partition: int,
         term: int,
         take_over: bool,
-    ) -> Producer:
+    ) -> ProducerRecord:
         await check_term(self._sql, partition, term)
         ((producer_id, fence, kept),) = await self._sql.fetch(
             _OPEN_PRODUCER, hub, channel, principal, producer, int(take_over)
@@ -100,7 +100,7 @@ class TopicReads:
 
     async def read_producer(
         self, hub: str, channel: str, principal: str, producer: str
-    ) -> Producer | None:
+    ) -> ProducerRecord | None:
         rows = await self._sql.fetch(
             "SELECT id, fence, sequence FROM producers"
             " WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4",

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 _SAVE, _RELEASE, _UNDO = "SAVEPOINT apart", "RELEASE SAVEPOINT apart", "ROLLBACK TO apart"
 
 
-class Call(NamedTuple):
+class StoreCall(NamedTuple):
     """A method of `Writes` or `Reads`, by name."""
 
     method: str
@@ -55,7 +55,7 @@ class Transactions:
 
     async def run(
         self,
-        calls: Sequence[Call],
+        calls: Sequence[StoreCall],
         before_commit: Callable[[Sequence[Result]], Awaitable[None]] | None = None,
     ) -> Sequence[Result]:
         """Raises what concerns all of them (see `Connection`); nothing took effect then, unless
@@ -74,8 +74,8 @@ class Transactions:
 
     async def _run(
         self,
-        calls: Sequence[Call],
-        run: Callable[[Call], Awaitable[Result]],
+        calls: Sequence[StoreCall],
+        run: Callable[[StoreCall], Awaitable[Result]],
         before_commit: Callable[[Sequence[Result]], Awaitable[None]] | None,
     ) -> Sequence[Result]:
         await self._connection.begin()
@@ -85,13 +85,13 @@ class Transactions:
         await self._connection.commit()
         return results
 
-    async def _run_one(self, call: Call) -> Result:
+    async def _run_one(self, call: StoreCall) -> Result:
         try:
             return await getattr(self._target, call.method)(*call.arguments)
         except HubbubError as error:
             return error
 
-    async def _run_apart(self, call: Call) -> Result:
+    async def _run_apart(self, call: StoreCall) -> Result:
         """Some operation is at fault: let it fail without the others."""
         if call.method == Writes.append.__name__:
             (appends,) = call.arguments
@@ -100,7 +100,7 @@ class Transactions:
 
     async def _append_apart(self, appends: Sequence[Append], start: int) -> list[Refusal]:
         """By halving, since most of them are sound."""
-        answer = await self._try(Call(Writes.append.__name__, (appends,)))
+        answer = await self._try(StoreCall(Writes.append.__name__, (appends,)))
         if not isinstance(answer, HubbubError):
             return [Refusal(start + item.index, item.code, item.message) for item in answer]
         if len(appends) == 1:
@@ -109,7 +109,7 @@ class Transactions:
         first = await self._append_apart(appends[:middle], start)
         return first + await self._append_apart(appends[middle:], start + middle)
 
-    async def _try(self, call: Call) -> Result:
+    async def _try(self, call: StoreCall) -> Result:
         await self._connection.execute(_SAVE)
         try:
             result = await self._run_one(call)

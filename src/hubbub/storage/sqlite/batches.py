@@ -11,7 +11,7 @@ import msgspec
 from hubbub.domain.errors import Conflict, HubbubError
 from hubbub.storage.sql.connection import complete
 from hubbub.storage.sql.reads import Reads
-from hubbub.storage.sql.transactions import Call, Result, Transactions, explain
+from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
 from hubbub.storage.sql.writes import Writes
 from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.sql import SqliteSql
@@ -119,18 +119,20 @@ class BatchRunner:
             answers = iter(results)
             outcome = BatchOutcome(
                 None,
-                [self._outcome(next(answers) if isinstance(c, Call) else c) for c in calls],
+                [self._outcome(next(answers) if isinstance(c, StoreCall) else c) for c in calls],
             )
             if self._progress is not None:
                 self._progress.record(batch.number, outcome)
 
-        await self._transactions.run([c for c in calls if isinstance(c, Call)], record)
+        await self._transactions.run([c for c in calls if isinstance(c, StoreCall)], record)
         return outcome
 
-    def _call(self, operation: Operation) -> Call | HubbubError:
+    def _call(self, operation: Operation) -> StoreCall | HubbubError:
         method = getattr(self._methods, operation.method)
         try:
-            return Call(operation.method, arguments_decoder(method).decode(operation.arguments))
+            return StoreCall(
+                operation.method, arguments_decoder(method).decode(operation.arguments)
+            )
         except msgspec.DecodeError as error:
             return explain(self._sql, error)
 

@@ -17,9 +17,9 @@ from hubbub.engine.delivery.fanout import (
     PATIENCE_RESTS,
     RESTING_BYTES,
     SLICE_WRITES,
+    DeliveryQueue,
     Fanout,
     Group,
-    Outbox,
 )
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub
@@ -83,8 +83,8 @@ class Wire:
             connection.send(data)
 
 
-def group_of(ears: Sequence[Ear], outbox: Outbox | None = None) -> Group:
-    group = Group(Bytes(), outbox or Outbox(HubCounters()))
+def group_of(ears: Sequence[Ear], delivery_queue: DeliveryQueue | None = None) -> Group:
+    group = Group(Bytes(), delivery_queue or DeliveryQueue(HubCounters()))
     for ear in ears:
         group.add(ear)
     return group
@@ -104,8 +104,8 @@ async def test_what_is_said_in_one_turn_is_written_once() -> None:
     assert ears[0].heard == b""
     await turn()
     assert [(ear.heard, ear.writes) for ear in ears] == [(b"abc", 1)] * 2
-    assert group.outbox.counters.messages_out == 6
-    assert group.outbox.counters.bytes_out == 6
+    assert group.delivery_queue.counters.messages_out == 6
+    assert group.delivery_queue.counters.bytes_out == 6
 
 
 async def test_a_large_audience_is_served_in_slices_over_several_turns() -> None:
@@ -148,7 +148,7 @@ async def test_a_hub_with_a_large_audience_does_not_make_another_wait() -> None:
 async def test_hubs_take_turns_whatever_the_number_of_their_channels() -> None:
     wire = Wire()
     fanout = Fanout(wire)
-    busy = Outbox(HubCounters())
+    busy = DeliveryQueue(HubCounters())
     many = [group_of([Ear("busy") for _ in range(SLICE_WRITES)], busy) for _ in range(10)]
     other = group_of([Ear("other") for _ in range(SLICE_WRITES)])
     for group in many:
@@ -209,17 +209,17 @@ async def test_publishers_wait_while_much_is_unwritten_and_go_on_after() -> None
     fanout, publisher = Fanout(Wire()), Ear()
     group = group_of([Ear() for _ in range(10)])
     fanout.send(group, b"x")
-    assert group not in group.outbox.congested
+    assert group not in group.delivery_queue.congested
     for _ in range(3):
         fanout.send(group, b"x" * CONGESTED_BYTES)
-    assert group in group.outbox.congested
+    assert group in group.delivery_queue.congested
     group.hold_back(publisher)
     group.hold_back(publisher)
     assert not publisher.reading
     for _ in range(50):
         await turn()
     assert publisher.reading
-    assert group not in group.outbox.congested
+    assert group not in group.delivery_queue.congested
 
 
 async def test_a_group_that_loses_all_its_subscribers_lets_publishers_go_on() -> None:
@@ -237,8 +237,8 @@ async def test_a_group_that_loses_all_its_subscribers_lets_publishers_go_on() ->
 async def test_what_is_said_while_others_are_resumed_is_written_too() -> None:
     """Whoever may go on may publish at once, in the middle of a turn."""
     fanout = Fanout(Wire())
-    ear, other_ear, outbox = Ear(), Ear(), Outbox(HubCounters())
-    group, other = group_of([ear], outbox), group_of([other_ear], outbox)
+    ear, other_ear, delivery_queue = Ear(), Ear(), DeliveryQueue(HubCounters())
+    group, other = group_of([ear], delivery_queue), group_of([other_ear], delivery_queue)
 
     class Eager(Ear):
         def resume_reading(self) -> None:
@@ -263,9 +263,9 @@ async def test_a_fault_in_one_group_does_not_silence_the_others() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
     fanout = Fanout(wire)
     bad, good, neighbour = Ear(), Ear(), Ear()
-    outbox = Outbox(HubCounters())
+    delivery_queue = DeliveryQueue(HubCounters())
     wire.broken = bad
-    for ear, box in ((bad, outbox), (neighbour, outbox), (good, None)):
+    for ear, box in ((bad, delivery_queue), (neighbour, delivery_queue), (good, None)):
         fanout.send(group_of([ear], box), b"x")
     for _ in range(4):
         await turn()
