@@ -46,6 +46,7 @@ class Pending:
         "conclude",
         "deadline",
         "delay",
+        "due_at",
         "kind",
         "lane",
         "number",
@@ -67,6 +68,8 @@ class Pending:
         self.since = 0
         """The lane's floor when it was sent for the first time."""
         self.delay = 0.0
+        self.due_at = 0.0
+        """When it is looked after next."""
         self.sent = False
         """Whether it went to an incarnation that would take it up."""
         self.sent_at: float | None = None

@@ -173,10 +173,13 @@ class Requests:
 
     def _look_later(self, peer: _Peer, pending: Pending) -> None:
         loop = asyncio.get_running_loop()
-        delay = min(pending.delay, max(pending.deadline - loop.time(), 0.0))
+        now = loop.time()
+        delay = min(pending.delay, max(pending.deadline - now, 0.0))
         pending.delay = min(pending.delay * 2, self._patience.longest_retry_seconds)
         if pending.timer is not None:
             pending.timer.cancel()
+        # Kept beside the timer: uvloop's handle of a delay under a millisecond has no `when`.
+        pending.due_at = now + delay
         pending.timer = loop.call_later(delay, self._look_after, peer, pending)
 
     def _look_after(self, peer: _Peer, pending: Pending) -> None:
@@ -184,7 +187,7 @@ class Requests:
         if self._out_of_reach:
             self._conclude(pending, None, _cut_off(peer.node))
         elif now < pending.deadline:
-            if pending.timer is not None and now - pending.timer.when() > pending.delay / 8:
+            if now - pending.due_at > pending.delay / 8:
                 self._look_later(peer, pending)  # this process is late: the answer may be here
             else:
                 self._send(peer, pending)

@@ -9,7 +9,7 @@ import pytest
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import AskOccupancy, Reply, Request, Stranger
 from hubbub.cluster.sending import NodeLost, Patience, Requests
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, Unavailable
 
 CALL = AskOccupancy("acme", "news")
 
@@ -53,4 +53,14 @@ async def test_what_is_sent_after_a_loss_does_not_fail_because_the_node_was_rest
     value = datagrams.encode_value(3)
     requests.receive_reply(Reply("west", "w2", "e1", 7, again.number, value, None))
     assert answers[1] == (3, None)
+    requests.close()
+
+
+@pytest.mark.spec("CLU-04")
+async def test_a_deadline_less_than_a_tick_of_the_loop_away_still_ends_the_request() -> None:
+    """uvloop runs a timer under half a millisecond at once, before its time."""
+    requests = Requests("east", "e1", Wire(), Patience())
+    for _ in range(50):
+        with pytest.raises(Unavailable, match="does not answer"):
+            await requests.ask("west", 7, CALL, int, seconds=0.0004)
     requests.close()

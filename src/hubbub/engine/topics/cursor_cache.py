@@ -1,4 +1,4 @@
-"""The cursor cache: durable subscriptions between disk and memory, and the messages that they hand out."""
+"""The cursor cache: durable subscriptions in memory and on disk, and messages read ahead."""
 
 from __future__ import annotations
 
