@@ -13,8 +13,8 @@ from hubbub.domain.journal import JournalEvent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hubbub.pipeline.gold_tables import GoldTable
     from hubbub.pipeline.rounds import Summary
-    from hubbub.pipeline.tables import GoldTable
 
 HOUR = 3_600_000_000
 NOON = 1_794_744_000_000_000

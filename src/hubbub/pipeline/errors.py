@@ -29,3 +29,9 @@ class WarehouseUnreadable(PipelineError):
     """The warehouse's state is damaged, or was written by a newer version."""
 
     code = "warehouse_unreadable"
+
+
+class CommitRefused(PipelineBusy):
+    """Another writer changed a table since it was read. Nothing of this commit counts."""
+
+    code = "commit_refused"

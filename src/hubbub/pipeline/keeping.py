@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from hubbub.pipeline.drafting import write_partition
+from hubbub.pipeline.gold_tables import GoldTable
 from hubbub.pipeline.history import Files, History, SourceFiles
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import GoldTable
 
 
 class Keeping(msgspec.Struct, frozen=True):

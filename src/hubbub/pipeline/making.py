@@ -16,11 +16,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.pipeline.drafting import write_partition, write_rows
+from hubbub.pipeline.gold_tables import GoldTable, Narrow
 from hubbub.pipeline.grouping import by_hour
 from hubbub.pipeline.history import read_file
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import GoldTable, Narrow
 
 Keep = Callable[[pa.Table], pa.Table]
 _NARROWED_ROWS: Final = 500_000

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.bronze import recent
+from hubbub.pipeline.gold_tables import GoldTable, Grain
 from hubbub.pipeline.history import SourceFiles
 from hubbub.pipeline.ingesting import Said
 from hubbub.pipeline.keeping import Keeping, keep_up
@@ -23,7 +24,6 @@ from hubbub.pipeline.reading import read_table
 from hubbub.pipeline.scattering import scattered
 from hubbub.pipeline.schemas import SILVER
 from hubbub.pipeline.state import Partition, State
-from hubbub.pipeline.tables import GoldTable, Grain
 from hubbub.pipeline.warehouse import Change, Warehouse
 
 _COLUMNS: Mapping[Grain, str | None] = {"hour": "hour", "day": "day", "all": None}

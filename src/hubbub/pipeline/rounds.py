@@ -14,13 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hubbub.pipeline.bronze import HOUR_MICROSECONDS, hour_name
+from hubbub.pipeline.gold_tables import GoldTable
 from hubbub.pipeline.ingesting import Ingestion, Said
 from hubbub.pipeline.inspecting import unreadable
 from hubbub.pipeline.planning import DUPLICATE, Plan, plan
 from hubbub.pipeline.refining import Refinement, stale
 from hubbub.pipeline.session import compiling
 from hubbub.pipeline.state import State
-from hubbub.pipeline.tables import GoldTable
 from hubbub.pipeline.warehouse import Warehouse
 
 LITTLE_BYTES: Final = 16_000_000

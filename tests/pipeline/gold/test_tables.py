@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from harness.gold import silver
 from hubbub.pipeline.gold import TABLES
+from hubbub.pipeline.gold_tables import GoldTable
 from hubbub.pipeline.schemas import SILVER
-from hubbub.pipeline.tables import GoldTable
 
 pytestmark = pytest.mark.timeout(300)
 every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

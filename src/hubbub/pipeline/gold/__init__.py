@@ -33,7 +33,7 @@ from hubbub.pipeline.gold import (
     traffic,
     trending,
 )
-from hubbub.pipeline.tables import GoldTable
+from hubbub.pipeline.gold_tables import GoldTable
 
 TABLES: tuple[GoldTable, ...] = tuple(
     module.TABLE

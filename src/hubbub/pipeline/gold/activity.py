@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from hubbub.pipeline.gold.adding import micros, times
 from hubbub.pipeline.gold.columns import ALL_HUBS, SLOT_SECONDS, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import arrow_table
 
 SHOWN_DAYS = 31
 _SUMMED = (

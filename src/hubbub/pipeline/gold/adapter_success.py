@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     kind=TEXT,

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import hour_seconds, known, slots, times, together
 from hubbub.pipeline.gold.columns import SLOT_SECONDS, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (
     "sessions_opened",

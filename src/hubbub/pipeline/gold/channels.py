@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import active_slots, known
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, channel=TEXT, event=TEXT, messages=WHOLE, bytes=WHOLE, slots=WHOLE, hour=TEXT

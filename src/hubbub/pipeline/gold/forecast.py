@@ -19,8 +19,8 @@ from hubbub.pipeline.gold.seasonal_model import (
     Reals,
     predicted,
 )
+from hubbub.pipeline.gold_tables import GoldTable, arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import GoldTable, arrow_table
 
 MEASURES = ("messages_in", "messages_out")
 BUSIEST_HUBS = 20

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, channel=TEXT, technology=TEXT, deliveries=WHOLE, bytes=WHOLE),

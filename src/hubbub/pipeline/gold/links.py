@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
-from hubbub.pipeline.tables import arrow_table
+from hubbub.pipeline.gold_tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,

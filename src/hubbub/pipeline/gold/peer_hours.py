@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import known, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 _COUNTS = (
     "messages",

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import Concerned, known, others, together
 from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers, named
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import arrow_table
 
 _WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")
 _OPENED = ("sessions", "session_time")

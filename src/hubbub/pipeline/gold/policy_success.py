@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adapter_success import NAMED_FROM, named
 from hubbub.pipeline.gold.columns import REAL, TEXT, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, policy=TEXT, deliveries=WHOLE, met=WHOLE, failed=WHOLE, success=REAL, day=TEXT

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import at_places, hours_of, merged, others, together, who
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import named, whole
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import arrow_table
 
 BY_REFERENCE = "reference"
 IN_CONVERSATION = "conversation"

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import Concerned, others, together
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, peer=TEXT, day=TEXT, answers=WHOLE, askers=WHOLE),

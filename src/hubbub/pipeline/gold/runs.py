@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from hubbub.domain.journal import DROPPED, PUBLISHED
 from hubbub.pipeline.gold.adding import together
 from hubbub.pipeline.gold.columns import FLAG, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     kind=TEXT,

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import hour_seconds, times
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(hub=TEXT, time=TIME, sessions=WHOLE, still_open=WHOLE),

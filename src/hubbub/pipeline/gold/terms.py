@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from hubbub.pipeline.gold.columns import TEXT, WHOLE, schema
 from hubbub.pipeline.gold.stop_words import STOP_WORDS
 from hubbub.pipeline.gold.words import words_of
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(hub=TEXT, term=TEXT, messages=WHOLE, hour=TEXT)
 

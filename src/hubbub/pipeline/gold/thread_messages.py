@@ -13,10 +13,10 @@ from hubbub.pipeline.gold.adding import hours_of, merged, together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.gold.components import roots
 from hubbub.pipeline.gold.replies import BY_REFERENCE
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Integers, named, whole
 from hubbub.pipeline.history import History
 from hubbub.pipeline.state import Partition
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.columns import FLAG, REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT,

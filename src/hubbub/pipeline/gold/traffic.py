@@ -12,8 +12,8 @@ from hubbub.domain.journal import DROPPED
 from hubbub.pipeline.gold import histograms, spreads
 from hubbub.pipeline.gold.adding import known, slots, times, together
 from hubbub.pipeline.gold.columns import TEXT, TIME, WHOLE, schema, with_fields
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = with_fields(
     schema(

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.gold.adding import hour_seconds, times
 from hubbub.pipeline.gold.columns import REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.gold_tables import arrow_table
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.tables import arrow_table
 
 SCHEMA = schema(
     hub=TEXT, kind=TEXT, name=TEXT, time=TIME, messages=WHOLE, usual=REAL, score=REAL, rank=WHOLE

@@ -1,0 +1,1 @@
+"""The warehouse: Delta tables at a location, the table of rounds, and snapshots across tables."""

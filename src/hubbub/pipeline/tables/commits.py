@@ -1,0 +1,94 @@
+"""Commits of a Delta table: files that tasks staged are added, others removed, in one step.
+
+Runs on the driver. Raises `CommitRefused` where another writer was faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import CommitRefused
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.staging import StagedFile
+
+APPLICATION: Final = "hubbub"
+"""The name under which rounds are application transactions of the tables."""
+
+
+def version_of(warehouse: Location, table: str) -> int | None:
+    """None where the table does not exist."""
+    try:
+        return DeltaTable(str(warehouse / table)).version()
+    except TableNotFoundError:
+        return None
+
+
+def commit(
+    warehouse: Location,
+    table: str,
+    number: int,
+    added: Sequence[StagedFile],
+    removed: Iterable[str] = (),
+) -> int:
+    """The version that holds round `number`: it is committed once, however often this is called."""
+    delta = _opened(warehouse, table)
+    if (delta.transaction_version(APPLICATION) or 0) >= number:
+        return delta.version()
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        RemoveAction(path, True, now, None, {}) for path in removed
+    ]
+    actions += [AddAction(file.path, file.size, {}, now, True, file.stats) for file in added]
+    if not actions:
+        return delta.version()
+    try:
+        delta.create_write_transaction(
+            actions,
+            "append",
+            delta.schema(),
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(APPLICATION, number)], max_commit_retries=0
+            ),
+        )
+    except CommitFailedError as error:
+        raise CommitRefused(f"another pipeline wrote the table {table} meanwhile") from error
+    delta.update_incremental()
+    return delta.version()
+
+
+def restore(warehouse: Location, table: str, version: int | None) -> int | None:
+    """Takes back what an unfinished round committed. `None`: the table did not exist then."""
+    now = version_of(warehouse, table)
+    if now is None or now == version:
+        return now
+    delta = DeltaTable(str(warehouse / table))
+    delta.restore(0 if version is None else version)
+    delta.update_incremental()
+    return delta.version()
+
+
+def _opened(warehouse: Location, table: str) -> DeltaTable:
+    """The table, with all columns that the catalogue has; made where it does not exist."""
+    place, wanted = warehouse / table, TABLES[table].schema
+    try:
+        delta = DeltaTable(str(place))
+    except TableNotFoundError:
+        if place.is_local:
+            place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return DeltaTable.create(str(place), wanted, name=table)
+    known = {field.name for field in delta.schema().fields}
+    fields: list[Field] = Schema.from_arrow(wanted).fields
+    if new := [field for field in fields if field.name not in known]:
+        delta.alter.add_columns(new)
+        delta.update_incremental()
+    return delta
+
+
+__all__ = ["APPLICATION", "DeltaError", "commit", "restore", "version_of"]

@@ -1,0 +1,266 @@
+"""The table of rounds: which round is at work, which are done, and the version of every table.
+
+Each change overwrites the table in one commit without retries, which is a conditional put of its
+log entry. So it is the lock and the commit of a round, on a disk as on an object store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from hubbub.pipeline.catalogue import COUNTS, TABLES
+from hubbub.pipeline.errors import PipelineBusy, PipelineError, WarehouseUnreadable
+from hubbub.pipeline.tables.commits import restore, version_of
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
+
+TABLE: Final = "rounds"
+LAYOUT: Final = 1
+"""Of the tables. A warehouse of a later one is refused, one of an earlier one is rebuilt."""
+LEASE_SECONDS: Final = 120.0
+_RENEWED_SECONDS: Final = 20.0
+_KEPT: Final = 1000
+RUNNING: Final = "running"
+DONE: Final = "done"
+FAILED: Final = "failed"
+"""Its commits were taken back. Its number stays used: tables know it as a transaction."""
+
+SCHEMA: Final = schema(
+    round=WHOLE,
+    state=TEXT,
+    owner=TEXT,
+    began=TIME,
+    finished=TIME,
+    layout=WHOLE,
+    segments=WHOLE,
+    events=WHOLE,
+    latest=TIME,
+    versions=COUNTS,
+)
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are microseconds since 1970."""
+
+    round: int
+    state: str
+    owner: str
+    began: int
+    finished: int | None = None
+    layout: int = LAYOUT
+    segments: int = 0
+    """That were taken in."""
+    events: int = 0
+    latest: int | None = None
+    """The time of the latest event of all rounds."""
+    versions: dict[str, int] = {}
+
+
+def last_done(warehouse: Location) -> Round | None:
+    """Raises `WarehouseUnreadable` for a warehouse of a later version, or a damaged one."""
+    return _last(_read(warehouse)[1])
+
+
+def _last(rounds: list[Round]) -> Round | None:
+    return next((one for one in reversed(rounds) if one.state == DONE), None)
+
+
+def all_rounds(warehouse: Location) -> list[Round]:
+    """The last thousand, in their order; the last one may be running."""
+    return _read(warehouse)[1]
+
+
+def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
+    try:
+        delta = DeltaTable(str(warehouse / TABLE))
+        rows = delta.to_pyarrow_table().cast(SCHEMA)
+    except TableNotFoundError:
+        return None, []
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        raise WarehouseUnreadable(
+            f"the table of rounds in {warehouse} cannot be read ({error}); make the tables again"
+            " with `hubbub pipeline run --full` in an empty folder"
+        ) from error
+    for name in ("began", "finished", "latest"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, rows[name].cast(pa.int64()))
+    rounds = [
+        msgspec.convert({**row, "versions": dict(row["versions"] or ())}, Round)
+        for row in rows.sort_by("round").to_pylist()
+    ]
+    if rounds and rounds[-1].layout > LAYOUT:
+        raise WarehouseUnreadable(
+            f"{warehouse} was written by a newer Hubbub (layout {rounds[-1].layout}, this one knows"
+            f" {LAYOUT}); upgrade Hubbub, or give another --warehouse"
+        )
+    return delta, rounds
+
+
+class Rounds:
+    """One round at a time. The process that holds it may commit tables."""
+
+    def __init__(self, warehouse: Location) -> None:
+        self.warehouse = warehouse
+        self._owner = f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())} {_token()}"
+        self._delta: DeltaTable | None = None
+        self._rounds: list[Round] = []
+
+    @property
+    def done(self) -> Round | None:
+        """The last one that is done."""
+        return _last(self._rounds)
+
+    @contextlib.contextmanager
+    def running(self, now: Callable[[], int]) -> Iterator[Round]:
+        """Begins a round. It ends as done only by `finish`; otherwise the next one takes its
+        commits back. Raises `PipelineBusy` while another process runs one."""
+        self._delta, self._rounds = _read(self.warehouse)
+        other = self._rounds[-1] if self._rounds else None
+        if other is not None and other.state == RUNNING:
+            self._refuse_if_alive(other)
+            self._take_back()
+        number = other.round + 1 if other else 1
+        mine = Round(round=number, state=RUNNING, owner=self._owner, began=now())
+        self._put([*self._rounds, mine])
+        with self._leased(number):
+            try:
+                yield mine
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._abandon(number)
+                raise
+
+    def finish(self, done: Round) -> None:
+        """Raises `PipelineBusy` if another process took over; then nothing of this round counts."""
+        self._put([*self._rounds[:-1], done])
+
+    def _abandon(self, number: int) -> None:
+        if self._rounds[-1].round == number and self._rounds[-1].state == RUNNING:
+            self._take_back()
+            self._put(self._rounds)
+
+    def _take_back(self) -> None:
+        """Tables return to the version of the last round that is done."""
+        last, versions = self.done, {}
+        self._rounds[-1] = msgspec.structs.replace(self._rounds[-1], state=FAILED)
+        for table in TABLES:
+            before = last.versions.get(table) if last else None
+            if (now := restore(self.warehouse, table, before)) is not None:
+                versions[table] = now
+        if last is not None and versions != last.versions:
+            place = self._rounds.index(last)
+            self._rounds[place] = msgspec.structs.replace(last, versions=versions)
+
+    def _put(self, rounds: list[Round]) -> None:
+        rounds = rounds[-_KEPT:]
+        rows = [msgspec.structs.asdict(one) for one in rounds]
+        plain = pa.schema([(f.name, pa.int64() if f.type == TIME else f.type) for f in SCHEMA])
+        data = pa.Table.from_pylist(
+            [{**row, "versions": list(row["versions"].items())} for row in rows], plain
+        ).cast(SCHEMA)
+        try:
+            if self._delta is None:
+                place = self.warehouse / TABLE
+                if place.is_local:
+                    place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_deltalake(str(place), data, mode="error", name=TABLE)
+                self._delta = DeltaTable(str(place))
+            else:
+                write_deltalake(
+                    self._delta,
+                    data,
+                    mode="overwrite",
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+                self._delta.update_incremental()
+        except (CommitFailedError, FileExistsError) as error:
+            raise PipelineBusy(
+                f"another pipeline took over {self.warehouse}; wait for it, or stop it"
+            ) from error
+        self._rounds = rounds
+
+    # -- who is alive ---------------------------------------------------------------------------
+
+    def _refuse_if_alive(self, other: Round) -> None:
+        host, process, started, _ = other.owner.split(" ")
+        if host == socket.gethostname():
+            alive = _started(int(process)) == started
+        else:
+            alive = time.time() - self._renewed(other) < LEASE_SECONDS
+        if alive:
+            raise PipelineBusy(
+                f"process {process} on {host} works on {self.warehouse} since round {other.round};"
+                " wait for it, or stop it"
+            )
+
+    @contextlib.contextmanager
+    def _leased(self, number: int) -> Iterator[None]:
+        """Renews the lease until the end of the block."""
+        ended = threading.Event()
+
+        def renew() -> None:
+            while True:
+                with contextlib.suppress(OSError, PipelineError):
+                    self._renew(number)
+                if ended.wait(_RENEWED_SECONDS):
+                    return
+
+        thread = threading.Thread(target=renew, name="hubbub-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _renew(self, number: int) -> None:
+        files, folder = self.warehouse.open()
+        with files.open_output_stream(f"{folder}/_lease.json") as stream:
+            stream.write(msgspec.json.encode({"round": number, "at": time.time()}))
+
+    def _renewed(self, other: Round) -> float:
+        files, folder = self.warehouse.open()
+        try:
+            with files.open_input_stream(f"{folder}/_lease.json") as stream:
+                lease: dict[str, Any] = msgspec.json.decode(stream.read())
+        except (OSError, msgspec.DecodeError):
+            return other.began / 1e6
+        return float(lease["at"]) if lease["round"] == other.round else other.began / 1e6
+
+
+def _started(process: int) -> str:
+    """When a process of this machine began, so that a number that is used again is no proof of
+    life; empty if there is none."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except OSError:
+        pass
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return ""
+    return "unknown"
+
+
+def _token() -> str:
+    return secrets.token_hex(4)
+
+
+def versions(warehouse: Location) -> dict[str, int]:
+    """Of all tables, as they are now."""
+    return {
+        table: version for table in TABLES if (version := version_of(warehouse, table)) is not None
+    }

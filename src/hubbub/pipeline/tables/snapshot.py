@@ -1,0 +1,140 @@
+"""One moment of the warehouse, across all tables, for readers. Needs neither Spark nor Java.
+
+Readers never list folders: the last round that is done names the version of every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from hubbub.domain.errors import NotFound
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import Round, last_done
+from hubbub.pipeline.views import VIEWS
+from hubbub.pipeline.views.columns import DAY, HOUR, TIME
+from hubbub.pipeline.views.view import View
+
+_UNITS: Final = {"hour": HOUR, "day": DAY}
+
+
+@dataclass(frozen=True)
+class Window:
+    """From `since` on, before `until`; microseconds since 1970. None: without a bound."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def widened(self, unit: int) -> Window:
+        """To whole hours or days."""
+        since = None if self.since is None else self.since - self.since % unit
+        until = None if self.until is None else self.until + -self.until % unit
+        return Window(since, until)
+
+
+class Snapshot:
+    """Tables and views as of `round`; None if the pipeline never ran, then all are empty."""
+
+    def __init__(self, location: Location, last: Round | None) -> None:
+        self.location = location
+        self.round = last
+        self._read: dict[tuple[str, Window], pa.Table] = {}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return (*TABLES, *VIEWS)
+
+    def delta(self, name: str) -> DeltaTable | None:
+        """The Delta table at its version; None where nothing was ever written to it."""
+        version = self.round.versions.get(name) if self.round else None
+        if version is None:
+            return None
+        return DeltaTable(str(self.location / name), version=version)
+
+    def table(self, name: str) -> ds.Dataset:
+        """A materialised table. Raises `NotFound` for any other name."""
+        if name not in TABLES:
+            raise NotFound(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        delta = self.delta(name)
+        if delta is None:
+            return ds.dataset(TABLES[name].schema.empty_table())
+        return delta.to_pyarrow_dataset(schema=TABLES[name].schema)
+
+    def read(
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        hub: str | None = None,
+    ) -> pa.Table:
+        """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter by the
+        table's time column; of a view they bound what is read, to whole hours or days. Raises
+        `NotFound`."""
+        if name in VIEWS:
+            rows = self._view(VIEWS[name], Window(since, until))
+            rows = rows if columns is None else rows.select(list(columns))
+        else:
+            rows = self._rows(name, Window(since, until), columns, hub)
+        return rows if hub is None else _of_hub(rows, hub)
+
+    def _view(self, view: View, window: Window) -> pa.Table:
+        unit = _UNITS.get(view.reach)
+        window = window.widened(unit) if unit else Window()
+        if view.recent_hours is not None:
+            window = self._recent(view.recent_hours)
+        known = self._read.get((view.name, window))
+        if known is None:
+            sources = {
+                name: self._view(VIEWS[name], window)
+                if name in VIEWS
+                else self._rows(name, window, columns)
+                for name, columns in view.sources.items()
+            }
+            known = self._read[view.name, window] = view.evaluate(sources)
+        return known
+
+    def _recent(self, hours: int) -> Window:
+        latest = self.round.latest if self.round else None
+        return Window() if latest is None else Window((latest // HOUR - hours + 1) * HOUR)
+
+    def _rows(
+        self, name: str, window: Window, columns: Sequence[str] | None, hub: str | None = None
+    ) -> pa.Table:
+        dataset = self.table(name)
+        wanted = None if columns is None else list(dict.fromkeys(columns))
+        return dataset.to_table(columns=wanted, filter=_filter(name, window, hub))
+
+
+def _filter(name: str, window: Window, hub: str | None) -> pc.Expression | None:
+    time, wanted = TABLES[name].time, []
+    if time is not None and window.since is not None:
+        wanted.append(pc.field(time) >= pa.scalar(window.since, pa.int64()).cast(TIME))
+    if time is not None and window.until is not None:
+        wanted.append(pc.field(time) < pa.scalar(window.until, pa.int64()).cast(TIME))
+    if hub is not None and "hub" in TABLES[name].schema.names:
+        wanted.append(pc.field("hub") == hub)
+    found: Any = None
+    for each in wanted:
+        found = each if found is None else found & each
+    return found
+
+
+def _of_hub(rows: pa.Table, hub: str) -> pa.Table:
+    return rows.filter(pc.equal(rows["hub"], hub)) if "hub" in rows.column_names else rows
+
+
+def open_snapshot(location: str | Path | Location) -> Snapshot:
+    """As of the last round that is done. Raises `WarehouseUnreadable`, `PipelineError`."""
+    place = location if isinstance(location, Location) else Location(location)
+    return Snapshot(place, last_done(place))

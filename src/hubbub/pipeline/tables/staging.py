@@ -1,0 +1,192 @@
+"""Files that tasks write. They count only once a commit names them. Runs in Spark's tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.tables.location import Location
+
+STAGED: Final = pa.schema(
+    [
+        ("table", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("stats", pa.string()),
+    ]
+)
+"""What a task answers for each file."""
+
+TARGET_BYTES: Final = 64 * 2**20
+"""Of a data file, before it is closed and the next one is begun."""
+_ROW_GROUP: Final = 131_072
+_WAITING_ROWS: Final = 65_536
+_COMPRESSED: Final = 6
+"""About how many bytes of Arrow make a byte of Parquet; only to choose where a file ends."""
+_UNIQUE: Final = frozenset(
+    [
+        "message_id",
+        "refers_to",
+        "question_id",
+        "thread",
+        "payload",
+        "at",
+        "published_at",
+        "asked_at",
+        "first_at",
+        "last_at",
+        "began",
+        "response_time",
+        "offset",
+        "serial",
+        "sequence",
+        "place",
+    ]
+)
+"""Columns whose values hardly repeat: a dictionary would be lost time."""
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """A file that waits for its commit. `path` is relative to the table."""
+
+    table: str
+    path: str
+    size: int
+    rows: int
+    stats: str
+
+
+class Stage:
+    """The files of one task: tables grow side by side, each in files of a sensible size.
+
+    `name` is unique to the round, the task and the attempt."""
+
+    def __init__(self, warehouse: str, name: str) -> None:
+        self._warehouse = Location(warehouse)
+        self._name = name
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._files: dict[str, _File] = {}
+        self._closed: list[StagedFile] = []
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        if not len(rows):
+            return
+        waiting = self._waiting.setdefault(table, [])
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= _WAITING_ROWS:
+            self._write(table)
+
+    def close(self) -> list[StagedFile]:
+        """The files, which are whole and on disk."""
+        for table in list(self._waiting):
+            self._write(table)
+        for table in list(self._files):
+            self._close(table)
+        return self._closed
+
+    def _write(self, table: str) -> None:
+        rows = pa.concat_tables(self._waiting.pop(table))
+        if table not in self._files:
+            number = sum(file.table == table for file in self._closed)
+            self._files[table] = _File(self._warehouse, table, f"{self._name}-{number}.parquet")
+        file = self._files[table]
+        file.write(rows)
+        if file.arrow_bytes >= TARGET_BYTES * _COMPRESSED:
+            self._close(table)
+
+    def _close(self, table: str) -> None:
+        self._closed.append(self._files.pop(table).close())
+
+
+class _File:
+    def __init__(self, warehouse: Location, table: str, name: str) -> None:
+        self._table = TABLES[table]
+        self._name = name
+        self._fs, folder = (warehouse / table).open()
+        if warehouse.is_local:
+            self._fs.create_dir(folder, recursive=True)
+        self._path = f"{folder}/{name}"
+        self._is_local = warehouse.is_local
+        self._stream = self._fs.open_output_stream(self._path)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            self._table.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in self._table.schema.names if name not in _UNIQUE],
+            write_page_checksum=True,
+            store_schema=False,
+        )
+        self._stats = _Stats(self._table.time, self._table.schema)
+        self.arrow_bytes = 0
+        self._rows = 0
+
+    def write(self, rows: pa.Table) -> None:
+        rows = rows.select(self._table.schema.names).cast(self._table.schema)
+        self._writer.write_table(rows, row_group_size=_ROW_GROUP)
+        self._stats.add(rows)
+        self.arrow_bytes += rows.nbytes
+        self._rows += len(rows)
+
+    def close(self) -> StagedFile:
+        self._writer.close()
+        self._stream.close()
+        if self._is_local:
+            _sync(self._path)
+        size = self._fs.get_file_info(self._path).size
+        return StagedFile(
+            self._table.name, self._name, size, self._rows, self._stats.as_json(self._rows)
+        )
+
+
+class _Stats:
+    """The least and greatest values of the columns by which files are chosen."""
+
+    def __init__(self, time: str | None, columns: pa.Schema) -> None:
+        self._columns = [name for name in (time, "segment") if name and name in columns.names]
+        self._least: dict[str, Any] = {}
+        self._greatest: dict[str, Any] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        for name in self._columns:
+            bounds = pc.min_max(rows[name])
+            least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+            if least is not None:
+                self._least[name] = min(self._least.get(name, least), least)
+                self._greatest[name] = max(self._greatest.get(name, greatest), greatest)
+
+    def as_json(self, rows: int) -> str:
+        said = {
+            "numRecords": rows,
+            "minValues": {name: _said(value) for name, value in self._least.items()},
+            "maxValues": {name: _said(value) for name, value in self._greatest.items()},
+            "nullCount": {},
+        }
+        return json.dumps(said)
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def _sync(path: str) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def staged_batches(files: list[StagedFile]) -> Iterator[pa.RecordBatch]:
+    """What a task answers to the driver."""
+    rows = [msgspec.structs.asdict(file) for file in files]
+    yield from pa.Table.from_pylist(rows, STAGED).to_batches()

@@ -1,0 +1,177 @@
+"""The exactly-once audit: what was lost, doubled or out of order, by producer and subscriber."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.views.view import View
+
+SCHEMA = schema(
+    kind=TEXT,
+    hub=TEXT,
+    channel=TEXT,
+    epoch=TEXT,
+    user=TEXT,
+    name=TEXT,
+    verdict=TEXT,
+    messages=WHOLE,
+    lost=WHOLE,
+    doubled=WHOLE,
+    out_of_order=WHOLE,
+    redelivered=WHOLE,
+    waiting=WHOLE,
+    dead=WHOLE,
+    first=WHOLE,
+    last=WHOLE,
+    since=TIME,
+)
+PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
+_WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
+_NUMBERS = ("again", "first", "last", "count", "began", "place")
+
+
+def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """One row for each producer, for each durable subscription, and for each session from which
+    live messages were dropped.
+
+    lost: numbers between the first and the last that never came. doubled: a producer's sequence
+    that was stored twice, or a message that a subscription finished twice. out_of_order: came
+    after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
+    handed out, neither finished nor given up yet."""
+    runs = sources["sequence_facts"]
+    runs = runs.append_column("what", runs["kind"]).set_column(0, "kind", _kinds(runs["kind"]))
+    groups = Groups(runs, _WHOM)
+    figures = _figures(runs, groups.ids, len(groups))
+    found = groups.added({"since": (runs["began"], "min")})
+    for name, column in figures.items():
+        found = found.append_column(name, column)
+    return found.append_column("verdict", _verdicts(found))
+
+
+def _kinds(what: pa.ChunkedArray) -> pa.ChunkedArray:
+    other = pc.if_else(pc.equal(what, DROPPED), SESSION, SUBSCRIPTION)
+    return pc.if_else(pc.equal(what, PUBLISHED), PRODUCER, other)
+
+
+def _verdicts(found: pa.Table) -> pa.ChunkedArray:
+    words = {
+        "waiting": "waiting",
+        "out_of_order": "out of order",
+        "doubled": "doubled",
+        "lost": "lost",
+    }
+    verdict: pa.ChunkedArray = pa.chunked_array([pa.repeat("exactly once", len(found))])
+    for name, word in words.items():
+        verdict = pc.if_else(pc.greater(found[name], 0), word, verdict)
+    return verdict
+
+
+def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
+    numbers = runs.select(list(_NUMBERS))
+    codes = runs["what"].combine_chunks().dictionary_encode()
+    kinds = codes.dictionary.to_pylist()
+
+    def of(*what: str) -> _Numbers:
+        chosen = np.array([kind in what for kind in kinds], bool)
+        wanted = chosen[codes.indices.to_numpy()]
+        return _Numbers(numbers.filter(pa.array(wanted)), ids[wanted], groups)
+
+    put, handed = of(PUBLISHED), of(RECEIVED)
+    finished, dead = of(ACKNOWLEDGED), of(DEAD_LETTERED)
+    # Acknowledged or given up: in both cases it will not come again.
+    done = of(ACKNOWLEDGED, DEAD_LETTERED)
+    came, dropped = of(PUBLISHED, RECEIVED), of(DROPPED)
+    messages = put.distinct() + handed.distinct()
+    first, last = came.span()
+    some = last >= first
+    missing = np.where(some, last - first + 1 - messages, 0)
+    return {
+        "messages": pa.array(messages),
+        "lost": pa.array(missing + dropped.copies()),
+        "doubled": pa.array(
+            put.copies() + finished.copies() - put.distinct() - finished.distinct()
+        ),
+        "out_of_order": pa.array(came.late()),
+        "redelivered": pa.array(handed.copies() - handed.distinct()),
+        "waiting": pa.array(np.maximum(handed.distinct() - done.distinct(), 0)),
+        "dead": pa.array(dead.distinct()),
+        "first": pa.array(first, mask=~some),
+        "last": pa.array(last, mask=~some),
+    }
+
+
+class _Numbers:
+    """Runs of some kinds, by group."""
+
+    def __init__(self, runs: pa.Table, ids: Integers, groups: int) -> None:
+        self._runs = runs.append_column("_group", pa.array(ids))
+        self._groups = groups
+
+    def copies(self) -> Integers:
+        """How many numbers there are, every copy counted."""
+        return self._summed(self._runs["_group"].to_numpy(), self._runs["count"].to_numpy())
+
+    def span(self) -> tuple[Integers, Integers]:
+        """The first and the last number; where there is none, the last is before the first."""
+        bounds = np.iinfo(np.int64)
+        first = np.full(self._groups, bounds.max)
+        last = np.full(self._groups, bounds.min)
+        ids = self._runs["_group"].to_numpy()
+        np.minimum.at(first, ids, self._runs["first"].to_numpy())
+        np.maximum.at(last, ids, self._runs["last"].to_numpy())
+        return first, last
+
+    def distinct(self) -> Integers:
+        """How many numbers there are, each once; runs may overlap."""
+        runs = _ordered(self._runs, "first", "last")
+        ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
+        reached, is_first = _reached(ids, last)
+        before = np.where(is_first, first - 1, np.maximum(reached, first - 1))
+        return self._summed(ids, np.maximum(last - before, 0))
+
+    def late(self) -> Integers:
+        """Numbers that came after a higher one, when they came for the first time."""
+        new = self._runs.filter(pc.invert(self._runs["again"]))
+        runs = _ordered(new, "began", "place", "first")
+        ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
+        reached, is_first = _reached(ids, last)
+        late = np.where(is_first | (first >= reached), 0, np.minimum(last, reached - 1) - first + 1)
+        return self._summed(ids, late)
+
+    def _summed(self, ids: Integers, values: Integers) -> Integers:
+        total = np.zeros(self._groups, np.int64)
+        np.add.at(total, ids, values)
+        return total
+
+
+def _ordered(runs: pa.Table, *names: str) -> pa.Table:
+    by = [(name, "ascending", "at_start") for name in ("_group", *names)]
+    return runs.take(pc.sort_indices(runs, by))
+
+
+def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """The highest number before each run in its group, and where there is none before."""
+    is_first = np.ones(len(ids), bool)
+    is_first[1:] = ids[1:] != ids[:-1]
+    # Ranks in place of numbers, so that a group's lie above all of the groups before it.
+    values, ranks = np.unique(last, return_inverse=True)
+    high = np.maximum.accumulate(ids * len(values) + ranks)
+    before = np.concatenate(([0], high[:-1]))[: len(ids)]
+    return (values[before % len(values)] if len(values) else last), is_first
+
+
+VIEW = View(
+    "audit",
+    SCHEMA,
+    {"sequence_facts": (*_WHOM, *_NUMBERS)},
+    compute,
+    key=_WHOM,
+)

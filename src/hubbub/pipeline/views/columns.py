@@ -1,0 +1,103 @@
+"""Types, names and times that several views share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.pipeline.grouping import Groups, Integers, whole
+
+SLOT_SECONDS: Final = 300
+"""Load is counted in slots of five minutes."""
+SLOT: Final = SLOT_SECONDS * 1_000_000
+HOUR: Final = 3_600_000_000
+DAY: Final = 24 * HOUR
+SLOTS_OF_AN_HOUR: Final = HOUR // SLOT
+
+ALL_HUBS: Final = "*"
+"""The sum of all hubs; no hub can have this name."""
+
+TEXT, WHOLE, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+TIME: Final = pa.timestamp("us", "UTC")
+
+
+def schema(*parts: pa.Schema, **columns: pa.DataType) -> pa.Schema:
+    """The columns of `parts`, then the named ones."""
+    fields = [field for part in parts for field in part]
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in columns.items())])
+
+
+def micros(time: Any) -> Integers:
+    """Times, none of them null, as microseconds since 1970."""
+    found: Integers = whole(time).cast(pa.int64()).to_numpy()
+    return found
+
+
+def times(microseconds: Any) -> pa.Array:
+    return pa.array(microseconds, pa.int64()).cast(TIME)
+
+
+def slots(time: Any) -> pa.Array:
+    """The beginnings of the slots in which times lie."""
+    at = micros(time)
+    return times(at - at % SLOT)
+
+
+def hours(time: Any) -> pa.Array:
+    """The hours in which times lie, as text: 2026-11-15T12."""
+    return _named(micros(time) // HOUR, HOUR, "%Y-%m-%dT%H")
+
+
+def days(time: Any) -> pa.Array:
+    """The days in which times lie, as text: 2026-11-15."""
+    return _named(micros(time) // DAY, DAY, "%Y-%m-%d")
+
+
+def _named(numbers: Integers, unit: int, form: str) -> pa.Array:
+    codes = pa.array(numbers).dictionary_encode()
+    names = [
+        datetime.fromtimestamp(number * unit // 1_000_000, UTC).strftime(form)
+        for number in codes.dictionary.to_pylist()
+    ]
+    return pa.array(names, pa.string()).take(codes.indices)
+
+
+def slot_bits(groups: Groups, time: Any) -> Integers:
+    """For each group, a bit for each slot of the hour in which it has rows."""
+    place = micros(time) // SLOT % SLOTS_OF_AN_HOUR
+    bits = np.zeros(len(groups), np.int64)
+    np.bitwise_or.at(bits, groups.ids, np.left_shift(1, place))
+    return bits
+
+
+def peer_of(messages: pa.Table) -> pa.ChunkedArray:
+    """Who wrote a message: the sender that it names, else the user who published it."""
+    return pc.coalesce(messages["sender"], messages["user"])
+
+
+def differ(a: Any, b: Any) -> Any:
+    """Where two names differ; null differs from every name, and not from null."""
+    return pc.not_equal(pc.fill_null(a, "\0"), pc.fill_null(b, "\0"))
+
+
+def or_zero(numbers: Any) -> Any:
+    return pc.fill_null(numbers, 0)
+
+
+def union(*parts: pa.Table) -> pa.Table:
+    """All rows; a column that a part does not have is null there."""
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def with_columns(rows: pa.Table, **columns: Any) -> pa.Table:
+    for name, column in columns.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def ones(rows: pa.Table) -> pa.Array:
+    return pa.repeat(1, len(rows))

@@ -1,0 +1,196 @@
+"""The load of the coming hours, the nodes that it calls for, and how well that was known before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.views.columns import (
+    ALL_HUBS,
+    FLAG,
+    HOUR,
+    REAL,
+    SLOTS_OF_AN_HOUR,
+    TEXT,
+    TIME,
+    WHOLE,
+    micros,
+    schema,
+    times,
+)
+from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, Reals, predicted
+from hubbub.pipeline.views.view import View
+
+MEASURES = ("messages_in", "messages_out")
+BUSIEST_HUBS = 20
+"""Hubs with a forecast of their own, beside the sum of all."""
+NINE_OF_TEN = 1.645
+"""Deviations to each side between which nine of ten hours lie."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a node can take, as measured (docs/benchmarks.md): stored publishes that are
+    acknowledged, and deliveries at one write each, which is the dearest way. `used` is how much
+    of a node should be in use at most, so that one may fail or a peak may come."""
+
+    publishes_per_second: float = 14_400
+    deliveries_per_second: float = 300_000
+    used: float = 0.6
+
+
+MEASURED = Capacity()
+
+SCHEMA = schema(
+    hub=TEXT,
+    time=TIME,
+    held_back=FLAG,
+    messages_in=REAL,
+    messages_in_low=REAL,
+    messages_in_high=REAL,
+    messages_in_actual=WHOLE,
+    messages_in_yesterday=WHOLE,
+    messages_out=REAL,
+    messages_out_low=REAL,
+    messages_out_high=REAL,
+    messages_out_actual=WHOLE,
+    messages_out_yesterday=WHOLE,
+    nodes=WHOLE,
+)
+
+
+def compute(sources: Mapping[str, pa.Table], capacity: Capacity = MEASURED) -> pa.Table:
+    """The rows that are `held_back` are of the past: what was forecast on the day before, beside
+    what came and what the same hour of the day before would have said."""
+    traffic = sources["traffic"]
+    hour = micros(traffic["time"]) // HOUR
+    newest = int(hour.max(initial=0))
+    slots = _slots(traffic.filter(pa.array(hour < newest)))
+    busiest, peaks = _busiest(slots), _peaks(slots)
+    parts = [SCHEMA.empty_table()]
+    for hub in (*busiest, ALL_HUBS):
+        of_hub = slots.filter(pc.equal(slots["hub"], hub))
+        if len(of_hub):
+            parts += _forecast(hub, of_hub, newest, capacity, peaks[hub])
+    return pa.concat_tables(parts)
+
+
+def _slots(traffic: pa.Table) -> pa.Table:
+    """By hub, and for all hubs together; with the number of the hour."""
+    hub = traffic.schema.get_field_index("hub")
+    whole = traffic.set_column(hub, "hub", pa.repeat(ALL_HUBS, len(traffic)))
+    both = pa.concat_tables([traffic, whole])
+    slots = Groups(both, ("hub", "time")).added({name: (both[name], "sum") for name in MEASURES})
+    every = pc.add(slots["messages_in"], slots["messages_out"])
+    hour = pa.array(micros(slots["time"]) // HOUR)
+    return slots.append_column("all", every).append_column("hour_number", hour)
+
+
+def _busiest(slots: pa.Table) -> list[str]:
+    hubs = Groups(slots, ("hub",)).added({"all": (slots["all"], "sum")})
+    hubs = hubs.filter(pc.not_equal(hubs["hub"], ALL_HUBS))
+    ordered = hubs.sort_by([("all", "descending"), ("hub", "ascending")])
+    found: list[str] = ordered["hub"].slice(0, BUSIEST_HUBS).to_pylist()
+    return found
+
+
+def _peaks(slots: pa.Table) -> dict[str, float]:
+    """By how much the busiest slot of an hour is above its mean, over all hours of a hub."""
+    hours = Groups(slots, ("hub", "hour_number")).added(
+        {"busiest": (slots["all"], "max"), "sum": (slots["all"], "sum")}
+    )
+    hubs = Groups(hours, ("hub",)).added(
+        {"busiest": (hours["busiest"], "sum"), "sum": (hours["sum"], "sum")}
+    )
+    return {
+        row["hub"]: row["busiest"] * SLOTS_OF_AN_HOUR / row["sum"] if row["sum"] else 1.0
+        for row in hubs.to_pylist()
+    }
+
+
+def _forecast(
+    hub: str, slots: pa.Table, newest: int, capacity: Capacity, peak: float
+) -> Iterator[pa.Table]:
+    hour: Integers = slots["hour_number"].to_numpy()
+    first = int(hour.min())
+    series = {}
+    for name in MEASURES:
+        # Every hour, also those in which nothing happened.
+        load = np.zeros(newest - first, np.int64)
+        np.add.at(load, hour - first, slots[name].to_numpy())
+        series[name] = _Series(load, newest)
+    for place, (days_before, asked, _) in enumerate(series[MEASURES[0]].found):
+        columns = {
+            "hub": pa.repeat(hub, len(asked)),
+            "time": times(asked * HOUR),
+            "held_back": pa.repeat(days_before > 0, len(asked)),
+        }
+        for name, each in series.items():
+            columns |= {f"{name}{ending}": column for ending, column in each.columns(place)}
+        dearest = [each.dearest(place) for each in series.values()]
+        columns["nodes"] = _nodes(dearest[0], dearest[1], capacity, peak)
+        yield pa.table(columns).select(SCHEMA.names).cast(SCHEMA)
+
+
+class _Series:
+    """One measure of one hub: what came, and what was and is expected."""
+
+    def __init__(self, load: Integers, newest: int) -> None:
+        self._load = load
+        self._first = newest - len(load)
+        self.found = list(predicted(load, newest))
+        missed = [
+            expected - load[asked - self._first]
+            for days_before, asked, expected in self.found
+            if days_before
+        ]
+        off = np.concatenate(missed) if missed else np.full(1, np.nan)
+        self._off = NINE_OF_TEN * float(np.sqrt((off * off).mean()))
+
+    def columns(self, place: int) -> Iterator[tuple[str, pa.Array]]:
+        _, asked, expected = self.found[place]
+        yield "", pa.array(expected)
+        low = np.where(expected < self._off, 0.0, expected - self._off)
+        yield "_low", pa.array(low, from_pandas=True)
+        yield "_high", pa.array(expected + self._off, from_pandas=True)
+        yield "_actual", self._came(asked)
+        yield "_yesterday", self._came(asked - 24)
+
+    def dearest(self, place: int) -> Reals:
+        expected = self.found[place][2]
+        return expected if np.isnan(self._off) else expected + self._off
+
+    def _came(self, hours: Integers) -> pa.Array:
+        places = hours - self._first
+        unknown = (places < 0) | (places >= len(self._load))
+        return pa.array(self._load[np.where(unknown, 0, places)], mask=unknown)
+
+
+def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) -> pa.Array:
+    """Nodes for the busiest five minutes that such an hour usually has."""
+    seconds = 3600.0 * capacity.used
+    nodes = (
+        incoming / (capacity.publishes_per_second * seconds)
+        + outgoing / (capacity.deliveries_per_second * seconds)
+    ) * peak
+    return pa.array(np.maximum(np.ceil(np.round(nodes, 6)), 1).astype(np.int64))
+
+
+def make_view(capacity: Capacity = MEASURED) -> View:
+    return View(
+        "forecast",
+        SCHEMA,
+        {"traffic": ("hub", "time", *MEASURES)},
+        partial(compute, capacity=capacity),
+        key=("hub", "time", "held_back"),
+        recent_hours=(TRAINING_DAYS + HELD_BACK_DAYS) * 24,
+    )
+
+
+VIEW = make_view()

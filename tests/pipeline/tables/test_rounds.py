@@ -1,0 +1,156 @@
+"""The warehouse commits rounds once, takes unfinished ones back, and shows one moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import CommitRefused, PipelineBusy, WarehouseUnreadable
+from hubbub.pipeline.tables import rounds as rounds_module
+from hubbub.pipeline.tables.commits import commit
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import DONE, FAILED, LAYOUT, Round, Rounds, all_rounds, versions
+from hubbub.pipeline.tables.snapshot import open_snapshot
+from hubbub.pipeline.tables.staging import Stage, StagedFile
+
+pytestmark = pytest.mark.spec("PIPE-07")
+HOUR = 3_600_000_000
+NOON = 1_794_744_000_000_000
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Location:
+    return Location(tmp_path / "warehouse")
+
+
+def staged(warehouse: Location, name: str, *rows: dict[str, Any]) -> list[StagedFile]:
+    """A file of `publish_facts`; what a row does not say is the usual."""
+    usual = {"hub": "demo", "channel": "news", "messages": 1, "bytes": 5, "segment": name}
+    schema = TABLES["publish_facts"].schema
+    plain = pa.schema([(f.name, pa.int64() if f.name == "time" else f.type) for f in schema])
+    table = pa.Table.from_pylist([{**usual, "time": NOON, **row} for row in rows], plain)
+    stage = Stage(str(warehouse), name)
+    stage.add("publish_facts", table.cast(schema))
+    return stage.close()
+
+
+def run(warehouse: Location, files: Sequence[StagedFile], removed: Sequence[str] = ()) -> Round:
+    rounds = Rounds(warehouse)
+    with rounds.running(lambda: NOON) as mine:
+        commit(warehouse, "publish_facts", mine.round, files, removed)
+        done = msgspec.structs.replace(
+            mine, state=DONE, finished=NOON, versions=versions(warehouse)
+        )
+        rounds.finish(done)
+    return done
+
+
+def read(warehouse: Location) -> list[int]:
+    return sorted(open_snapshot(warehouse).read("publish_facts")["messages"].to_pylist())
+
+
+def test_a_round_that_is_done_is_what_readers_see(warehouse: Location) -> None:
+    assert open_snapshot(warehouse).round is None
+    assert read(warehouse) == []
+    run(warehouse, staged(warehouse, "a", {"messages": 1}, {"messages": 2}))
+    assert read(warehouse) == [1, 2]
+    snapshot = open_snapshot(warehouse)
+    run(warehouse, staged(warehouse, "b", {"messages": 3}), removed=["a-0.parquet"])
+    assert read(warehouse) == [3]
+    assert len(snapshot.read("publish_facts")) == 2, "an older snapshot stays what it was"
+
+
+def test_a_commit_that_is_repeated_counts_once(warehouse: Location) -> None:
+    with Rounds(warehouse).running(lambda: NOON) as mine:
+        files = staged(warehouse, "a", {})
+        first = commit(warehouse, "publish_facts", mine.round, files)
+        assert commit(warehouse, "publish_facts", mine.round, files) == first
+
+
+def test_what_an_unfinished_round_committed_is_taken_back(warehouse: Location) -> None:
+    run(warehouse, staged(warehouse, "a", {"messages": 1}))
+    with pytest.raises(ZeroDivisionError):
+        _fail(warehouse)
+    assert read(warehouse) == [1]
+    run(warehouse, staged(warehouse, "c", {"messages": 3}))
+    assert read(warehouse) == [1, 3]
+    assert [one.state for one in all_rounds(warehouse)] == [DONE, FAILED, DONE]
+
+
+def _fail(warehouse: Location) -> None:
+    with Rounds(warehouse).running(lambda: NOON) as mine:
+        commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
+        raise ZeroDivisionError
+
+
+def test_a_killed_process_does_not_lock_and_a_live_one_does(
+    warehouse: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(warehouse, staged(warehouse, "a", {"messages": 1}))
+    abandoned = Rounds(warehouse).running(lambda: NOON)
+    mine = abandoned.__enter__()
+    commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
+    with pytest.raises(PipelineBusy, match=str(os.getpid())):
+        run(warehouse, staged(warehouse, "c", {"messages": 3}))
+    assert read(warehouse) == [1], "readers see the last round that is done"
+    monkeypatch.setattr(rounds_module, "_started", lambda _: "another process")
+    run(warehouse, staged(warehouse, "d", {"messages": 4}))
+    assert read(warehouse) == [1, 4]
+
+
+def test_a_process_whose_lease_was_taken_over_cannot_finish(
+    warehouse: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = Rounds(warehouse)
+    context = stale.running(lambda: NOON)
+    mine = context.__enter__()
+    monkeypatch.setattr(rounds_module, "_started", lambda _: "another process")
+    run(warehouse, staged(warehouse, "a", {"messages": 1}))
+    with pytest.raises(PipelineBusy):
+        stale.finish(msgspec.structs.replace(mine, state=DONE))
+    with pytest.raises(CommitRefused):
+        _stale_commit(warehouse)
+    assert read(warehouse) == [1]
+
+
+def _stale_commit(warehouse: Location) -> None:
+    """A commit by a process that read the table before another one wrote it."""
+    from hubbub.pipeline.tables import commits
+
+    opened = commits._opened(warehouse, "publish_facts")
+    commit(warehouse, "publish_facts", 90, staged(warehouse, "x", {}))
+    original = commits._opened
+    commits._opened = lambda *_: opened
+    try:
+        commit(warehouse, "publish_facts", 91, staged(warehouse, "y", {}))
+    finally:
+        commits._opened = original
+
+
+def test_a_warehouse_of_a_newer_version_is_refused_with_the_remedy(warehouse: Location) -> None:
+    rounds = Rounds(warehouse)
+    with rounds.running(lambda: NOON) as mine:
+        rounds.finish(msgspec.structs.replace(mine, state=DONE, layout=LAYOUT + 1))
+    with pytest.raises(WarehouseUnreadable, match="newer Hubbub"):
+        open_snapshot(warehouse)
+
+
+def test_a_question_about_a_time_leaves_other_files_closed(warehouse: Location) -> None:
+    first = staged(warehouse, "a", {"messages": 1, "time": NOON})
+    second = staged(warehouse, "b", {"messages": 2, "time": NOON + 5 * HOUR})
+    run(warehouse, [*first, *second])
+    (warehouse.path / "publish_facts" / "a-0.parquet").write_bytes(b"damaged")
+    snapshot = open_snapshot(warehouse)
+    rows = snapshot.read("publish_facts", since=NOON + 4 * HOUR)
+    assert rows["messages"].to_pylist() == [2]
+    channels = snapshot.read("channels", since=NOON + 5 * HOUR + 7)
+    assert [(row["hour"], row["messages"]) for row in channels.to_pylist()] == [
+        ("2026-11-15T17", 2)
+    ]
