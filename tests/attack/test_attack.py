@@ -36,7 +36,6 @@ _NOT_HELD = (
     "access-taken-away",
     "ping-after-kill",
     "service-tokens",
-    "whispers",
 )
 """What the hub does not stand yet."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import aiohttp
 import pytest
 
+from harness.admin import Caller
+from harness.clock import FakeClock
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.zeromq import zeromq_clients
 from hubbub.domain.permissions import Level
@@ -47,7 +50,9 @@ PATHS = [
 async def hub(start_hub: StartHub) -> RunningHub:
     return await start_hub(
         open_hub("red"),
-        HubConfiguration(BLUE, HubSettings(user_channel=True, default_public=True)),
+        HubConfiguration(
+            BLUE, HubSettings(user_channel=True, default_public=True, session_restore=False)
+        ),
         zeromq__endpoint="tcp://127.0.0.1:*",
     )
 
@@ -137,6 +142,28 @@ async def test_ids_of_messages_do_not_count_the_messages_of_others(start_hub: St
     second = (await red.publish("a", {"json": 1}))["msgID"]
     assert int(second, 16) - int(first, 16) == 1
     assert others[0][:10] != first[:10]
+
+
+async def test_ids_of_the_audit_log_do_not_count_the_changes_of_others(
+    start_hub: StartHub,
+) -> None:
+    clock = FakeClock()
+    hub = await start_hub(open_hub("red"), open_hub(BLUE), clock=clock)
+    numbers = itertools.count()
+
+    async def change(name: str) -> int:
+        call = Caller(hub, hub.token(hub=name, level=Level.SERVICE))
+        path = f"/v1/admin/hubs/{name}"
+        rules = f"{path}/rules/{next(numbers)}"
+        assert (await call("PUT", rules, {"public": True})).status in (200, 201)
+        return int((await call("GET", f"{path}/audit?limit=1")).json["items"][0]["id"])
+
+    first, *others = await change("red"), *[await change(BLUE) for _ in range(20)]
+    clock.advance(10)
+    second = await change("red")
+    assert abs(second - first - (10_000 << 11)) < 1 << 11, "a time and random bits"
+    assert others == sorted(set(others))
+    assert second < 2**53
 
 
 async def test_metrics_are_for_operators_only(start_hub: StartHub) -> None:

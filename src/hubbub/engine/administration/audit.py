@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import secrets
+
 import msgspec
 
 from hubbub.engine.administration.actors import Actor
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.administration import AdministrationStore, AuditEntry, AuditQuery
 
+_RANDOM_BITS = 11
+"""Of an id, behind its milliseconds: few enough that a JSON number holds it exactly."""
+_MOST_REMEMBERED = 10_000
+
+
+class AuditIds:
+    """Ids that rise within each hub, and that tell nothing of what other hubs do: a time, and
+    random bits."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def next(self, hub: str, now: int) -> int:
+        """`now` is in ms since 1970."""
+        fresh = (now << _RANDOM_BITS) + secrets.randbits(_RANDOM_BITS)
+        if len(self._last) >= _MOST_REMEMBERED:
+            self._last.clear()
+        self._last[hub] = max(fresh, self._last.get(hub, 0) + 1)
+        return self._last[hub]
+
 
 class AuditLog:
     def __init__(self, store: AdministrationStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._ids = AuditIds()
 
     def entry(
         self,
@@ -24,8 +47,9 @@ class AuditLog:
         after: object = None,
     ) -> AuditEntry:
         """An entry about to be stored. `before` and `after` must hold no secrets."""
+        now = int(self._clock.now() * 1000)
         return AuditEntry(
-            at=int(self._clock.now() * 1000),
+            at=now,
             hub=hub,
             actor=actor.name,
             level=actor.identity.level.value,
@@ -34,6 +58,7 @@ class AuditLog:
             before=None if before is None else msgspec.json.encode(before),
             after=None if after is None else msgspec.json.encode(after),
             token_id=actor.identity.token_id,
+            id=self._ids.next(hub, now),
         )
 
     async def note(

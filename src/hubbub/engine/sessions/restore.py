@@ -160,14 +160,17 @@ class Restorer:
 
     async def _find(self, session: Session, key: str) -> tuple[_State, bytes]:
         hub = session.hub
-        if not hub.configuration.settings.session_restore:
-            raise RestoreFailed(f"hub {hub.name!r} does not restore sessions; authenticate")
         if session.restore_hash is not None:
             raise RestoreFailed("this session is authenticated already")
         key_hash = _hash(key)
-        found = await self._look_up(key_hash)
+        found = (
+            await self._look_up(key_hash) if hub.configuration.settings.session_restore else None
+        )
         if found is None or found.hub != hub.name:
-            raise RestoreFailed("the restore key is unknown, used or expired; authenticate")
+            raise RestoreFailed(
+                "the restore key is unknown, used or expired, or the hub restores no sessions; "
+                "authenticate"
+            )
         state = msgspec.msgpack.decode(found.state, type=_State)
         self._node.tokens.check(state.identity, hub.name)
         return state, key_hash

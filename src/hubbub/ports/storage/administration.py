@@ -9,7 +9,8 @@ import msgspec
 
 class AuditEntry(msgspec.Struct, frozen=True):
     """Who changed what. `at` is in ms since 1970; `before` and `after` are JSON, None where there
-    was or is nothing. The store gives the `id`, which rises."""
+    was or is nothing. The `id` rises with time in a hub, and does not count the entries of others;
+    where it is taken, the store gives the next free one."""
 
     at: int
     hub: str

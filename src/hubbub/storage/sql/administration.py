@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
 from hubbub.storage.sql.connection import Sql, single_statement
 
 _AUDIT_COLUMNS = "at, hub, actor, level, action, name, before, after, token_id, id"
+
+_INSERT_AUDIT = (
+    f"INSERT INTO audit ({_AUDIT_COLUMNS})"  # noqa: S608 - names only
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING"
+)
 
 
 def _later(column: str) -> str:
@@ -27,19 +34,10 @@ class AdministrationWrites:
     _sql: Sql
 
     async def append_audit(self, entry: AuditEntry) -> None:
-        await self._sql.execute(
-            "INSERT INTO audit (at, hub, actor, level, action, name, before, after, token_id)"
-            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-            entry.at,
-            entry.hub,
-            entry.actor,
-            entry.level,
-            entry.action,
-            entry.name,
-            entry.before,
-            entry.after,
-            entry.token_id,
-        )
+        columns = msgspec.structs.astuple(entry)[:-1]
+        free_id = entry.id
+        while not await self._sql.execute(_INSERT_AUDIT, *columns, free_id):
+            free_id += 1
 
     async def _note(self, entry: AuditEntry | None) -> None:
         if entry is not None:
