@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import tarfile
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from harness.admin import HUB, admin_of
 from harness.data_folder import (
     as_version_1,
     fill,
@@ -30,11 +32,13 @@ from harness.data_folder import (
     texts,
     tree,
 )
+from harness.running_hub import RunningHub
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.server.backup.archive import BackupError
 from hubbub.server.backup.making import back_up
 from hubbub.server.backup.online import back_up_online
 from hubbub.server.backup.restore import complete_restore, restore
+from hubbub.storage.sqlite.copies import LeftOut
 
 pytestmark = pytest.mark.spec("OPS-03", "OPS-04")
 
@@ -55,6 +59,39 @@ def why_not(work: Callable[[], object]) -> str:
     with pytest.raises(BackupError) as refused:
         work()
     return str(refused.value)
+
+
+async def secretive(hub: RunningHub) -> None:
+    """A hub with secrets of every kind, and one that was deleted."""
+    admin = admin_of(hub)
+
+    async def ask(method: str, path: str, body: Any = None) -> Any:
+        reply = await admin(method, path, body)
+        assert reply.status < 300, reply.text
+        return reply.json
+
+    settings = await ask("GET", f"{HUB}/settings")
+    await ask("PUT", f"{HUB}/settings", {**settings, "callbackAddresses": "loopback"})
+    target = {"url": "http://127.0.0.1:9/", "addresses": "loopback"}
+    vault = {"method": "vault.*", "headers": {"X-Key": "route-secret"}, **target}
+    await ask("PUT", f"{HUB}/rpc-routes/vault", vault)
+    await ask("PUT", f"{HUB}/auth-providers/door", {"headers": {"X": "door-secret"}, **target})
+    hooks = "/v1/hubs/acme/webhooks"
+    for more in (
+        {},
+        {"secret": "signing-secret"},
+        {"key": urlsafe_b64encode(b"a-new-one".ljust(16)).decode().rstrip("=")},
+    ):
+        callback = f"http://127.0.0.1:9/{next(iter(more), '')}"
+        await ask("POST", hooks, {"channel": "log:a", "callback": callback, **more})
+    gone = {"channel": "log:a", "callback": "http://127.0.0.1:9/gone", "secret": "deleted-secret"}
+    made = await ask("POST", hooks, gone)
+    await ask("DELETE", f"{hooks}/{made['id']}")
+
+
+def unpacked(path: Path) -> bytes:
+    with tarfile.open(path) as tar:
+        return b"".join(tar.extractfile(member).read() for member in tar)  # type: ignore[union-attr]
 
 
 # -- while the hub runs -----------------------------------------------------------------------
@@ -180,6 +217,35 @@ async def test_without_secrets_an_archive_has_none_and_a_folder_keeps_its_own(
     assert not (tmp_path / "new" / "secrets.json").exists()
 
 
+@pytest.mark.spec("SEC-04")
+async def test_without_secrets_none_is_anywhere_in_the_archive(tmp_path: Path, data: Path) -> None:
+    """Also not where something was deleted before."""
+    secrets = [b"signing-secret", b"route-secret", b"door-secret", b"a-new-one", b"deleted-secret"]
+    async with running(tmp_path) as hub:
+        await secretive(hub)
+    whole, _ = back_up(data, tmp_path / "whole.tar.gz", with_secrets=True)
+    plain, manifest = back_up(data, tmp_path / "plain.tar.gz")
+    assert all(secret in unpacked(whole) for secret in secrets[:4])
+    assert not [secret for secret in secrets if secret in unpacked(plain)]
+    assert manifest.left_out == LeftOut(webhooks=2, headers=2)
+
+    said = run_hubbub("restore", plain, "--data", tmp_path / "new" / "data").stdout
+    assert "2 webhooks with a secret are not in it, and 2 routes and auth providers" in said
+    async with running(tmp_path / "new") as hub:
+        node = hub.server.node
+        assert [each.secret for each in await node.webhooks.list(node.hub("acme"))] == [None]
+        assert node.hub("acme").configuration.rpc_routes["vault"].headers == {}
+
+
+async def test_a_folder_whose_keys_the_settings_give_is_backed_up_with_its_secrets(
+    tmp_path: Path, data: Path
+) -> None:
+    await fill(tmp_path, 3, size=10)
+    (data / "secrets.json").unlink()
+    _, manifest = back_up(data, tmp_path, with_secrets=True)
+    assert (list(manifest.files), manifest.left_out) == (["hubbub.db"], None)
+
+
 async def test_archives_and_what_comes_out_of_them_are_for_their_owner_only(
     tmp_path: Path, archive: Path
 ) -> None:
@@ -232,10 +298,6 @@ async def test_a_backup_refuses_what_it_cannot_do_and_leaves_nothing(
     (data / "hubbub.db").write_bytes(database[:-4096] + b"\xa5" * 4096)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert "keep the backups you have" in why_not(lambda: back_up(data, tmp_path / "b"))
-    (data / "secrets.json").unlink()
-    assert "come from the settings" in why_not(
-        lambda: back_up(data, tmp_path / "b", with_secrets=True)
-    )
     left = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert sorted(left) == names
 

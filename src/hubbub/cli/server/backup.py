@@ -29,7 +29,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JS
 @click.argument("target", type=click.Path(path_type=Path))
 @data_option
 @config_option
-@click.option("--with-secrets", is_flag=True, help=f"Also pack the signing keys ({SECRETS}).")
+@click.option(
+    "--with-secrets",
+    is_flag=True,
+    help=f"Also pack the signing keys ({SECRETS}) and the secrets in the store.",
+)
 @json_option
 def backup(
     target: Path, data: Path | None, config: Path | None, with_secrets: bool, as_json: bool
@@ -53,7 +57,8 @@ def backup(
             return
         click.echo(f"wrote {path} ({path.stat().st_size / _MEGABYTE:.1f} MB): {_summary(manifest)}")
         if with_secrets:
-            click.echo("it holds the signing keys: keep it where only you can read it")
+            click.echo("it holds secrets: keep it where only you can read it")
+        _tell_left_out(manifest)
 
 
 @click.command()
@@ -84,6 +89,7 @@ def restore(
             )
             return
         click.echo(f"restored {folder}: {_summary(manifest)}")
+        _tell_left_out(manifest)
         if kept is not None:
             click.echo(f"what was there before is in {kept}")
         if not (folder / SECRETS).exists():
@@ -117,6 +123,16 @@ def _summary(manifest: Manifest) -> str:
         f"the store of {manifest.created}, {size / _MEGABYTE:.1f} MB, Hubbub {manifest.hubbub},"
         f" schema version {manifest.schema}"
     )
+
+
+def _tell_left_out(manifest: Manifest) -> None:
+    left = manifest.left_out
+    if left is not None and (left.webhooks or left.headers):
+        click.echo(
+            f"without secrets: {left.webhooks} webhooks with a secret are not in it, and"
+            f" {left.headers} routes and auth providers have no headers; `hubbub backup"
+            " --with-secrets` keeps them"
+        )
 
 
 def _show() -> Progress:

@@ -17,6 +17,7 @@ import msgspec
 
 from hubbub import __version__
 from hubbub.server.data_folder import DATABASE, SECRETS, sync
+from hubbub.storage.sqlite.copies import LeftOut
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -39,19 +40,21 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What an archive says of itself. `schema` is the version of the database's tables."""
+    """What an archive says of itself. `schema` is the version of the database's tables;
+    `left_out` is None in an archive with secrets."""
 
     format: int
     hubbub: str
     schema: int
     created: str
     files: dict[str, FileEntry]
+    left_out: LeftOut | None = None
 
 
-def describe_files(folder: Path, schema: int, created: str) -> Manifest:
+def describe_files(folder: Path, schema: int, created: str, left_out: LeftOut | None) -> Manifest:
     """The manifest of the files that lie in the folder."""
     files = {name: _entry(folder / name) for name in _FILES if (folder / name).exists()}
-    return Manifest(FORMAT, __version__, schema, created, files)
+    return Manifest(FORMAT, __version__, schema, created, files, left_out)
 
 
 def _entry(path: Path) -> FileEntry:

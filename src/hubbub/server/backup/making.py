@@ -11,21 +11,22 @@ from hubbub.server.backup import archive
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
 from hubbub.server.backup.restore import half_restored
 from hubbub.server.data_folder import DATABASE, SECRETS, exclusive, stamp, sync
-from hubbub.storage.sqlite.copies import copy_database, require_whole
+from hubbub.storage.sqlite.copies import copy_database, leave_out_secrets, require_whole
 
 
 def back_up(
     data: Path, target: Path, *, with_secrets: bool = False, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
     """Write an archive of the store as it is at this moment; answers where it is and what it
-    holds. If `target` is a folder, the archive gets a name with the time in it.
+    holds. If `target` is a folder, the archive gets a name with the time in it. Unless
+    `with_secrets`, neither the signing keys nor any secret of the store is in it.
 
     The database is opened for reading only, so a hub that uses it goes on undisturbed. The archive
     appears under its name only when it is complete, checked and on disk. Raises `BackupError`.
     """
     if target.is_dir():
         target = target / f"hubbub-{stamp()}.tar.gz"
-    _check(data, target, with_secrets)
+    _check(data, target)
     draft = target.with_name(f".{target.name}.partial")
     try:
         with exclusive(draft):
@@ -43,13 +44,11 @@ def back_up(
     return target, made
 
 
-def _check(data: Path, target: Path, with_secrets: bool) -> None:
+def _check(data: Path, target: Path) -> None:
     if half_restored(data):
         raise BackupError(f"a restore of {data} was cut short; start the hub, which completes it")
     if not (data / DATABASE).exists():
         raise BackupError(f"there is no store in {data.absolute()}; name its folder")
-    if with_secrets and not (data / SECRETS).exists():
-        raise BackupError(f"there is no {SECRETS} in {data}; the keys come from the settings")
     if target.exists():
         raise BackupError(f"{target} exists already; choose another name")
     if not target.parent.is_dir():
@@ -67,9 +66,10 @@ def _write(data: Path, draft: Path, with_secrets: bool, progress: Progress) -> M
         raise BackupError(
             f"the store in {data} is damaged; keep the backups you have ({error.message})"
         ) from error
-    if with_secrets:
+    left_out = None if with_secrets else leave_out_secrets(copy)
+    if with_secrets and (data / SECRETS).exists():  # otherwise the settings have the keys
         shutil.copyfile(data / SECRETS, draft / SECRETS)
-    manifest = archive.describe_files(draft, schema, created)
+    manifest = archive.describe_files(draft, schema, created, left_out)
     name = draft.name.removeprefix(".").removesuffix(".partial")
     archive.write(draft / name, draft, manifest, progress)
     return manifest

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.inspection import check_thoroughly, open_read_only, read_version
@@ -90,6 +92,58 @@ def begin_anew(path: Path) -> None:
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise describe(error, path) from error
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """What a copy without secrets does not hold."""
+
+    webhooks: int = 0
+    """That sign or encrypt what they send. Without their secrets they would send it in the open."""
+    headers: int = 0
+    """Routes to services and auth providers whose headers are gone."""
+
+
+def leave_out_secrets(path: Path) -> LeftOut:
+    """Take every secret out of a copy that nobody works on, so that no page of it holds one, not
+    even a page that is free: the secrets of webhooks, the headers of routes and auth providers,
+    and the snapshots of sessions, which a restored hub could not use. Raises `StoreUnavailable`."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("BEGIN IMMEDIATE")
+            left_out = LeftOut(_drop_webhooks(connection), _drop_headers(connection))
+            connection.execute("DELETE FROM sessions")
+            connection.execute("COMMIT")
+            connection.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise describe(error, path) from error
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return left_out
+
+
+def _drop_webhooks(connection: sqlite3.Connection) -> int:
+    """With their cursors. What a subscriber still has to confirm is asked for again."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'webhooks'").fetchone()
+    if found is None:  # an older schema
+        return 0
+    dropped = connection.execute(
+        "DELETE FROM webhooks"
+        " WHERE secret IS NOT NULL OR encryption_key IS NOT NULL OR state = 'pending'"
+    ).rowcount
+    connection.execute(
+        "DELETE FROM cursors"
+        " WHERE owner = 'webhook' AND (hub, name) NOT IN (SELECT hub, id FROM webhooks)"
+    )
+    connection.execute("UPDATE webhooks SET pending = NULL")
+    return dropped
+
+
+def _drop_headers(connection: sqlite3.Connection) -> int:
+    return connection.execute(
+        "UPDATE settings SET value = CAST(json_remove(CAST(value AS TEXT), '$.headers') AS BLOB)"
+        " WHERE json_type(CAST(value AS TEXT), '$.headers') = 'object'"
+    ).rowcount
 
 
 def copy_before_upgrade(path: Path, version: int, stamp: str) -> Path:
