@@ -34,6 +34,7 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
+from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Append
 from hubbub.storage.sqlite.store import SqliteStore
@@ -50,8 +51,8 @@ class NoticeEncoder:
     def __init__(self) -> None:
         self._notices: list[Notice] = []
 
-    def encode_message(self, message: Message, epoch: str) -> bytes:
-        return self.encode(Delivery(message))
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
+        return self.encode(Delivery(message, previous_serial=previous))
 
     def encode(self, notice: Notice) -> bytes:
         self._notices.append(notice)
@@ -176,6 +177,7 @@ class EngineNode:
         store: Store,
         clock: FakeClock,
         webhooks: WebhookLimits | None = None,
+        journal: Journal = NO_JOURNAL,
         **limits: Any,
     ) -> None:
         self.name = name
@@ -189,6 +191,7 @@ class EngineNode:
             limits=self.limits,
             emit=bus.emit,
             publish=bus.publish,
+            journal=journal,
         )
         self.tokens = Tokens(
             session_keys=[SigningKey("s", b"s" * 32)],
@@ -209,6 +212,7 @@ class EngineNode:
             limits=self.limits,
             webhooks=webhooks,
             outgoing=outgoing,
+            journal=journal,
         )
         bus.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(
@@ -218,6 +222,7 @@ class EngineNode:
             configuration_of=self.directory.get,
             outgoing=outgoing,
             limits=webhooks or WebhookLimits(),
+            journal=journal,
         )
         self.encoder = NoticeEncoder()
 

@@ -81,6 +81,17 @@ class Ranges:
         self._ends = [end for _, end in keep]
 
 
+def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The numbers, which may come in any order, as runs from first to last."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
 class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
     """What is saved besides the floor."""
 
@@ -95,6 +106,7 @@ class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
     missed: int = 0
     dead_lettering: int = 0
     """The serial of the message that is on its way to the dead letters; 0: none."""
+    expired: int = 0
 
 
 class Pick(msgspec.Struct, frozen=True):
@@ -123,6 +135,7 @@ class Cursor:
         "dead_letters",
         "done",
         "epoch",
+        "expired",
         "floor",
         "leases",
         "missed",
@@ -142,6 +155,8 @@ class Cursor:
         self.dead_letters = record.dead_letters
         self.missed = record.missed
         self.dead_lettering = record.dead_lettering
+        self.expired = record.expired
+        """Messages that were passed over since their time to live was over."""
         self.leases: dict[int, Lease] = {}
         """Shared: who holds which message."""
         self._counts = dict(record.counts)
@@ -164,6 +179,7 @@ class Cursor:
             dead_letters=self.dead_letters,
             missed=self.missed,
             dead_lettering=self.dead_lettering,
+            expired=self.expired,
         )
 
     def is_done(self, serial: int) -> bool:
@@ -280,6 +296,13 @@ class Cursor:
             self.done.add(serial)
         self._raise_floor()
         return len(fresh)
+
+    def pass_expired(self, serials: Iterable[int], head: int) -> int:
+        """The time to live of these is over, so that they are done. Answers how many of them were
+        not done yet."""
+        fresh = self.acknowledge(serials, head)
+        self.expired += fresh
+        return fresh
 
     def acknowledge_up_to(self, serial: int, head: int, consumer: str) -> int:
         """Shared: of those that this consumer holds."""

@@ -1,4 +1,4 @@
-"""What a publisher may say in the envelope of a message, besides its payload."""
+"""The envelope of a message: what a publisher may say in it, and when the message expires."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from hubbub.domain.errors import InvalidAttribute, NotPermitted
 from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.requests import PublishItem
 
 MAX_TEXT: Final = 256
 """Characters of a name or id in the envelope."""
@@ -19,6 +20,11 @@ MAX_DEPTH: Final = 16
 HIGHEST_PRIORITY: Final = 5
 _MOST: Final = 2**53 - 1
 """The greatest whole number that every JSON reader keeps."""
+_LARGEST: Final = 2**64 - 1
+_SMALLEST: Final = -(2**63)
+"""Whole numbers in headers and locations: what every store keeps."""
+MAX_TOKEN: Final = 4096
+"""Characters of a security token."""
 _TEXTS: Final = (
     "subtype",
     "author",
@@ -34,11 +40,27 @@ _RANGES: Final = {
     "relevant_until": _MOST,
     "ttl": _MOST,
 }
+_HUB_SETS: Final = ("producer_id", "producer_seq", "dead_letter_of")
 _DEGREES: Final = {"lat": 90.0, "lng": 180.0}
+
+
+def check_envelope(item: PublishItem, identity: Identity) -> None:
+    """The one check of the rarer fields, for every door. Raises `InvalidAttribute`, or
+    `NotPermitted` where a client speaks for another sender."""
+    token = item.security_token
+    if token is not None and not 0 < len(token) <= MAX_TOKEN:
+        raise InvalidAttribute(
+            f"securityToken has {len(token)} characters; give 1 to {MAX_TOKEN}, or none"
+        )
+    if item.attributes is not None:
+        check_attributes(item.attributes, identity)
 
 
 def check_attributes(attributes: Attributes, identity: Identity) -> None:
     """Raises `InvalidAttribute`, or `NotPermitted` where a client speaks for another sender."""
+    for name in _HUB_SETS:
+        if getattr(attributes, name) is not None:
+            raise InvalidAttribute(f"{_wire(name)} is set by the hub alone; leave it out")
     for name in _TEXTS:
         value = getattr(attributes, name)
         if value is not None:
@@ -68,8 +90,10 @@ def expires_at(message: Message) -> int | None:
 
 def has_expired(message: Message, now: int) -> bool:
     """`now`: milliseconds since 1970."""
-    limit = expires_at(message)
-    return limit is not None and limit <= now
+    attributes = message.attributes
+    if attributes is None or not attributes.ttl:
+        return False
+    return message.published_at + attributes.ttl <= now
 
 
 def _check_text(name: str, value: str) -> None:
@@ -94,6 +118,8 @@ def _check_location(location: dict[str, Any]) -> None:
 def _check_object(name: str, value: dict[str, Any], most_bytes: int) -> None:
     if _depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise InvalidAttribute(f"{name} has more than {MAX_DEPTH} levels; make it flatter")
+    if not _storable(value):
+        raise InvalidAttribute(f"{name} has a whole number of more than 64 bits; write it as text")
     size = len(msgspec.json.encode(value))
     if size > most_bytes:
         raise InvalidAttribute(
@@ -114,7 +140,16 @@ def _depth(value: object, most: int) -> int:
     return 1 + max((_depth(each, most - 1) for each in inner), default=0)
 
 
+def _storable(value: object) -> bool:
+    """Whether all whole numbers inside fit into 64 bits."""
+    if isinstance(value, dict):
+        return all(map(_storable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_storable, value))
+    return not isinstance(value, int) or _SMALLEST <= value <= _LARGEST
+
+
 def _wire(name: str) -> str:
     """The name of a field as it is in JSON."""
     first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)

@@ -134,6 +134,8 @@ class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False):
     """Milliseconds."""
     location: str | None = None
     """JSON."""
+    dead_letter_of: str | None = None
+    """The id of the message whose dead letter this is; `refers_to` is what the message answers."""
 
 
 _BOUNDS: Final = tuple(math.ceil(2 ** (bucket / 8)) for bucket in range(8 * 44))

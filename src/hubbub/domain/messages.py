@@ -34,6 +34,8 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     delivery_policy: str | None = None
     producer_id: str | None = None
     producer_seq: int | None = None
+    dead_letter_of: str | None = None
+    """The id of the message whose dead letter this is. Like the two above, only the hub sets it."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

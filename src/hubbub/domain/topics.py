@@ -111,6 +111,8 @@ class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
     give_back: bool = False
     dead: bool = False
     """They could not be done: put them to the dead letters. Answered when that is on disk."""
+    expired: bool = False
+    """Their time to live was over before they could be done."""
 
 
 class DescribeSubscription(msgspec.Struct, frozen=True, tag="describe_subscription"):

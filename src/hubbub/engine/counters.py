@@ -33,6 +33,7 @@ class HubCounters:
         "calls",
         "calls_failed",
         "duplicates",
+        "messages_expired",
         "messages_in",
         "messages_out",
         "messages_refused",
@@ -52,6 +53,9 @@ class HubCounters:
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_refused = 0
+        self.messages_expired = 0
+        """Not delivered to live subscribers, since their time to live was over; each is counted
+        once for all subscribers of this node, and once for each replay."""
         self.puts = 0
         self.duplicates = 0
         """Puts that were there already."""
@@ -76,6 +80,7 @@ class TopicCounters:
     __slots__ = (
         "acknowledged",
         "dead_letters",
+        "expired",
         "handed_out",
         "missed",
         "reclaimed",
@@ -88,6 +93,9 @@ class TopicCounters:
         self.redelivered = 0
         self.acknowledged = 0
         self.dead_letters = 0
+        self.expired = 0
+        """Their time to live was over before a subscription, or a webhook, got them; counted for
+        each."""
         self.missed = 0
         """Deleted by a limit before a subscription got them; counted for each."""
         self.reclaimed = 0

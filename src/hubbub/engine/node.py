@@ -100,7 +100,7 @@ class Node:
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), outgoing
         )
-        self.subscriptions = Subscriptions(bus, self.fanout, limits)
+        self.subscriptions = Subscriptions(bus, self.fanout, limits, clock)
         self.queries = Queries(bus, limits)
         self.services = Services(caller, streams, clock, limits)
         self.authentication = Authentication(

@@ -39,8 +39,10 @@ class WebSocketEncoder:
         self._encode_message = codec.encode_message
         self.encode = codec.encode
 
-    def encode_message(self, message: Message, epoch: str) -> bytes:
-        return self._encode_message(message)
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
+        if previous is None:
+            return self._encode_message(message)
+        return self.encode(notices.Delivery(message, previous_serial=previous))
 
     def pack(self, units: Sequence[bytes]) -> bytes:
         """Units go together into frames of a bounded size: receivers buffer whole frames."""
@@ -73,10 +75,13 @@ def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
 class SseEncoder:
     """Server-sent events of one channel: every subscriber gets the same ids."""
 
-    def encode_message(self, message: Message, epoch: str) -> bytes:
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         if not message.serial:
             return sse.encode_message(message, None)
-        return sse.encode_message(message, self._moved(message.channel, epoch, message.serial))
+        moved = self._moved(message.channel, epoch, message.serial)
+        if previous is None:
+            return sse.encode_message(message, moved)
+        return sse.encode(notices.Delivery(message, previous_serial=previous), moved)
 
     def encode(self, notice: Notice) -> bytes:
         if isinstance(notice, notices.Ping):
@@ -100,10 +105,10 @@ class SseVectorEncoder(SseEncoder):
     def __init__(self) -> None:
         self.positions: dict[str, tuple[str, int]] = {}
 
-    def encode_message(self, message: Message, epoch: str) -> bytes:
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         if not message.serial:
             return sse.encode_message(message, sse.encode_positions(self.positions))
-        return super().encode_message(message, epoch)
+        return super().encode_message(message, epoch, previous)
 
     def _moved(self, channel: str, epoch: str, serial: int) -> str:
         self.positions[channel] = (epoch, serial)

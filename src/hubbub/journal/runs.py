@@ -167,6 +167,7 @@ def _with_attributes(
     message: Message, attributes: Attributes, epoch: str, payload: bytes | None
 ) -> JournalEvent:
     at = message.taken_at or message.published_at * 1000
+    letter = attributes.dead_letter_of is not None  # its message's event has the answer
     return JournalEvent(
         PUBLISHED,
         at,
@@ -186,8 +187,8 @@ def _with_attributes(
         published_at=at,
         producer=attributes.producer_id,
         sequence=attributes.producer_seq,
-        conversation_id=attributes.conversation_id,
-        refers_to=attributes.refers_to,
+        conversation_id=None if letter else attributes.conversation_id,
+        refers_to=None if letter else attributes.refers_to,
         sender=attributes.sender,
         receiver=attributes.receiver,
         language=attributes.language,
@@ -199,6 +200,7 @@ def _with_attributes(
         relevant_until=attributes.relevant_until,
         ttl=attributes.ttl,
         location=None if attributes.location is None else _json(attributes.location),
+        dead_letter_of=attributes.dead_letter_of,
     )
 
 

@@ -17,8 +17,9 @@ class Encoder(Protocol):
     group can be packed together in any number, and only packed bytes go onto the wire.
     """
 
-    def encode_message(self, message: Message, epoch: str) -> bytes:
-        """The unit that delivers a message; its serial counts in this epoch."""
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
+        """The unit that delivers a message; its serial counts in this epoch. `previous` is the
+        serial that it follows where messages in between are left out on purpose."""
 
     def encode(self, notice: Notice) -> bytes:
         """The unit for any notice."""

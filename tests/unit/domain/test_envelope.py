@@ -28,7 +28,7 @@ def nested(levels: int) -> Any:
     [
         ("subtype", "", "subtype"),
         ("author", "x" * 257, "author"),
-        ("conversation_id", "a\nb", "conversationId"),
+        ("conversation_id", "a\nb", "conversationID"),
         ("refers_to", "", "refersTo"),
         ("language", "\x00", "language"),
         ("delivery_policy", "", "deliveryPolicy"),

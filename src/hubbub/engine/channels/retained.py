@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import HubbubError, StaleOwner, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
@@ -42,12 +43,14 @@ class RetainedMessages:
         return None if expired or not channel.rules.retain else channel.retained
 
     def until(self, message: Message) -> int:
-        """When it expires (ms): at once, if it is empty, which clears what was kept."""
+        """When it expires (ms): at once, if it is empty, which clears what was kept; at the latest
+        when its own time to live is over."""
         if not message.payload:
             return 0
+        own = expires_at(message) or FOREVER
         if not self._keep_seconds:
-            return FOREVER
-        return int((self._clock.now() + self._keep_seconds) * 1000)
+            return own
+        return min(own, int((self._clock.now() + self._keep_seconds) * 1000))
 
     def keep(self, channel: Channel, message: Message) -> None:
         """Make it the retained one from now on."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from hubbub.domain.envelope import has_expired
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -31,6 +32,7 @@ from hubbub.ports.bus import (
     MessagePublished,
     OccupancyChanged,
 )
+from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Pausable
 from hubbub.ports.encoding import Encoder
 
@@ -59,8 +61,10 @@ class Feed:
         "_bus",
         "_catching_up",
         "_caught_up",
+        "_clock",
         "_early",
         "_fanout",
+        "_left_out_after",
         "_seen_head",
         "_unconfirmed",
         "_watchers",
@@ -77,7 +81,7 @@ class Feed:
         "users",
     )
 
-    def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout) -> None:
+    def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout, clock: Clock) -> None:
         self.hub = hub
         self.channel = channel
         self.partition = partition_of(hub.name, channel)
@@ -93,6 +97,10 @@ class Feed:
         """How many are about to subscribe; the feed stays while there are any."""
         self._bus = bus
         self._fanout = fanout
+        self._clock = clock
+        self._left_out_after: int | None = None
+        """The serial after which messages were left out since their time to live was over; None:
+        the next message follows the last one that was passed on."""
         self._attaching: asyncio.Task[Attachment] | None = None
         self._catching_up = False
         self._caught_up: asyncio.Event | None = None
@@ -267,6 +275,7 @@ class Feed:
             self._fanout.deliveries.missed(self.hub.name, self.channel, epoch, first, head)
         self.epoch = epoch
         self.position = head
+        self._left_out_after = None
         self.say(ChannelReset(self.channel, epoch, head))
 
     # -- speaking to subscribers ----------------------------------------------------------------
@@ -274,10 +283,29 @@ class Feed:
     def _pass_on(self, message: Message) -> None:
         if message.retain:
             self.retained = message
+        attributes = message.attributes
+        if attributes is not None and attributes.ttl and self._left_out(message):
+            return
+        previous = None
+        if self._left_out_after is not None and message.serial:
+            previous, self._left_out_after = self._left_out_after, None
         for group in self.groups.values():
-            self._fanout.send(group, group.encoder.encode_message(message, self.epoch))
+            self._fanout.send(group, group.encoder.encode_message(message, self.epoch, previous))
             if group.tally is not None:
                 group.note(message, self.epoch)
+
+    def _left_out(self, message: Message) -> bool:
+        """Whether the message's time to live is over, so that nobody gets it."""
+        if not has_expired(message, int(self._clock.now() * 1000)):
+            return False
+        if message.serial and self._left_out_after is None:
+            self._left_out_after = message.serial - 1
+        if self.groups:
+            self.hub.counters.messages_expired += 1
+        for tally in {group.tally for group in self.groups.values()}:
+            if tally is not None:
+                tally.expired(self.epoch, [message])
+        return True
 
     def say(self, notice: Notice) -> None:
         for group in self.groups.values():

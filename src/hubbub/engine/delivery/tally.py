@@ -15,6 +15,7 @@ from operator import mul
 from hubbub.domain.journal import (
     DELIVERED,
     DROPPED,
+    EXPIRED,
     JournalEvent,
     bucket_of,
     least_in,
@@ -197,6 +198,10 @@ class Tally:
         for bucket, count in buckets.items():
             held[bucket] = held.get(bucket, 0) + count * targets
 
+    def expired(self, epoch: str, messages: list[Message]) -> None:
+        """The subscribers were not sent these, since their time to live was over."""
+        self._deliveries.expired(self.hub, self.channel, self.technology, epoch, messages)
+
     def take(self, now: int) -> JournalEvent:
         """What there is to tell; from here on it counts from nothing."""
         self._count_slices()
@@ -267,6 +272,26 @@ class Deliveries:
                 messages=len(messages),
                 count=len(messages),
                 reason="replay",
+            )
+        )
+
+    def expired(
+        self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
+    ) -> None:
+        """Messages were not sent to live subscribers, since their time to live was over."""
+        self._journal.record(
+            JournalEvent(
+                EXPIRED,
+                self.now(),
+                hub,
+                channel=channel,
+                technology=technology,
+                message_id=messages[0].id if len(messages) == 1 else None,
+                epoch=epoch or None,
+                first_serial=messages[0].serial or None,
+                serial=messages[-1].serial or None,
+                messages=len(messages),
+                count=len(messages),
             )
         )
 

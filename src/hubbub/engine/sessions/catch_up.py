@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hubbub.domain.cursors import runs_of
+from hubbub.domain.envelope import has_expired
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Delivery, HistoryPage
@@ -12,6 +14,7 @@ from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.sessions.session import Session
 from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
 
 REPLAY_PAGE = 200
 REPLAY_PART_BYTES = 32 * 1024
@@ -20,8 +23,9 @@ REPLAY_PART_BYTES = 32 * 1024
 class Replayer:
     """Serves all sessions of a node."""
 
-    def __init__(self, bus: Bus, fanout: Fanout) -> None:
+    def __init__(self, bus: Bus, fanout: Fanout, clock: Clock) -> None:
         self._bus = bus
+        self._clock = clock
         self._fanout = fanout
 
     async def missed(self, hub: str, wanted: ChannelRequest) -> HistoryPage | None:
@@ -56,25 +60,50 @@ class Replayer:
         position, epoch = feed.position, page.epoch
         connection = session.connection
         missed = [message for message in page.messages if message.serial <= position]
+        before = missed[0].serial - 1 if missed else 0
         for part in _parts(missed):
             await connection.drain()
-            units = [connection.encoder.encode_message(message, epoch) for message in part]
-            connection.send(connection.encoder.pack(units))
-            self._journal_replay(session, feed, part)
+            kept, expired = self._split(part)
+            units = []
+            for message in kept:
+                previous = None if message.serial == before + 1 else before
+                units.append(connection.encoder.encode_message(message, epoch, previous))
+                before = message.serial
+            if units:
+                connection.send(connection.encoder.pack(units))
+            self._journal_replay(session, feed, kept, expired)
         await connection.drain()
         if len(missed) < len(page.messages):
             return position
         return missed[-1].serial if missed else page.head
 
     def send_retained(self, session: Session, feed: Feed, retained: Message) -> None:
-        session.send(Delivery(retained, retained=True))
-        self._journal_replay(session, feed, [retained])
+        """Unless its time to live is over by now."""
+        kept, _ = self._split([retained])
+        if kept:
+            session.send(Delivery(retained, retained=True))
+            self._journal_replay(session, feed, kept, [])
 
-    def _journal_replay(self, session: Session, feed: Feed, messages: list[Message]) -> None:
+    def _split(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
+        """Those that may be delivered now, and those whose time to live is over."""
+        now = int(self._clock.now() * 1000)
+        expired = [message for message in messages if has_expired(message, now)]
+        if not expired:
+            return messages, expired
+        return [message for message in messages if not has_expired(message, now)], expired
+
+    def _journal_replay(
+        self, session: Session, feed: Feed, sent: list[Message], expired: list[Message]
+    ) -> None:
+        feed.hub.counters.messages_expired += len(expired)
         deliveries = self._fanout.deliveries
-        if deliveries is not None and feed.hub.rules_for(feed.channel).journal != "off":
-            technology = session.connection.technology
-            deliveries.replayed(feed.hub.name, feed.channel, technology, feed.epoch, messages)
+        if deliveries is None or feed.hub.rules_for(feed.channel).journal == "off":
+            return
+        place = feed.hub.name, feed.channel, session.connection.technology, feed.epoch
+        if sent:
+            deliveries.replayed(*place, sent)
+        for start, end in runs_of([message.serial for message in expired]):
+            deliveries.expired(*place, [m for m in expired if start <= m.serial <= end])
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -7,6 +7,9 @@ from collections.abc import Coroutine
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
+from hubbub.domain.envelope import check_envelope
 from hubbub.domain.errors import (
     BadRequest,
     HubbubError,
@@ -89,7 +92,7 @@ class Publisher:
             item.retain,
             item.push,
             item.transient,
-            None,
+            item.attributes,
             None,
             int(now * 1e6),
             session,
@@ -117,11 +120,12 @@ class Publisher:
         message.stamp = Stamp(
             principal_of(identity), producer.id, producer.sequence, producer.fence
         )
-        message.attributes = Attributes(producer_id=producer.id, producer_seq=producer.sequence)
+        message.attributes = _of_put(item.attributes, producer)
         reply = _counted(hub, reply)
         try:
             self.check(hub, identity, item)
         except HubbubError as error:
+            message.attributes = None  # they may be what is wrong
             self._run(self._refuse(hub, message, error, reply))
             return message.id
         hub.counters.messages_in += 1
@@ -171,7 +175,8 @@ class Publisher:
     # -- checks ---------------------------------------------------------------------------------
 
     def check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
-        """Raises what speaks against it."""
+        """Raises `NotPermitted`, `InvalidName`, `InvalidAttribute`, `WrongChannelKind`, `TooLarge`
+        or `QuotaExceeded`."""
         channel = item.channel
         check_publisher(hub, identity, channel, item.topic_key)
         if kind_of(channel) is ChannelKind.NOTIFICATION:
@@ -183,6 +188,8 @@ class Publisher:
                 f"the payload for {channel!r} has {len(item.payload)} bytes; "
                 f"at most {self._limits.message_bytes} are allowed"
             )
+        if item.attributes is not None or item.security_token is not None:
+            check_envelope(item, identity)
         if hub.limited:
             self._check_quotas(hub, channel)
 
@@ -216,6 +223,12 @@ def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str |
             )
     elif not may_publish(identity, channel, hub.rules_for(channel), hub.user_channels):
         raise NotPermitted(f"no permission to publish to {channel!r}")
+
+
+def _of_put(given: Attributes | None, producer: Producer) -> Attributes:
+    if given is None:
+        return Attributes(producer_id=producer.id, producer_seq=producer.sequence)
+    return msgspec.structs.replace(given, producer_id=producer.id, producer_seq=producer.sequence)
 
 
 def _counted(hub: Hub, reply: PublishReply) -> PublishReply:

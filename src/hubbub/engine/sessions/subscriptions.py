@@ -39,6 +39,7 @@ from hubbub.ports.bus import (
     MembersPresent,
     OccupancyChanged,
 )
+from hubbub.ports.clock import Clock
 
 T = TypeVar("T")
 
@@ -83,11 +84,12 @@ class Plan(msgspec.Struct, frozen=True):
 class Subscriptions:
     """Serves all sessions of a node."""
 
-    def __init__(self, bus: Bus, fanout: Fanout, limits: EngineLimits) -> None:
+    def __init__(self, bus: Bus, fanout: Fanout, limits: EngineLimits, clock: Clock) -> None:
         self._bus = bus
+        self._clock = clock
         self._fanout = fanout
         self._limits = limits
-        self._replayer = Replayer(bus, fanout)
+        self._replayer = Replayer(bus, fanout, clock)
 
     async def subscribe(self, session: Session, request: Subscribe) -> None:
         plans, failures = await self.prepare(session, request.channels)
@@ -232,7 +234,7 @@ class Subscriptions:
         hub, channel = session.hub, wanted.channel
         feed = hub.feeds.get(channel)
         if feed is None:
-            feed = hub.feeds[channel] = Feed(hub, channel, self._bus, self._fanout)
+            feed = hub.feeds[channel] = Feed(hub, channel, self._bus, self._fanout, self._clock)
         feed.users += 1
         try:
             await feed.attach()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
+from hubbub.domain.cursors import runs_of
 from hubbub.domain.errors import StaleOwner
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionKey
@@ -157,14 +158,3 @@ class CursorCache:
 
 def _log_unsaved(error: BaseException) -> None:
     logger.warning("a durable subscription could not be saved: %s", error)
-
-
-def runs_of(serials: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Runs of numbers that follow one another, from rising or falling ones."""
-    runs: list[tuple[int, int]] = []
-    for serial in sorted(serials):
-        if runs and runs[-1][1] == serial - 1:
-            runs[-1] = (runs[-1][0], serial)
-        else:
-            runs.append((serial, serial))
-    return runs

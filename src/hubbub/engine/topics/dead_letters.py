@@ -7,7 +7,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 
+import msgspec
+
 from hubbub.domain.cursors import Cursor
+from hubbub.domain.envelope import expires_at, has_expired
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes, Message, Stamp
 from hubbub.domain.topics import SubscriptionKey, dead_letter_channel
@@ -75,10 +78,14 @@ class DeadLetters:
         cursor.dead_lettering = serial
         await self._cache.save(channel, subscription, changed=True)
         message = (await self._cache.read(channel, [serial])).get(serial)
+        now = int(self._clock.now() * 1000)
+        if message is not None and has_expired(message, now):
+            self._counters[channel.hub].expired += cursor.pass_expired([serial], channel.head)
+            await self._cache.save(channel, subscription, changed=True)
+            self._receipts.expired(channel, subscription.key, [(serial, serial)])
+            return
         if message is not None:
-            await self._put(
-                _dead_letter(subscription.key, cursor, message, int(self._clock.now() * 1000))
-            )
+            await self._put(_dead_letter(subscription.key, cursor, message, now))
         cursor.dead_letters += 1
         self._counters[channel.hub].dead_letters += 1
         cursor.acknowledge([serial], channel.head)
@@ -111,15 +118,17 @@ class DeadLetters:
 
 def _dead_letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
     """The message as it goes to its dead letters. It is the subscription's own put, numbered by how
-    many there were, so that one that is repeated after a crash is stored once."""
+    many there were, so that one that is repeated after a crash is stored once. It keeps the
+    envelope of the message, and expires when the message does."""
+    attributes = message.attributes or Attributes()
     headers = {
+        **(attributes.headers or {}),
         "deadFrom": message.channel,
         "deadSerial": str(message.serial),
         "deadSubscription": key.name,
         "deadOwner": key.owner,
     }
-    if message.attributes is not None and message.attributes.headers:
-        headers = {**message.attributes.headers, **headers}
+    deadline = expires_at(message)
     return Message(
         id=f"dead-{message.id}",
         hub=message.hub,
@@ -130,6 +139,13 @@ def _dead_letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: in
         published_at=now,
         publisher=message.publisher,
         store=True,
-        attributes=Attributes(refers_to=message.id, headers=headers),
+        attributes=msgspec.structs.replace(
+            attributes,
+            headers=headers,
+            ttl=None if deadline is None else deadline - now,
+            producer_id=None,
+            producer_seq=None,
+            dead_letter_of=message.id,
+        ),
         stamp=Stamp(_PRINCIPAL, f"{key.channel} {key.owner} {key.name}", cursor.dead_letters + 1),
     )

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from hubbub.domain.cursors import Cursor, CursorRecord, Pick
+from hubbub.domain.cursors import Cursor, CursorRecord, Pick, runs_of
+from hubbub.domain.envelope import has_expired
 from hubbub.domain.errors import BadRequest, QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import (
@@ -30,7 +31,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
-from hubbub.engine.topics.cursor_cache import CursorCache, runs_of
+from hubbub.engine.topics.cursor_cache import CursorCache
 from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed, subscriptions_of
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
@@ -140,10 +141,10 @@ class DurableSubscriptions:
             await self._acknowledge_up_to(channel, subscription, request)
         deadline = self._clock.monotonic() + request.wait_seconds
         while True:
-            floor = subscription.cursor.floor
+            before = subscription.cursor.floor, subscription.cursor.expired
             articles = await self._take(channel, subscription, request)
-            if not articles and subscription.cursor.floor > floor:
-                continue  # what came next is gone; look behind it
+            if not articles and (subscription.cursor.floor, subscription.cursor.expired) != before:
+                continue  # what came next is gone, or has expired; look behind it
             seconds = deadline - self._clock.monotonic()
             if articles or seconds <= 0 or self._closing or not await subscription.wait(seconds):
                 return articles
@@ -162,6 +163,10 @@ class DurableSubscriptions:
         if request.dead:
             for serial in request.serials:
                 await self._dead_letters.move(channel, subscription, serial)
+            return cursor.floor
+        if request.expired:
+            self._pass_expired(channel, subscription, request.serials)
+            await self._cache.save(channel, subscription, changed=True)
             return cursor.floor
         if request.up_to is not None:
             done = _done_up_to(cursor, request.up_to)
@@ -210,7 +215,21 @@ class DurableSubscriptions:
         except BaseException:
             cursor.put_back(pick.serial for pick in picks)
             raise
+        wall = int(self._clock.now() * 1000)
+        expired = [serial for serial, message in found.items() if has_expired(message, wall)]
+        if expired:
+            self._pass_expired(channel, subscription, expired)
+            self._cache.save_soon(channel, subscription)
+            picks = [pick for pick in picks if pick.serial not in expired]
         return self._hand_out(channel, subscription, picks, found)
+
+    def _pass_expired(
+        self, channel: Channel, subscription: DurableSubscription, serials: Sequence[int]
+    ) -> None:
+        """The cursor moves past messages whose time to live is over."""
+        fresh = subscription.cursor.pass_expired(serials, channel.head)
+        self._counters[channel.hub].expired += fresh
+        self._receipts.expired(channel, subscription.key, runs_of(serials))
 
     def _hand_out(
         self,

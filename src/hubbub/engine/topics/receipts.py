@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, RECEIVED, JournalEvent
+from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, EXPIRED, RECEIVED, JournalEvent
 from hubbub.domain.topics import Article, SubscriptionKey, user_of
 from hubbub.engine.channels.channel import Channel
 from hubbub.ports.clock import Clock
@@ -46,6 +46,14 @@ class Receipts:
         """It was handed out too often: it is with the dead letters now."""
         if self._wanted(channel):
             self._tell(DEAD_LETTERED, channel, key, serial, serial, times)
+
+    def expired(
+        self, channel: Channel, key: SubscriptionKey, runs: Iterable[tuple[int, int]]
+    ) -> None:
+        """The subscription will not get these: their time to live is over."""
+        if self._wanted(channel):
+            for first, last in runs:
+                self._tell(EXPIRED, channel, key, first, last)
 
     def _tell(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from time import time
 
+from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
@@ -31,6 +33,10 @@ _LATER = (408, 425, 429)
 
 class GivenUp(Exception):
     """It was tried for long enough."""
+
+
+class Expired(Exception):
+    """The message's time to live was over before it arrived."""
 
 
 class Ended(Exception):
@@ -102,7 +108,7 @@ class Attempts:
         self._hubs.pop(hub, None)
 
     async def deliver(self, push: Push, message: Message) -> None:
-        """Until it has arrived. Raises `GivenUp`, `Ended`."""
+        """Until it has arrived. Raises `GivenUp`, `Expired`, `Ended`, `Stopped`."""
         sealed = Sealed(push.webhook, push.lasting, message, self._limits)
         webhook = push.webhook
         push.attempts = 0
@@ -118,7 +124,7 @@ class Attempts:
                 push.attempts += 1
                 if push.gone:
                     raise Stopped
-                await self._wait(push, retry_after)
+                await self._wait(push, message, retry_after)
         finally:
             push.attempts = 0
             push.next_try_at = None
@@ -127,7 +133,7 @@ class Attempts:
         """Whether it has arrived; it waits only for a moment until its host may have it."""
         try:
             return await self._attempt(push, sealed, message, 1, _MOMENT_SECONDS) is None
-        except (GivenUp, Ended):
+        except (GivenUp, Expired, Ended):
             return False
 
     async def _attempt(
@@ -139,14 +145,19 @@ class Attempts:
         patience_seconds: float | None = None,
     ) -> float | None:
         """One request, when its host may have one. None: it has arrived. Else how many seconds the
-        receiver wants to be left alone, 0 where it did not say. Raises `GivenUp`, `Ended`."""
+        receiver wants to be left alone, 0 where it did not say. Raises `GivenUp`, `Expired`,
+        `Ended`."""
         hub = self._hub(push.webhook.hub)
         if hub.pace is not None:
             await hub.pace.wait()
         patience = self._patience(push) if patience_seconds is None else patience_seconds
-        if not await self._outgoing.enter(push.host, patience):
-            raise GivenUp
+        lifetime = self._lifetime(message)
+        if not await self._outgoing.enter(push.host, min(patience, lifetime)):
+            raise Expired if lifetime < patience else GivenUp
         webhook, host = push.webhook, push.host
+        if self._lifetime(message) <= 0:
+            self._outgoing.leave(host, None)
+            raise Expired
         if webhook.expires_at is not None and webhook.expires_at <= self._clock.now() * 1000:
             self._outgoing.leave(host, None)
             raise Ended("its lease is over")
@@ -256,7 +267,12 @@ class Attempts:
         gone = self._clock.monotonic() - push.failing_since
         return max(0.0, self._limits.give_up_seconds - gone)
 
-    async def _wait(self, push: Push, retry_after: float) -> None:
+    def _lifetime(self, message: Message) -> float:
+        """How many seconds the message may still be delivered."""
+        limit = expires_at(message)
+        return math.inf if limit is None else limit / 1000 - self._clock.now()
+
+    async def _wait(self, push: Push, message: Message, retry_after: float) -> None:
         limits = self._limits
         refused = _is_refusal(push.last_status)
         tries = limits.refused_retries if refused else limits.retries
@@ -271,6 +287,8 @@ class Attempts:
         seconds = max(own, min(retry_after, limits.longest_retry_seconds))
         if seconds > self._patience(push):
             raise GivenUp
+        if seconds >= self._lifetime(message):
+            raise Expired
         push.next_try_at = int((self._clock.now() + seconds) * 1000)
         await asyncio.sleep(seconds)
         push.next_try_at = None

@@ -31,7 +31,7 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.acknowledging import Acknowledger
-from hubbub.engine.webhooks.attempts import Attempts, Ended, GivenUp, Stopped
+from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, GivenUp, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
 from hubbub.engine.webhooks.ending import end_webhook
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -301,6 +301,8 @@ class Driver:
             await self.attempts.deliver(push, message)
         except GivenUp:
             await self._dead_letter(push, message)
+        except Expired:
+            await self._topic(Acknowledge(push.key, (message.serial,), expired=True))
         except Ended as ended:
             await self._end(push, str(ended))
             return

@@ -75,21 +75,25 @@ class Replayer:
     async def _send(self, push: Push, dead_letter: Message) -> bool:
         attributes = dead_letter.attributes
         assert attributes is not None
-        headers = attributes.headers or {}
+        assert attributes.headers is not None
         sealed = Sealed(
             push.webhook,
             push.lasting,
             dead_letter,
             self._limits,
-            attributes.refers_to,
-            int(headers.get("deadSerial", "0")) or None,
+            attributes.dead_letter_of,
+            int(attributes.headers["deadSerial"]),
         )
         return await self._attempts.try_once(push, sealed, dead_letter)
 
 
 def _is_of(dead_letter: Message, key: SubscriptionKey) -> bool:
-    headers = dead_letter.attributes.headers if dead_letter.attributes is not None else None
-    return headers is not None and (
+    """Only the hub sets `dead_letter_of`, and with it the headers: nobody can forge a letter."""
+    attributes = dead_letter.attributes
+    if attributes is None or attributes.dead_letter_of is None or attributes.headers is None:
+        return False
+    headers = attributes.headers
+    return (
         headers.get("deadSubscription") == key.name
         and headers.get("deadOwner") == key.owner
         and headers.get("deadFrom") == key.channel

@@ -32,6 +32,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
     ("hubbub_messages_out", "Messages delivered to subscribers.", lambda c: c.messages_out),
     ("hubbub_bytes_out", "Bytes sent to subscribers.", lambda c: c.bytes_out),
     ("hubbub_messages_refused", "Requests that were refused.", lambda c: c.messages_refused),
+    (
+        "hubbub_messages_expired",
+        "Messages not delivered live since their time to live was over.",
+        lambda c: c.messages_expired,
+    ),
     ("hubbub_sessions_opened", "Sessions opened.", lambda c: c.sessions_opened),
     ("hubbub_sessions_closed", "Sessions closed.", lambda c: c.sessions_closed),
     (
@@ -59,6 +64,11 @@ _TOPIC_COUNTERS: tuple[tuple[str, str, Callable[[TopicCounters], float]], ...] =
     ("hubbub_topic_redeliveries", "Those that were not the first time.", lambda c: c.redelivered),
     ("hubbub_topic_acknowledgements", "Messages acknowledged.", lambda c: c.acknowledged),
     ("hubbub_topic_dead_letters", "Messages put to dead letters.", lambda c: c.dead_letters),
+    (
+        "hubbub_topic_expired",
+        "Messages whose time to live was over before a durable subscription or webhook got them.",
+        lambda c: c.expired,
+    ),
     (
         "hubbub_topic_missed",
         "Messages deleted before a durable subscription got them.",

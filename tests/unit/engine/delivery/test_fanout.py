@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from harness.clock import FakeClock
 from harness.engine import NoticeEncoder
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.rules import HubConfiguration
@@ -328,7 +329,7 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
 ) -> None:
     """Slow readers that all take another encoding than the others are a group of their own."""
     hub = Hub(HubConfiguration("acme"), HubCounters(), 0.0)
-    feed = Feed(hub, "news", Mock(), Fanout(Wire()))
+    feed = Feed(hub, "news", Mock(), Fanout(Wire()), FakeClock())
     common, rare = Bytes(), Bytes()
     for ear in ears_of(1000, slow=slow):
         ear.encoder = rare if ear.behind else common
