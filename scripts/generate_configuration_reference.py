@@ -19,12 +19,13 @@ from hubbub.domain.rules import (
     ChannelSettings,
     HubSettings,
     Quotas,
+    RpcRoute,
     Rules,
     TrustedIssuer,
 )
 from hubbub.server.settings import Settings
 from hubbub.server.settings.keys import CATEGORIES, REFUSED
-from hubbub.server.settings.reader import camel, expected, is_category, join, key_types
+from hubbub.server.settings.reader import expected, is_category, join, key_types
 from hubbub.server.settings.sources import variable_of
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -74,85 +75,6 @@ that are referred to must be declared in the same hub.
 
 """
 
-HUB_SENTENCES = {
-    HubSettings: {
-        "allowAnonymous": "Sessions may stay without authentication.",
-        "userChannel": "Each user has a channel `u:<user id>` shared by the user's sessions.",
-        "defaultPublic": "Channels without rules are open to every session.",
-        "defaultRules": "Rules of channels that have none of their own or by namespace.",
-        "topicRules": "Rules that the first put or durable subscription gives a channel which does "
-        "not store.",
-        "authProvider": "The auth provider that checks the clients' credentials.",
-        "sessionRestore": "A lost session can be restored with its one-time key.",
-        "allowedOrigins": "Origins of web pages that may use this hub, in place of "
-        "`listener.allowedOrigins`; the same forms.",
-        "trustedIssuers": "Others whose signed tokens are accepted, see below.",
-        "openTopics": "Everybody may register topics of Light-PubSubHubbub, publish to those "
-        "without a key, and subscribe to them; other channels stay what their rules make them.",
-        "callbackAddresses": "Where requests of the hub may go (webhooks, services, auth "
-        "providers, keys, fetches): to public addresses only, also to this machine (`loopback`), "
-        "or also to private networks (`private`). Only an operator may change it.",
-        "natsSubjects": "Subjects of NATS, with all below them, that routes and auth providers "
-        "may name besides those below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator "
-        "may change them.",
-    },
-    TrustedIssuer: {
-        "issuer": "`iss` of its tokens, exactly.",
-        "audience": "What `aud` of its tokens must name.",
-        "jwksUrl": "Where its public keys are; `https`, or `http` on this machine.",
-        "keys": "Its public keys in JWK form, in place of `jwksUrl`.",
-        "level": "What its tokens can do: a client's or a service's part.",
-        "userClaim": "The claim that holds the user id.",
-        "channelsClaim": "The claim that holds the permissions for channels.",
-        "rpcsClaim": "The claim that holds the permitted calls.",
-        "extraClaim": "The claim that holds what others see of the user in presence.",
-        "addresses": "Where `jwksUrl` may be: `public`, `loopback`, or `private`. Without it, "
-        "`private` in the file; through the admin API, as `callbackAddresses` of the hub.",
-    },
-    Quotas: {
-        "sessions": "Sessions at the same time.",
-        "channels": "Channels in memory at the same time.",
-        "messagesPerSecond": "Messages published each second, by all together.",
-        "deliveriesPerSecond": "Messages delivered each second, to all together.",
-        "storedBytes": "Bytes of stored messages.",
-        "webhooks": "Webhooks; 0 here means 10,000.",
-        "webhookRequestsPerSecond": "Requests that go out to webhooks each second.",
-    },
-    Rules: {
-        "retain": "The last message marked `retain` is sent to each new subscriber.",
-        "store": "Messages marked `store` are on disk before anyone sees them.",
-        "storeByDefault": "With `store`, messages without the mark, too, unless they are "
-        "transient. So webhooks get all that is published.",
-        "push": "Messages marked `push` may also go to push services.",
-        "presence": "Subscribers see who else is there.",
-        "occupancy": "Subscribers see how many are there.",
-        "public": "Any authenticated session may subscribe without a permission.",
-        "clientPublish": "Sessions may publish without a permission to do so.",
-        "allowAnonymous": "Sessions without authentication may come in, where it is public.",
-        "liveHistory": "The last messages are kept in memory for those who come back.",
-        "journal": "What the [journal](journal.md) keeps about the channel: nothing, all but the "
-        "payloads, or the payloads too.",
-        "maxAgeSeconds": "Stored messages go when they are older; 0 for no limit.",
-        "maxStoredMessages": "Beyond so many, the oldest stored messages of a channel go; 0 for no "
-        "limit.",
-        "maxStoredBytes": "The same for the bytes of their payloads.",
-        "reclaimAcknowledged": "What every durable subscription of a channel has acknowledged "
-        "goes, where there is one.",
-        "dropUnread": "The three limits hold even for what a durable subscription still has to "
-        "get; it counts what it missed.",
-    },
-    ChannelSettings: {
-        "rules": "Rules of this channel.",
-        "metadata": "Anything that services want to note, as JSON.",
-    },
-    AuthProvider: {
-        "url": "Where to send the credentials; `http` or `https`, without a password in it.",
-        "headers": "Headers to send with them, for example a key; their values are secret.",
-        "timeoutSeconds": "Time to answer; without it, `hub.authenticateRequestTimeout`.",
-        "addresses": "Where it may be, as of a trusted issuer.",
-    },
-}
-
 HUB_SECTIONS = (
     ("hubs.<hub>.settings", HubSettings),
     ("hubs.<hub>.settings.trustedIssuers[]", TrustedIssuer),
@@ -160,6 +82,7 @@ HUB_SECTIONS = (
     ("hubs.<hub>.rules.<id>", Rules),
     ("hubs.<hub>.channels.<name>", ChannelSettings),
     ("hubs.<hub>.authProviders.<id>", AuthProvider),
+    ("hubs.<hub>.rpcRoutes.<id>", RpcRoute),
 )
 
 
@@ -220,16 +143,16 @@ def _default(value: object) -> str:
 
 
 def _hub_section(path: str, kind: type[msgspec.Struct]) -> Iterator[str]:
-    sentences = HUB_SENTENCES[kind]
+    sentences = _sentences(kind)
     doc = (inspect.getdoc(kind) or "").replace("\n", " ")
     yield f"### `{path}`\n\n{doc}\n\n| key | takes | default | |\n|---|---|---|---|\n"
     for field in msgspec.structs.fields(kind):
-        key = camel(field.name)
         if not is_category(field.type):
             default = "required" if field.required else _default(_default_of(field))
-            if key == "timeoutSeconds":
+            if kind is AuthProvider and field.name == "timeout_seconds":
                 default = "see right"
-            yield f"| `{key}` | {expected(field.type)} | {default} | {sentences[key]} |\n"
+            takes, sentence = expected(field.type), sentences[field.name]
+            yield f"| `{field.encode_name}` | {takes} | {default} | {sentence} |\n"
     yield "\n"
 
 

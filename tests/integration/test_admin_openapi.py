@@ -12,11 +12,9 @@ import pytest
 
 from harness.admin import Caller, admin_of
 from harness.running_hub import RunningHub
-from hubbub.domain import rules as domain
 from hubbub.gateways.admin import (
     plain_webhook_routes,
     public_shapes,
-    shapes,
     topic_routes,
 )
 from hubbub.gateways.admin.routes import Access
@@ -68,27 +66,6 @@ async def test_the_document_describes_every_route_in_full(hub: RunningHub) -> No
         assert (operation["security"] == []) == (route.access is Access.ANYONE)
         assert operation["x-access"] == route.access.value
         assert {"400", "default"} <= set(operation["responses"])
-
-
-@pytest.mark.spec("ADMIN-01")
-@pytest.mark.parametrize(
-    ("wire", "stored"),
-    [
-        (shapes.Rules, domain.Rules),
-        (shapes.HubSettings, domain.HubSettings),
-        (shapes.Quotas, domain.Quotas),
-        (shapes.AuthProvider, domain.AuthProvider),
-    ],
-)
-def test_the_settings_of_the_api_are_all_that_there_are(
-    wire: type[msgspec.Struct], stored: type[msgspec.Struct]
-) -> None:
-    assert wire.__struct_fields__ == stored.__struct_fields__
-    for of_wire, of_stored in zip(
-        msgspec.structs.fields(wire), msgspec.structs.fields(stored), strict=True
-    ):
-        if isinstance(of_stored.default, bool | int | float | str | None):
-            assert of_wire.default == of_stored.default, of_wire.name
 
 
 @pytest.mark.parametrize(

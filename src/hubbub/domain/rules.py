@@ -1,49 +1,81 @@
-"""Rules: which features a channel has, and which set of them applies to it."""
+"""Settings of a hub and the rules of its channels.
+
+Each struct is the only definition of its setting. Its fields have the names of the configuration
+file and of the admin API; types and bounds are those of both, and of the OpenAPI document. The
+docstring below a field is its sentence in `docs/configuration.md`. `stored_settings` is the form
+that the store keeps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import SubjectNotPermitted
+from hubbub.domain.fields import (
+    Count,
+    EndpointUrl,
+    Headers,
+    Name,
+    Origin,
+    Pattern,
+    Subject,
+    TimeoutSeconds,
+    wire_name,
+)
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.names import ChannelKind, kind_of, namespace_of, without_dead_letters
 from hubbub.domain.subjects import auth_prefix, belongs_to, rpc_prefix
 
-Limit = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
-"""0 means no limit."""
+
+class Setting(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
+    """Base of all: unknown fields are refused by name."""
 
 
-class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The features of a channel. Everything is off unless a rule turns it on.
-
-    `journal` is no feature of the channel but what is written down about it: nothing, who sent
-    what to whom (metadata), or the payloads too.
-    """
+class Rules(Setting, frozen=True):
+    """The features of channels. Everything is off unless it is turned on; a limit of 0 is none.
+    `journal` says what is written down about a channel: nothing, who sent what to whom, or the
+    payloads too."""
 
     retain: bool = False
+    """The last message marked `retain` is sent to each new subscriber."""
     store: bool = False
+    """Messages marked `store` are on disk before anyone sees them."""
     push: bool = False
+    """Messages marked `push` may also go to push services."""
     presence: bool = False
+    """Subscribers see who else is there."""
     occupancy: bool = False
+    """Subscribers see how many are there."""
     public: bool = False
+    """Any authenticated session may subscribe without a permission."""
     client_publish: bool = False
+    """Sessions may publish without a permission to do so."""
     allow_anonymous: bool = False
+    """Sessions without authentication may come in, where it is public."""
     live_history: bool = False
-    max_age_seconds: Limit = 0
-    """Of stored messages; the next two bound how many a channel holds, and their payload."""
-    max_stored_messages: Limit = 0
-    max_stored_bytes: Limit = 0
+    """The last messages are kept in memory for those who come back."""
+    max_age_seconds: Count = 0
+    """Stored messages go when they are older; 0 for no limit."""
+    max_stored_messages: Count = 0
+    """Beyond so many, the oldest stored messages of a channel go; 0 for no limit."""
+    max_stored_bytes: Count = 0
+    """The same for the bytes of their payloads."""
     reclaim_acknowledged: bool = False
-    """What every durable subscription of the channel has acknowledged goes, if there is one."""
+    """What every durable subscription of a channel has acknowledged goes, where there is one."""
     drop_unread: bool = False
-    """The limits hold even for what a durable subscription still has to get, which misses it."""
+    """The three limits hold even for what a durable subscription still has to get; it counts what
+    it missed."""
     journal: PayloadRule = "metadata"
+    """What the [journal](journal.md) keeps about the channel: nothing, all but the payloads, or the
+    payloads too."""
     store_by_default: bool = False
-    """Where the channel stores: each message that is not transient, also without being asked."""
+    """With `store`, messages without the mark, too, unless they are transient. So webhooks get all
+    that is published."""
 
     @property
     def reclaims(self) -> bool:
@@ -66,100 +98,183 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         return self
 
 
-class Quotas(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Limits of one hub; 0 means no limit."""
+class Quotas(Setting, frozen=True):
+    """Limits of a hub; 0 means no limit. Only an administrator may change them."""
 
-    sessions: int = 0
-    channels: int = 0
-    messages_per_second: int = 0
-    deliveries_per_second: int = 0
-    stored_bytes: int = 0
-    webhooks: int = 0
-    """0 here means the usual limit."""
-    webhook_requests_per_second: int = 0
+    sessions: Count = 0
+    """Sessions at the same time."""
+    channels: Count = 0
+    """Channels in memory at the same time."""
+    messages_per_second: Count = 0
+    """Messages published each second, by all together."""
+    deliveries_per_second: Count = 0
+    """Messages delivered each second, to all together."""
+    stored_bytes: Count = 0
+    """Bytes of stored messages."""
+    webhooks: Count = 0
+    """Webhooks; 0 here means 10,000."""
+    webhook_requests_per_second: Count = 0
+    """Requests that go out to webhooks each second."""
 
 
 class TrustedIssuer(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename=wire_name
 ):
     """Somebody else whose signed tokens a hub accepts: `iss` and `aud` must be exactly these. The
     public keys are read from a JWKS document, or given here. The claims name the user and what
     they may do; everyone that this issuer vouches for has the same level, never admin."""
 
     issuer: str
+    """`iss` of its tokens, exactly."""
     audience: str
+    """What `aud` of its tokens must name."""
     jwks_url: str | None = None
+    """Where its public keys are; `https`, or `http` on this machine."""
     keys: tuple[dict[str, Any], ...] = ()
+    """Its public keys in JWK form, in place of `jwksUrl`."""
     level: Literal["client", "service"] = "client"
+    """What its tokens can do: a client's or a service's part."""
     user_claim: str = "sub"
+    """The claim that holds the user id."""
     channels_claim: str = "channels"
+    """The claim that holds the permissions for channels."""
     rpcs_claim: str = "rpcs"
+    """The claim that holds the permitted calls."""
     extra_claim: str = "extra"
+    """The claim that holds what others see of the user in presence."""
     addresses: Reach | None = None
-    """Of `jwks_url`, as of an auth provider."""
+    """Where `jwksUrl` may be: `public`, `loopback`, or `private`. Without it, `private` in the
+    file; through the admin API, as `callbackAddresses` of the hub."""
 
 
-class HubSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a tenant decides for all of its sessions and channels."""
+class HubSettings(Setting, frozen=True):
+    """What holds for all sessions and channels of a hub. What is left out has its default. Only an
+    administrator of all hubs may change `callbackAddresses` and `natsSubjects`."""
 
     allow_anonymous: bool = False
+    """Sessions may stay without authentication."""
     user_channel: bool = False
+    """Each user has a channel `u:<user id>` shared by the user's sessions."""
     default_public: bool = False
-    default_rules: str | None = None
-    topic_rules: str | None = None
-    """What a channel that does not store gets as its own rules by the first put or durable
-    subscription; None: such a channel refuses them."""
-    auth_provider: str | None = None
+    """Channels without rules are open to every session."""
+    default_rules: Name | None = None
+    """Rules of channels that have none of their own or by namespace."""
+    topic_rules: Name | None = None
+    """Rules that the first put or durable subscription gives a channel which does not store;
+    without them such a channel refuses both."""
+    auth_provider: Name | None = None
+    """The auth provider that checks the clients' credentials."""
     session_restore: bool = True
-    allowed_origins: tuple[str, ...] = ()
-    trusted_issuers: tuple[TrustedIssuer, ...] = ()
+    """A lost session can be restored with its one-time key."""
+    allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
+    """Origins of web pages that may use this hub, in place of `listener.allowedOrigins`; the same
+    forms."""
+    trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
+    """Others whose signed tokens are accepted, see below."""
     quotas: Quotas = Quotas()
     open_topics: bool = False
-    """Everybody may register topics of Light-PubSubHubbub, publish to those that have no key, and
-    subscribe to them, as in the paper. It opens the topics that were made so, and no channel that
-    somebody uses already or that has rules."""
+    """Everybody may register topics of Light-PubSubHubbub, publish to those without a key, and
+    subscribe to them; other channels stay what their rules make them."""
     callback_addresses: Reach = "public"
-    """Where what the hub sends may go: to the Internet only, or also to this machine (`loopback`)
-    and to private networks (`private`). Only an operator may change it."""
-    nats_subjects: tuple[str, ...] = ()
-    """Subjects of NATS, with all below them, that routes and auth providers of the hub may name
-    besides those that are derived from its name. Only an operator may change them."""
+    """Where requests of the hub may go (webhooks, services, auth providers, keys, fetches): to
+    public addresses only, also to this machine (`loopback`), or also to private networks
+    (`private`). Only an operator may change it."""
+    nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
+    """Subjects of NATS, with all below them, that routes and auth providers may name besides those
+    below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator may change them."""
 
 
 NATS_SCHEME = "nats:"
 """Before the subject of an auth provider or a service that is reached over NATS."""
 
 
-class AuthProvider(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a hub's clients are authenticated: at a URL, or over NATS at `nats:` and a subject."""
+class AuthProvider(Setting, frozen=True):
+    """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
+    show `(hidden)`, which leaves a value as it is when it is sent back with the same `url`. With
+    `addresses` an operator allows others than those of the hub's `callbackAddresses`."""
 
-    url: str
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
-    timeout_seconds: float = 5.0
+    url: EndpointUrl
+    """Where to send the credentials; `http` or `https`, without a password in it, or `nats:` and a
+    subject."""
+    headers: Headers = {}
+    """Headers to send with them, for example a key; their values are secret."""
+    timeout_seconds: TimeoutSeconds = 5.0
+    """Time to answer; without it, `hub.authenticateRequestTimeout`."""
     addresses: Reach | None = None
-    """Where it may be, if an operator decided so; None: as `callback_addresses` of the hub."""
+    """Where it may be, as of a trusted issuer."""
 
 
-class RpcRoute(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Who answers the methods that match a pattern: an HTTP endpoint, or `nats:` and a subject."""
+class RpcRoute(Setting, frozen=True):
+    """Who answers the calls of the methods that match a pattern. `headers` and `addresses` are as
+    those of an auth provider."""
 
-    method: str
-    url: str
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
-    timeout_seconds: float = 10.0
+    method: Pattern
+    """The methods, as a pattern such as `cart.*`."""
+    url: EndpointUrl
+    """Where to send the calls; `http` or `https`, without a password in it, or `nats:` and a
+    subject."""
+    headers: Headers = {}
+    """Headers to send with them, for example a key; their values are secret."""
+    timeout_seconds: TimeoutSeconds = 10.0
+    """Time to answer."""
     addresses: Reach | None = None
-    """As of an auth provider."""
+    """Where it may be, as of a trusted issuer."""
 
 
-class ChannelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ChannelSettings(Setting, frozen=True):
     """What is set for one channel by name."""
 
-    rules: str | None = None
-    metadata: dict[str, object] = msgspec.field(default_factory=dict)
+    rules: Name | None = None
+    """Rules of this channel."""
+    metadata: dict[str, Any] = {}
+    """Anything that services want to note, as JSON."""
 
 
 E = TypeVar("E", AuthProvider, RpcRoute)
 P = TypeVar("P", AuthProvider, RpcRoute, TrustedIssuer)
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A part of a hub's settings: entries of one type, by name. `kind` is its word in the store and
+    in the audit log, `attribute` the attribute of `HubConfiguration`, which in the file is its
+    key."""
+
+    kind: str
+    attribute: str
+    type: type[Setting | str]
+
+    @property
+    def key(self) -> str:
+        return wire_name(self.attribute)
+
+    @property
+    def words(self) -> str:
+        """What one entry is called in messages."""
+        return self.kind.replace("_", " ")
+
+    def of(self, configuration: HubConfiguration) -> Mapping[str, Setting | str]:
+        """The entries of a hub. The settings of the hub itself have no name."""
+        found: Any = getattr(configuration, self.attribute)
+        return {"": found} if isinstance(found, HubSettings) else found
+
+
+HUB_ITSELF = Section("hub", "settings", HubSettings)
+RULES = Section("rules", "rules", Rules)
+NAMESPACES = Section("namespace", "namespaces", str)
+CHANNELS = Section("channel", "channels", ChannelSettings)
+AUTH_PROVIDERS = Section("auth_provider", "auth_providers", AuthProvider)
+RPC_ROUTES = Section("rpc_route", "rpc_routes", RpcRoute)
+SECTIONS = (HUB_ITSELF, RULES, NAMESPACES, CHANNELS, AUTH_PROVIDERS, RPC_ROUTES)
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A setting of a hub that names an entry of a section; `path` is its key, and `user` says in
+    words where it is."""
+
+    path: str
+    user: str
+    section: Section
+    name: str
 
 
 class HubConfiguration(msgspec.Struct, frozen=True):
@@ -211,6 +326,24 @@ class HubConfiguration(msgspec.Struct, frozen=True):
         return Rules(
             public=self.settings.default_public, allow_anonymous=self.settings.allow_anonymous
         )
+
+    def references(self) -> Iterator[Reference]:
+        """Which settings name others."""
+        for key, section, name in (
+            ("defaultRules", RULES, self.settings.default_rules),
+            ("topicRules", RULES, self.settings.topic_rules),
+            ("authProvider", AUTH_PROVIDERS, self.settings.auth_provider),
+        ):
+            if name is not None:
+                yield Reference(
+                    f"settings.{key}", f"the settings of the hub ({key})", section, name
+                )
+        for namespace, rules in self.namespaces.items():
+            yield Reference(f"namespaces.{namespace}", f"the namespace {namespace!r}", RULES, rules)
+        for channel, own in self.channels.items():
+            if own.rules is not None:
+                path = f"channels.{channel}.rules"
+                yield Reference(path, f"the channel {channel!r}", RULES, own.rules)
 
     def usable(self, endpoint: E, subject_root: str) -> E:
         """An endpoint as the hub may ask it: what was stored earlier may be out of bounds by now.

@@ -19,6 +19,7 @@ from hubbub.domain.rules import (
     ChannelSettings,
     HubSettings,
     RpcRoute,
+    Setting,
     TrustedIssuer,
 )
 from hubbub.domain.subjects import is_subject
@@ -53,19 +54,34 @@ def url_problem(url: str) -> str | None:
         return f"is no URL; expected at most {MAX_TEXT_CHARS} printable ASCII characters"
     if "@" in parts.netloc:
         return "holds a user or password; send credentials in headers"
-    return None if usable else "is no URL that begins with http:// or https://"
+    return None if usable else "is no URL that begins with http:// or https:// and names a host"
 
 
-def settings_problems(settings: HubSettings) -> Iterator[Problem]:
+def origin_problem(origin: str) -> str | None:
+    """What is wrong with an entry of `allowedOrigins`."""
+    if is_origin(origin):
+        return None
+    return (
+        f"has {origin[:100]!r}; expected an origin in lower case and without a path such as "
+        'https://example.org or http://localhost:*, "null", or "*"'
+    )
+
+
+def problems_of(value: Setting | str) -> Iterator[Problem]:
+    """What is wrong with a setting, whatever its type."""
+    match value:
+        case HubSettings():
+            yield from _settings_problems(value)
+        case ChannelSettings():
+            yield from _channel_problems(value)
+        case AuthProvider() | RpcRoute():
+            yield from _endpoint_problems(value)
+
+
+def _settings_problems(settings: HubSettings) -> Iterator[Problem]:
     for origin in settings.allowed_origins:
-        if not is_origin(origin):
-            yield (
-                "allowedOrigins",
-                f"has {origin[:100]!r}; expected an origin in lower case and without a path",
-            )
-    for name, quota in msgspec.structs.asdict(settings.quotas).items():
-        if quota < 0:
-            yield f"quotas.{name}", f"is {quota}; expected 0 (no limit) or more"
+        if problem := origin_problem(origin):
+            yield "allowedOrigins", problem
     for subject in settings.nats_subjects:
         if len(subject) > MAX_NAME_CHARS or not is_subject(subject):
             yield (
@@ -73,9 +89,6 @@ def settings_problems(settings: HubSettings) -> Iterator[Problem]:
                 f"has {subject[:100]!r}; expected words with dots between, without wildcards, "
                 "without $ before a word and _ before the first",
             )
-    entries = (settings.allowed_origins, settings.trusted_issuers, settings.nats_subjects)
-    if max(map(len, entries)) > MAX_ENTRIES:
-        yield "allowedOrigins, trustedIssuers and natsSubjects", f"may have {MAX_ENTRIES} entries"
     seen: set[tuple[str, str]] = set()
     for index, issuer in enumerate(settings.trusted_issuers):
         for key, problem in issuer_problems(issuer):
@@ -119,28 +132,22 @@ def endpoint_problem(url: str) -> str | None:
     return None
 
 
-def route_problems(route: RpcRoute) -> Iterator[Problem]:
-    if not 0 < len(route.method) <= MAX_NAME_CHARS or _CONTROL.search(route.method):
-        yield "method", f"is not a pattern of 1 to {MAX_NAME_CHARS} characters"
-    yield from provider_problems(route)
-
-
-def provider_problems(provider: AuthProvider | RpcRoute) -> Iterator[Problem]:
-    problem = endpoint_problem(provider.url)
+def _endpoint_problems(endpoint: AuthProvider | RpcRoute) -> Iterator[Problem]:
+    problem = endpoint_problem(endpoint.url)
     if problem is not None:
         yield "url", problem
-    if not 0.1 <= provider.timeout_seconds <= 300:
-        yield "timeoutSeconds", f"is {provider.timeout_seconds:g}; expected 0.1 to 300"
-    if len(provider.headers) > MAX_ENTRIES:
+    if isinstance(endpoint, RpcRoute) and _CONTROL.search(endpoint.method):
+        yield "method", "holds control characters; expected a pattern such as cart.*"
+    if len(endpoint.headers) > MAX_ENTRIES:
         yield "headers", f"has more than {MAX_ENTRIES} entries"
-    for name, value in provider.headers.items():
+    for name, value in endpoint.headers.items():
         if not _HEADER.fullmatch(name):
             yield "headers", f"has the name {name[:100]!r}, which HTTP does not allow"
         elif len(value) > MAX_TEXT_CHARS or not value.isascii() or not value.isprintable():
             yield f"headers.{name}", "holds what HTTP does not allow (value hidden)"
 
 
-def channel_problems(settings: ChannelSettings) -> Iterator[Problem]:
+def _channel_problems(settings: ChannelSettings) -> Iterator[Problem]:
     if not is_json(settings.metadata):
         yield "metadata", f"is not JSON of at most {MAX_METADATA_DEPTH} levels"
     elif len(msgspec.json.encode(settings.metadata)) > MAX_METADATA_BYTES:

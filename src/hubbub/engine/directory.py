@@ -11,32 +11,22 @@ import msgspec
 from hubbub.domain.errors import HubNotFound, Internal
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
-    AuthProvider,
-    ChannelSettings,
+    HUB_ITSELF,
+    SECTIONS,
     HubConfiguration,
     HubSettings,
-    RpcRoute,
-    Rules,
+    Setting,
     trusting,
 )
+from hubbub.domain.stored_settings import decode_setting, encode_setting
 from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
 from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.settings import SettingsEntry, SettingsStore
 
-_KINDS: dict[str, type] = {
-    "hub": HubSettings,
-    "rules": Rules,
-    "namespace": str,
-    "channel": ChannelSettings,
-    "auth_provider": AuthProvider,
-    "rpc_route": RpcRoute,
-}
-
+_SECTIONS = {section.kind: section for section in SECTIONS}
 _DECLARED = "declared"
 """The entry of a hub that names what the configuration file declared of it."""
-
-Setting = HubSettings | Rules | str | ChannelSettings | AuthProvider | RpcRoute
 
 ConfigurationOf = Callable[[str], HubConfiguration]
 """The current settings of a hub. Raises `HubNotFound`."""
@@ -125,13 +115,13 @@ class Directory:
         hub: str,
         kind: str,
         name: str,
-        value: Setting,
+        value: Setting | str,
         version: int | None = None,
         audit: AuditEntry | None = None,
     ) -> int:
         """Change one setting everywhere; answers its new version. With `version`, raises
         `VersionMismatch` if somebody else changed it since."""
-        entry = SettingsEntry(kind, check_name(hub, "hub"), name, msgspec.json.encode(value))
+        entry = SettingsEntry(kind, check_name(hub, "hub"), name, encode_setting(value))
         expected = None if version is None else {name: version}
         (saved,) = await self._store.put_settings([entry], expected, audit)
         await asyncio.shield(self.changed(hub))
@@ -211,40 +201,24 @@ def _declared_by(row: SettingsEntry) -> list[tuple[str, str, str]]:
 def _assemble(
     hub: str, rows: Sequence[SettingsEntry], topic_keys: Mapping[str, bytes]
 ) -> HubConfiguration:
-    found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
+    found: dict[str, dict[str, Any]] = {section.attribute: {} for section in SECTIONS}
     for row in rows:
-        kind = _KINDS.get(row.kind)
-        if kind is None:
+        section = _SECTIONS.get(row.kind)
+        if section is None:
             continue
         try:
-            found[row.kind][row.name] = msgspec.json.decode(row.value, type=kind)
+            found[section.attribute][row.name] = decode_setting(row.value, section.type)
         except msgspec.MsgspecError as error:
             raise Internal(
                 f"the stored setting {row.kind} {row.name!r} of hub {hub!r} cannot be read: {error}"
             ) from error
-    return HubConfiguration(
-        hub=hub,
-        settings=found["hub"].get("", HubSettings()),
-        rules=found["rules"],
-        namespaces=found["namespace"],
-        channels=found["channel"],
-        auth_providers=found["auth_provider"],
-        rpc_routes=found["rpc_route"],
-        topic_keys=topic_keys,
-    )
+    settings = found.pop(HUB_ITSELF.attribute).get("", HubSettings())
+    return HubConfiguration(hub=hub, settings=settings, topic_keys=topic_keys, **found)
 
 
 def _entries_of(configuration: HubConfiguration) -> list[SettingsEntry]:
-    kinds: list[tuple[str, Mapping[str, object]]] = [
-        ("hub", {"": configuration.settings}),
-        ("rules", configuration.rules),
-        ("namespace", configuration.namespaces),
-        ("channel", configuration.channels),
-        ("auth_provider", configuration.auth_providers),
-        ("rpc_route", configuration.rpc_routes),
-    ]
     return [
-        SettingsEntry(kind, configuration.hub, name, msgspec.json.encode(value))
-        for kind, settings in kinds
-        for name, value in settings.items()
+        SettingsEntry(section.kind, configuration.hub, name, encode_setting(value))
+        for section in SECTIONS
+        for name, value in section.of(configuration).items()
     ]

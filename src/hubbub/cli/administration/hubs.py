@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.assignments import assign
@@ -14,6 +13,7 @@ from hubbub.cli.server.backup import json_option
 from hubbub.cli.tables import Column, show_entry, show_list
 from hubbub.domain.errors import InvalidName
 from hubbub.domain.names import check_name
+from hubbub.domain.rules import HubSettings
 
 _COLUMNS: list[Column] = [
     ("HUB", lambda hub: hub["hub"]),
@@ -57,7 +57,7 @@ def create(admin: AdminClient, hub: str, settings: tuple[str, ...], as_json: boo
         check_name(hub, "hub")
     except InvalidName as error:
         fail(error.message, WRONG)
-    wanted = assign({}, settings, _defaults())
+    wanted = assign({}, settings, msgspec.to_builtins(HubSettings()))
     created = admin.post("hubs", body={"hub": hub, "settings": wanted})
     if as_json:
         show_entry(created, as_json)
@@ -83,7 +83,7 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)
-    wanted = assign(before.value if before else {}, settings, _defaults())
+    wanted = assign(before.value if before else {}, settings, msgspec.to_builtins(HubSettings()))
     show_entry(admin.put(*path, body=wanted, over=before), as_json)
 
 
@@ -96,12 +96,3 @@ def delete(admin: AdminClient, hub: str, yes: bool) -> None:
     confirm(f"Delete the hub {hub!r}, its messages and its settings?", yes)
     admin.delete("hubs", hub)
     click.echo(f"deleted {hub}")
-
-
-def _defaults() -> dict[str, Any]:
-    import msgspec
-
-    from hubbub.gateways.admin.shapes import HubSettings
-
-    defaults: dict[str, Any] = msgspec.to_builtins(HubSettings())
-    return defaults

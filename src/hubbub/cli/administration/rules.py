@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.assignments import assign
@@ -12,6 +11,7 @@ from hubbub.cli.administration.options import admin_options, confirm, json_lines
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.server.backup import json_option
 from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.domain.rules import Rules
 
 
 def _is_on(name: str, value: object) -> bool:
@@ -74,7 +74,7 @@ def set_rules(
     """
     path = ("hubs", hub, "rules", name)
     before = admin.find(*path)
-    wanted = assign(before.value if before else {}, features, _defaults())
+    wanted = assign(before.value if before else {}, features, msgspec.to_builtins(Rules()))
     show_entry(admin.put(*path, body=wanted, over=before, new=before is None), as_json)
 
 
@@ -88,12 +88,3 @@ def delete(admin: AdminClient, hub: str, name: str, yes: bool) -> None:
     confirm(f"Delete the rules {name!r} of the hub {hub!r}?", yes)
     admin.delete("hubs", hub, "rules", name)
     click.echo(f"deleted {name}")
-
-
-def _defaults() -> dict[str, Any]:
-    import msgspec
-
-    from hubbub.gateways.admin.shapes import Rules
-
-    defaults: dict[str, Any] = msgspec.to_builtins(Rules())
-    return defaults

@@ -6,6 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hubbub.domain.rules import (
+    AUTH_PROVIDERS,
+    CHANNELS,
+    NAMESPACES,
+    RPC_ROUTES,
+    RULES,
+    AuthProvider,
+    ChannelSettings,
+    RpcRoute,
+    Rules,
+)
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.administration.access import AccessAdministration, LoginSettings
 from hubbub.engine.administration.actors import Actor
@@ -13,15 +24,9 @@ from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
-from hubbub.engine.administration.parts import (
-    Channels,
-    Namespaces,
-    RulesOfHubs,
-    auth_providers,
-    rpc_routes,
-)
+from hubbub.engine.administration.parts import Channels, Endpoints, Namespaces
 from hubbub.engine.administration.push_tokens import PushTokens
-from hubbub.engine.administration.settings import SettingsEditor
+from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.survey import NodeFacts, Survey
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
@@ -37,6 +42,7 @@ __all__ = [
     "Administration",
     "Condition",
     "LoginSettings",
+    "NamedSettings",
     "NodeFacts",
     "Versioned",
 ]
@@ -60,12 +66,12 @@ class Administration:
         self.node = node
         self.audit = AuditLog(store, node.clock)
         editor = SettingsEditor(node.directory, store, self.audit)
-        self.hubs = Hubs(node, editor, revocations, self.audit)
-        self.rules = RulesOfHubs(editor)
-        self.namespaces = Namespaces(editor)
-        self.channels = Channels(editor)
-        self.auth_providers = auth_providers(editor, node)
-        self.rpc_routes = rpc_routes(editor, node)
+        self.hubs = Hubs(editor, node, revocations)
+        self.rules = NamedSettings(editor, RULES, Rules)
+        self.namespaces = Namespaces(editor, NAMESPACES, str)
+        self.channels = Channels(editor, CHANNELS, ChannelSettings)
+        self.auth_providers = Endpoints(editor, AUTH_PROVIDERS, AuthProvider, node)
+        self.rpc_routes = Endpoints(editor, RPC_ROUTES, RpcRoute, node)
         self.live = LiveAdministration(node, self.audit, Survey(node, node_name, facts))
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login

@@ -6,6 +6,7 @@ import secrets
 
 import msgspec
 
+from hubbub.domain.stored_settings import stored_form
 from hubbub.engine.administration.actors import Actor
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.administration import AdministrationStore, AuditEntry, AuditQuery
@@ -55,8 +56,8 @@ class AuditLog:
             level=actor.identity.level.value,
             action=action,
             name=name,
-            before=None if before is None else msgspec.json.encode(before),
-            after=None if after is None else msgspec.json.encode(after),
+            before=None if before is None else msgspec.json.encode(stored_form(before)),
+            after=None if after is None else msgspec.json.encode(stored_form(after)),
             token_id=actor.identity.token_id,
             id=self._ids.next(hub, now),
         )

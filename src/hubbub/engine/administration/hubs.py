@@ -5,32 +5,35 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import AuthProviderFailed, BadRequest, Conflict, HubNotFound, NotPermitted
+from hubbub.domain.fields import wire_name
 from hubbub.domain.names import check_name
-from hubbub.domain.rules import HubConfiguration, HubSettings
-from hubbub.domain.setting_checks import settings_problems
+from hubbub.domain.rules import HUB_ITSELF, HubConfiguration, HubSettings
+from hubbub.domain.setting_checks import problems_of
 from hubbub.engine.access.issuers import parse_keys
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS
 from hubbub.engine.administration.actors import Actor
-from hubbub.engine.administration.audit import AuditLog
-from hubbub.engine.administration.settings import SettingsEditor, check_reach, need_rules, refuse
+from hubbub.engine.administration.settings import (
+    NamedSettings,
+    SettingsEditor,
+    check_reach,
+    need_rules,
+    refuse,
+)
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
 from hubbub.ports.storage.administration import Revocation
 
-_HUB_ITSELF = ""
-_CAMEL = {"callback_addresses": "callbackAddresses", "nats_subjects": "natsSubjects"}
+_OWN_NAME = ""
 
 
 class Hubs:
-    def __init__(
-        self, node: Node, editor: SettingsEditor, revocations: Revocations, audit: AuditLog
-    ) -> None:
+    def __init__(self, editor: SettingsEditor, node: Node, revocations: Revocations) -> None:
+        self._editor = editor
+        self._settings = NamedSettings(editor, HUB_ITSELF, HubSettings)
         self._node = node
         self._directory = node.directory
-        self._editor = editor
         self._revocations = revocations
-        self._audit = audit
 
     def names(self) -> list[str]:
         """All that have settings, and those in use that have none of their own."""
@@ -56,7 +59,7 @@ class Hubs:
             stored = self._directory.is_stored(hub)
             before = self._directory.get(hub).settings if stored else None
             in_use = hub in self._node.hubs
-            note = self._audit.entry(actor, "hub.delete", hub, before=before)
+            note = self._editor.audit.entry(actor, "hub.delete", hub, before=before)
             if stored or in_use:
                 now = int(self._node.clock.now() * 1000)
                 until = now + MAX_TOKEN_SECONDS * 1000
@@ -68,8 +71,8 @@ class Hubs:
 
     async def settings(self, hub: str) -> Versioned[HubSettings]:
         """Raises `HubNotFound`."""
-        found = await self._editor.read(hub, "hub", _HUB_ITSELF, HubSettings)
-        return found or Versioned(_HUB_ITSELF, self._directory.get(hub).settings, 0)
+        found = await self._settings.find(hub, _OWN_NAME)
+        return found or Versioned(_OWN_NAME, self._directory.get(hub).settings, 0)
 
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
@@ -93,7 +96,7 @@ class Hubs:
         for name in ("callback_addresses", "nats_subjects"):
             if getattr(settings, name) != getattr(before, name) and not actor.is_operator:
                 raise NotPermitted(
-                    f"only an administrator of all hubs may change {_CAMEL[name]} of a hub"
+                    f"only an administrator of all hubs may change {wire_name(name)} of a hub"
                 )
         known = {(issuer.jwks_url, issuer.addresses): issuer for issuer in before.trusted_issuers}
         after = msgspec.structs.replace(configuration, settings=settings)
@@ -107,19 +110,18 @@ class Hubs:
     async def _put(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition
     ) -> Versioned[HubSettings]:
-        refuse(settings_problems(settings))
+        refuse(problems_of(settings))
         _check_issuers(settings)
         stored = self._directory.is_stored(hub)
         configuration = self._directory.get(hub) if stored else HubConfiguration(hub)
-        for rules in (settings.default_rules, settings.topic_rules):
-            if rules is not None:
-                need_rules(configuration, rules)
+        need_rules(configuration, settings.default_rules)
+        need_rules(configuration, settings.topic_rules)
         await self._check_reach(actor, configuration, settings)
         provider = settings.auth_provider
         if provider is not None and provider not in configuration.auth_providers:
             raise Conflict(f"hub {hub!r} has no auth provider {provider!r}; create it first")
-        return await self._editor.put_locked(
-            actor, hub, "hub", _HUB_ITSELF, HubSettings, lambda _: settings, condition
+        return await self._settings.change_locked(
+            actor, hub, _OWN_NAME, lambda _: settings, condition
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -18,38 +18,39 @@ from hubbub.domain.errors import (
     SecretNeeded,
     VersionMismatch,
 )
-from hubbub.domain.rules import AuthProvider, HubConfiguration, RpcRoute, TrustedIssuer
-from hubbub.domain.setting_checks import Problem
+from hubbub.domain.names import check_name
+from hubbub.domain.rules import (
+    AuthProvider,
+    HubConfiguration,
+    RpcRoute,
+    Section,
+    Setting,
+    TrustedIssuer,
+)
+from hubbub.domain.setting_checks import Problem, problems_of
+from hubbub.domain.stored_settings import decode_setting
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
-from hubbub.engine.administration.versions import Condition, Versioned
-from hubbub.engine.directory import Directory, Setting
+from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.directory import Directory
 from hubbub.ports.storage.settings import SettingsStore
 
 HIDDEN = "(hidden)"
 """Stands for a secret in answers; sent back, it leaves the secret as it is."""
 _ATTEMPTS = 10
-_SECTIONS = {
-    "rules": "rules",
-    "namespace": "namespaces",
-    "channel": "channels",
-    "auth_provider": "auth_providers",
-    "rpc_route": "rpc_routes",
-}
 
-S = TypeVar("S", bound=Setting)
+S = TypeVar("S", bound=Setting | str)
 E = TypeVar("E", bound=AuthProvider | RpcRoute)
 R = TypeVar("R", bound=AuthProvider | RpcRoute | TrustedIssuer)
 
 
 class SettingsEditor:
-    """Reads and writes single settings of hubs, with their versions. A value and its version
-    always come from the store together."""
+    """What it takes to change settings of hubs."""
 
     def __init__(self, directory: Directory, store: SettingsStore, audit: AuditLog) -> None:
         self.directory = directory
-        self._store = store
-        self._audit = audit
+        self.store = store
+        self.audit = audit
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, hub: str) -> asyncio.Lock:
@@ -60,65 +61,126 @@ class SettingsEditor:
             lock = self._locks[hub] = asyncio.Lock()
         return lock
 
-    async def read(self, hub: str, kind: str, name: str, of: type[S]) -> Versioned[S] | None:
-        """One setting. Raises `HubNotFound`."""
-        return next(
-            (each for each in await self.read_all(hub, kind, of) if each.name == name), None
-        )
 
-    async def read_all(self, hub: str, kind: str, of: type[S]) -> list[Versioned[S]]:
-        """All of one kind, by name. Raises `HubNotFound`."""
-        configuration = self.directory.get(hub)
-        if not self.directory.is_stored(hub):
-            section: dict[str, Any] = {"": configuration.settings}
-            if kind in _SECTIONS:
-                section = getattr(configuration, _SECTIONS[kind])
-            return [Versioned(name, section[name], 0) for name in sorted(section)]
-        return [
-            Versioned(entry.name, msgspec.json.decode(entry.value, type=of), entry.version)
-            for entry in await self._store.read_settings(hub)
-            if entry.kind == kind
-        ]
+class NamedSettings(Generic[S]):
+    """The settings of one kind, by hub and name, with their versions. A value and its version
+    always come from the store together; answers hide secrets. A kind with rules of its own
+    overrides `_check` and `_prepare`."""
+
+    def __init__(self, editor: SettingsEditor, section: Section, of: type[S]) -> None:
+        self._editor = editor
+        self._directory = editor.directory
+        self._section = section
+        self._of = of
+
+    async def get(self, hub: str, name: str) -> Versioned[S]:
+        """Raises `HubNotFound`, `NotFound`."""
+        found = await self.find(hub, name)
+        if found is None:
+            raise self._missing(hub, name)
+        return _visible(found)
+
+    async def all(self, hub: str) -> list[Versioned[S]]:
+        """In the order of their names. Raises `HubNotFound`."""
+        return [_visible(each) for each in await self._read(hub)]
 
     async def put(
+        self, actor: Actor, hub: str, name: str, value: S, condition: Condition = ANY_VERSION
+    ) -> Versioned[S]:
+        """Create or replace a setting of an existing hub. Raises `BadRequest`, `HubNotFound`,
+        `VersionMismatch`, and what `_check` and `_prepare` of the kind raise."""
+        check_name(name, self._section.words)
+        await self._check(hub, name, value)
+
+        def change(before: S | None) -> S:
+            return self._prepare(actor, hub, value, before)
+
+        return _visible(await self._change(actor, hub, name, change, condition))
+
+    async def delete(
+        self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
+    ) -> None:
+        """Raises `NotFound`, `VersionMismatch`, and `Conflict`, which names the settings that
+        refer to it."""
+        async with self._editor.lock(hub):
+            await self._directory.settle(hub)
+            for attempt in range(_ATTEMPTS):
+                known = await self.find(hub, name)
+                if known is None:
+                    raise self._missing(hub, name)
+                condition.check(known.version)
+                self._refuse_used(hub, name)
+                kind = self._section.kind
+                note = self._editor.audit.entry(
+                    actor, f"{kind}.delete", hub, name, hide_secrets(known.value)
+                )
+                try:
+                    await self._directory.delete(hub, kind, name, known.version, note)
+                    return
+                except VersionMismatch:
+                    if condition.is_given or attempt == _ATTEMPTS - 1:
+                        raise
+
+    async def _check(self, hub: str, name: str, value: S) -> None:
+        """Before the hub is locked. Raises `BadRequest`."""
+        refuse(problems_of(value))
+
+    def _prepare(self, actor: Actor, hub: str, value: S, before: S | None) -> S:
+        """The value to store in place of `before`, while the hub is locked."""
+        return value
+
+    async def find(self, hub: str, name: str) -> Versioned[S] | None:
+        """With its secrets. Raises `HubNotFound`."""
+        return next((each for each in await self._read(hub) if each.name == name), None)
+
+    async def _read(self, hub: str) -> list[Versioned[S]]:
+        configuration = self._directory.get(hub)
+        if not self._directory.is_stored(hub):
+            section = self._section.of(configuration)
+            return [Versioned(name, cast(S, section[name]), 0) for name in sorted(section)]
+        return [
+            Versioned(entry.name, decode_setting(entry.value, self._of), entry.version)
+            for entry in await self._editor.store.read_settings(hub)
+            if entry.kind == self._section.kind
+        ]
+
+    async def _change(
         self,
         actor: Actor,
         hub: str,
-        kind: str,
         name: str,
-        of: type[S],
         change: Callable[[S | None], S],
         condition: Condition,
     ) -> Versioned[S]:
         """Replace a setting of an existing hub by what `change` makes of it. Writing what is there
         already changes nothing. Raises `HubNotFound`, `VersionMismatch`, and what `change` does."""
-        async with self.lock(hub):
-            await self.directory.settle(hub)
-            return await self.put_locked(actor, hub, kind, name, of, change, condition)
+        async with self._editor.lock(hub):
+            await self._directory.settle(hub)
+            return await self.change_locked(actor, hub, name, change, condition)
 
-    async def put_locked(
+    async def change_locked(
         self,
         actor: Actor,
         hub: str,
-        kind: str,
         name: str,
-        of: type[S],
         change: Callable[[S | None], S],
         condition: Condition,
     ) -> Versioned[S]:
         """The same, for a caller that holds the lock and may be creating the hub."""
+        kind = self._section.kind
         for attempt in range(_ATTEMPTS):
-            exists = self.directory.is_stored(hub)
-            known = await self.read(hub, kind, name, of) if exists else None
+            known = await self.find(hub, name) if self._directory.is_stored(hub) else None
             version = 0 if known is None else known.version
             condition.check(version)
             before = None if known is None else known.value
             after = change(before)
             if known is not None and after == before:
                 return Versioned(name, after, version)
-            note = self._audit.entry(actor, f"{kind}.put", hub, name, shown(before), shown(after))
+            note = self._editor.audit.entry(
+                actor, f"{kind}.put", hub, name, hide_secrets(before), hide_secrets(after)
+            )
             try:
-                saved = await self.directory.put(hub, kind, name, after, version, note)
+                saved = await self._directory.put(hub, kind, name, after, version, note)
             except VersionMismatch:
                 # Another node was faster. Without a condition of the caller, try again.
                 if condition.is_given or attempt == _ATTEMPTS - 1:
@@ -127,39 +189,23 @@ class SettingsEditor:
                 return Versioned(name, after, saved, created=not version)
         raise AssertionError("unreachable")
 
-    async def delete(
-        self,
-        actor: Actor,
-        hub: str,
-        kind: str,
-        name: str,
-        of: type[S],
-        condition: Condition,
-        users: Callable[[HubConfiguration], Iterable[str]] = lambda _: (),
-    ) -> None:
-        """Raises `NotFound`, `VersionMismatch`, and `Conflict` if it has `users`."""
-        async with self.lock(hub):
-            await self.directory.settle(hub)
-            for attempt in range(_ATTEMPTS):
-                known = await self.read(hub, kind, name, of)
-                if known is None:
-                    raise NotFound(f"hub {hub!r} has no {kind.replace('_', ' ')} {name!r}")
-                condition.check(known.version)
-                _refuse_used(kind, name, list(users(self.directory.get(hub))))
-                note = self._audit.entry(actor, f"{kind}.delete", hub, name, shown(known.value))
-                try:
-                    await self.directory.delete(hub, kind, name, known.version, note)
-                    return
-                except VersionMismatch:
-                    if condition.is_given or attempt == _ATTEMPTS - 1:
-                        raise
+    def _missing(self, hub: str, name: str) -> NotFound:
+        return NotFound(f"hub {hub!r} has no {self._section.words} {name!r}")
+
+    def _refuse_used(self, hub: str, name: str) -> None:
+        references = self._directory.get(hub).references()
+        users = [
+            each.user for each in references if each.section == self._section and each.name == name
+        ]
+        if users:
+            more = f" and {len(users) - 10} more" if len(users) > 10 else ""
+            raise Conflict(
+                f"the {self._section.words} {name!r} is in use: by {', '.join(users[:10])}{more}"
+            )
 
 
-def _refuse_used(kind: str, name: str, users: list[str]) -> None:
-    if users:
-        more = f" and {len(users) - 10} more" if len(users) > 10 else ""
-        what = kind.replace("_", " ")
-        raise Conflict(f"the {what} {name!r} is in use: by {', '.join(users[:10])}{more}")
+def _visible(found: Versioned[S]) -> Versioned[S]:
+    return msgspec.structs.replace(found, value=hide_secrets(found.value))
 
 
 def refuse(problems: Iterable[Problem]) -> None:
@@ -169,9 +215,9 @@ def refuse(problems: Iterable[Problem]) -> None:
         raise BadRequest("; ".join(found[:10]))
 
 
-def need_rules(configuration: HubConfiguration, name: str) -> None:
+def need_rules(configuration: HubConfiguration, name: str | None) -> None:
     """Raises `Conflict` where the hub has no such rules to refer to."""
-    if name not in configuration.rules:
+    if name is not None and name not in configuration.rules:
         raise Conflict(f"hub {configuration.hub!r} has no rules {name!r}; create them first")
 
 
@@ -207,10 +253,12 @@ def _address(value: AuthProvider | RpcRoute | TrustedIssuer) -> tuple[str | None
     return url, value.addresses
 
 
-def hide_secrets(provider: E) -> E:
-    return msgspec.structs.replace(provider, headers=dict.fromkeys(provider.headers, HIDDEN))
+V = TypeVar("V")
 
 
-def shown(value: Setting | None) -> Setting | None:
+def hide_secrets(value: V) -> V:
     """A setting as others may see it."""
-    return hide_secrets(value) if isinstance(value, AuthProvider | RpcRoute) else value
+    if isinstance(value, AuthProvider | RpcRoute):
+        hidden = dict.fromkeys(value.headers, HIDDEN)
+        return cast(V, msgspec.structs.replace(value, headers=hidden))
+    return value

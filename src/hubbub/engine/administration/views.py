@@ -5,12 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-
-
-def wire_name(name: str) -> str:
-    """`session_id` is `sessionID` on the wire, as in the socket's protocol."""
-    first, *rest = name.split("_")
-    return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)
+from hubbub.domain.fields import wire_name
 
 
 class BatchResult(msgspec.Struct, frozen=True):

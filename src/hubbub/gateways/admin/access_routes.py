@@ -18,6 +18,7 @@ from hubbub.domain.errors import (
     QuotaExceeded,
     RateLimited,
 )
+from hubbub.domain.fields import Text
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.access.tokens import IssuedToken
 from hubbub.engine.administration import Administration
@@ -38,12 +39,9 @@ class AuditFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cursor: (
         Annotated[int, Meta(ge=0, le=2**62, description="`next` of the page before.")] | UnsetType
     ) = UNSET
-    actor: Annotated[shapes.Text, Meta(description="Only changes by this user.")] | UnsetType = (
-        UNSET
-    )
+    actor: Annotated[Text, Meta(description="Only changes by this user.")] | UnsetType = UNSET
     action: (
-        Annotated[shapes.Text, Meta(description="Only of this kind, such as rules.put.")]
-        | UnsetType
+        Annotated[Text, Meta(description="Only of this kind, such as rules.put.")] | UnsetType
     ) = UNSET
 
 

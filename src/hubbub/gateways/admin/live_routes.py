@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import BadRequest, Conflict, NotFound, VersionMismatch
+from hubbub.domain.fields import Name
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import ChannelSettings
 from hubbub.engine.administration import Administration, Versioned
@@ -30,13 +31,11 @@ class SessionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
     user: Annotated[str, Meta(max_length=255, description="Only this user's.")] | UnsetType = UNSET
-    channel: Annotated[shapes.Name, Meta(description="Only those that follow it.")] | UnsetType = (
-        UNSET
-    )
+    channel: Annotated[Name, Meta(description="Only those that follow it.")] | UnsetType = UNSET
 
 
 class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    hub: Annotated[shapes.Name, Meta(description="Only this hub.")] | UnsetType = UNSET
+    hub: Annotated[Name, Meta(description="Only this hub.")] | UnsetType = UNSET
     channels: Annotated[
         int, Meta(ge=0, le=1000, description="Channels to name per hub, the busiest first.")
     ] = 20

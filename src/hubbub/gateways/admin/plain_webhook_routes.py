@@ -15,10 +15,11 @@ from hubbub.domain.errors import (
     TopicNotFound,
     Unavailable,
 )
+from hubbub.domain.fields import Name
 from hubbub.domain.webhooks import MAX_SECRET_BYTES, Algorithm
 from hubbub.gateways.admin.public_shapes import Open
 from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
-from hubbub.gateways.admin.shapes import Name, Shape
+from hubbub.gateways.admin.shapes import Shape
 from hubbub.protocols.json.webhooks import WebhookView
 
 _WEBHOOKS = "/v1/hubs/{hub}/webhooks"

@@ -17,9 +17,9 @@ from hubbub.domain.errors import (
     Unavailable,
     WrongChannelKind,
 )
+from hubbub.domain.fields import Name
 from hubbub.gateways.admin import public_shapes as shapes
 from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
-from hubbub.gateways.admin.shapes import Name
 
 _HUB = "/v1/hubs/{hub}"
 _CHANNEL = f"{_HUB}/channels/{{channel}}"

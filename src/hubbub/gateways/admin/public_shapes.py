@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hubbub.engine.administration.views import wire_name
-from hubbub.gateways.admin.shapes import ErrorInfo, Name
+from hubbub.domain.fields import Name, wire_name
+from hubbub.gateways.admin.shapes import ErrorInfo
 
 Serial = Annotated[
     str, Meta(description="A whole number as text.", extra_json_schema={"pattern": "^[0-9]+$"})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hubbub.domain import rules as domain
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
+from hubbub.domain.rules import HubSettings
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.conversion import into
-from hubbub.gateways.admin.crud import crud, missing, page, saved
+from hubbub.gateways.admin.crud import saved
 from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
 
@@ -33,14 +32,11 @@ def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
 
 
 async def create_hub(admin: Administration, call: Call[NoQuery, shapes.HubCreation]) -> Answer:
-    settings = into(domain.HubSettings, call.body.settings)
-    kept = await admin.hubs.create(call.actor, call.body.hub, settings)
+    kept = await admin.hubs.create(call.actor, call.body.hub, call.body.settings)
     return Answer(_hub_view(admin, call.body.hub, kept), 201, kept.version)
 
 
-def _hub_view(
-    admin: Administration, hub: str, settings: Versioned[domain.HubSettings]
-) -> shapes.HubView:
+def _hub_view(admin: Administration, hub: str, settings: Versioned[HubSettings]) -> shapes.HubView:
     entry = _hub_entry(admin, hub)
     return shapes.HubView(
         hub=hub,
@@ -48,7 +44,7 @@ def _hub_view(
         sessions=entry.sessions,
         channels=entry.channels,
         version=settings.version,
-        settings=into(shapes.HubSettings, settings.value),
+        settings=settings.value,
     )
 
 
@@ -63,68 +59,24 @@ async def delete_hub(admin: Administration, call: Call[NoQuery, None]) -> Answer
 
 async def get_settings(admin: Administration, call: Call[NoQuery, None]) -> Answer:
     found = await admin.hubs.settings(call.hub)
-    return Answer(into(shapes.HubSettings, found.value), version=found.version)
+    return Answer(found.value, version=found.version)
 
 
-async def put_settings(admin: Administration, call: Call[NoQuery, shapes.HubSettings]) -> Answer:
-    settings = into(domain.HubSettings, call.body)
-    kept = await admin.hubs.put_settings(call.actor, call.hub, settings, call.condition)
-    return saved(kept, into(shapes.HubSettings, kept.value))
+async def put_settings(admin: Administration, call: Call[NoQuery, HubSettings]) -> Answer:
+    kept = await admin.hubs.put_settings(call.actor, call.hub, call.body, call.condition)
+    return saved(kept, kept.value)
 
 
-# -- rules ----------------------------------------------------------------------------------------
-
-
-async def list_rules(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    every = await admin.rules.all(call.hub)
-    return page(call.query, every, lambda value: into(shapes.Rules, value))
-
-
-async def get_rules(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    name = call.path["rules"]
-    found = await admin.rules.get(call.hub, name)
-    if found is None:
-        raise missing(call.hub, "rules", name)
-    return Answer(into(shapes.Rules, found.value), version=found.version)
-
-
-async def put_rules(admin: Administration, call: Call[NoQuery, shapes.Rules]) -> Answer:
-    value = into(domain.Rules, call.body)
-    kept = await admin.rules.put(call.actor, call.hub, call.path["rules"], value, call.condition)
-    return saved(kept, call.body)
-
-
-async def delete_rules(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.rules.delete(call.actor, call.hub, call.path["rules"], call.condition)
-    return Answer(status=204)
-
-
-# -- namespaces -----------------------------------------------------------------------------------
-
-
-async def list_namespaces(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    every = await admin.namespaces.all(call.hub)
-    return page(call.query, every, lambda rules: shapes.Namespace(rules=rules))
-
-
-async def get_namespace(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    name = call.path["namespace"]
-    found = await admin.namespaces.get(call.hub, name)
-    if found is None:
-        raise missing(call.hub, "namespace", name)
-    return Answer(shapes.Namespace(rules=found.value), version=found.version)
-
-
-async def put_namespace(admin: Administration, call: Call[NoQuery, shapes.Namespace]) -> Answer:
-    kept = await admin.namespaces.put(
-        call.actor, call.hub, call.path["namespace"], call.body.rules, call.condition
-    )
-    return saved(kept, call.body)
-
-
-async def delete_namespace(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.namespaces.delete(call.actor, call.hub, call.path["namespace"], call.condition)
-    return Answer(status=204)
+async def list_all_auth_providers(admin: Administration, call: Call[ListQuery, None]) -> Answer:
+    """Of all hubs; the prefix and the cursor are about `hub/name`."""
+    every = [
+        shapes.ProviderOfHub(hub=hub, name=found.name, version=found.version, value=found.value)
+        for hub in admin.node.directory.names()
+        for found in await admin.auth_providers.all(hub)
+    ]
+    every.sort(key=lambda each: f"{each.hub}/{each.name}")
+    found, following = page_of(every, call.query, lambda each: f"{each.hub}/{each.name}")
+    return Answer(make_page(found, following))
 
 
 SETTINGS_ROUTES: list[AnyRoute] = [
@@ -152,21 +104,19 @@ SETTINGS_ROUTES: list[AnyRoute] = [
     Route(
         method="GET", path=f"{_HUB}/settings", operation_id="getHubSettings", tag="Settings",
         summary="Read the settings of a hub", access=Access.SERVICE, handler=get_settings,
-        query=NoQuery, answers={200: shapes.HubSettings}, errors=(NotFound,), versioned=True,
+        query=NoQuery, answers={200: HubSettings}, errors=(NotFound,), versioned=True,
     ),
     Route(
         method="PUT", path=f"{_HUB}/settings", operation_id="putHubSettings", tag="Settings",
         summary="Replace the settings of a hub; an administrator may create it so",
-        access=Access.SERVICE, handler=put_settings, query=NoQuery, body=shapes.HubSettings,
-        answers={200: shapes.HubSettings, 201: shapes.HubSettings},
+        access=Access.SERVICE, handler=put_settings, query=NoQuery, body=HubSettings,
+        answers={200: HubSettings, 201: HubSettings},
         errors=(NotFound, Conflict, VersionMismatch), versioned=True,
     ),
-    *crud(
-        f"{_HUB}/rules", "rules", "Rules", "Rules", shapes.Rules,
-        list_rules, get_rules, put_rules, delete_rules, (Conflict,),
-    ),
-    *crud(
-        f"{_HUB}/namespaces", "namespaces", "Namespace", "Namespaces", shapes.Namespace,
-        list_namespaces, get_namespace, put_namespace, delete_namespace,
+    Route(
+        method="GET", path="/v1/admin/auth-providers", operation_id="listAllAuthProviders",
+        tag="Settings", summary="List the auth providers of all hubs", access=Access.ADMIN,
+        handler=list_all_auth_providers, query=ListQuery,
+        answers={200: shapes.Page[shapes.ProviderOfHub]},
     ),
 ]  # fmt: skip

@@ -7,67 +7,12 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.callbacks import Reach
-from hubbub.domain.journal import PayloadRule
-from hubbub.domain.names import MAX_NAME_CHARS
-from hubbub.domain.rules import TrustedIssuer
-from hubbub.engine.administration.views import Counters, wire_name
+from hubbub.domain.fields import Name, Text, wire_name
+from hubbub.domain.rules import AuthProvider, HubSettings
+from hubbub.engine.administration.views import Counters
 
 T = TypeVar("T")
 
-Name = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_NAME_CHARS,
-        pattern=r"^[^\u0000-\u001f\u007f-\u009f*#]+$",
-    ),
-]
-Text = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=255,
-        pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$",
-    ),
-]
-Origin = Annotated[
-    str,
-    Meta(
-        max_length=255,
-        extra_json_schema={
-            "pattern": r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9_.-]+(:([0-9]{1,5}|\*))?)$"
-        },
-    ),
-]
-Subject = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_NAME_CHARS,
-        description="A subject of NATS, which means all below it as well.",
-        extra_json_schema={"pattern": r"^[A-Za-z0-9-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2}$"},
-    ),
-]
-EndpointUrl = Annotated[
-    str,
-    Meta(
-        max_length=2048,
-        description="`http://…` or `https://…`, or `nats:` and a subject.",
-        extra_json_schema={
-            "pattern": r"^(https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?"
-            r"|nats:[A-Za-z0-9_-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2})$"
-        },
-    ),
-]
-Headers = Annotated[
-    dict[str, Annotated[str, Meta(max_length=2048, pattern="^[ -~]*$")]],
-    Meta(
-        max_length=100,
-        extra_json_schema={"propertyNames": {"pattern": "^[A-Za-z0-9-]{1,100}$"}},
-    ),
-]
-Count = Annotated[int, Meta(ge=0, le=10**15)]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Entries in one page at most.")]
 Cursor = Annotated[str, Meta(max_length=1024, description="`next` of the page before.")]
 
@@ -107,85 +52,6 @@ class Named(Shape, Generic[T], frozen=True):
     name: str
     version: int
     value: T
-
-
-class Quotas(Shape, frozen=True):
-    """Limits of a hub; 0 means no limit. Only an administrator may change them."""
-
-    sessions: Count = 0
-    channels: Count = 0
-    messages_per_second: Count = 0
-    deliveries_per_second: Count = 0
-    stored_bytes: Count = 0
-    webhooks: Count = 0
-    webhook_requests_per_second: Count = 0
-
-
-class HubSettings(Shape, frozen=True):
-    """What holds for all sessions and channels of a hub. What is left out has its default. Only an
-    administrator of all hubs may change `callbackAddresses` and `natsSubjects`."""
-
-    allow_anonymous: bool = False
-    user_channel: bool = False
-    default_public: bool = False
-    default_rules: Name | None = None
-    topic_rules: Name | None = None
-    auth_provider: Name | None = None
-    session_restore: bool = True
-    allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
-    trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
-    quotas: Quotas = Quotas()
-    open_topics: bool = False
-    callback_addresses: Reach = "public"
-    nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
-
-
-class Rules(Shape, frozen=True):
-    """The features of channels. Everything is off unless it is turned on; a limit of 0 is none.
-    `journal` says what is written down about a channel: nothing, who sent what to whom, or the
-    payloads too."""
-
-    retain: bool = False
-    store: bool = False
-    push: bool = False
-    presence: bool = False
-    occupancy: bool = False
-    public: bool = False
-    client_publish: bool = False
-    allow_anonymous: bool = False
-    live_history: bool = False
-    max_age_seconds: Count = 0
-    max_stored_messages: Count = 0
-    max_stored_bytes: Count = 0
-    reclaim_acknowledged: bool = False
-    drop_unread: bool = False
-    journal: PayloadRule = "metadata"
-    store_by_default: bool = False
-
-
-class AuthProvider(Shape, frozen=True):
-    """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
-    show `(hidden)`, which leaves a value as it is when it is sent back with the same `url`. With
-    `addresses` an operator allows others than those of the hub's `callbackAddresses`."""
-
-    url: EndpointUrl
-    headers: Headers = {}
-    timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 5.0
-    addresses: Reach | None = None
-
-
-class RpcRoute(Shape, frozen=True):
-    """Who answers the calls of the methods that match a pattern. `headers` and `addresses` are as
-    those of an auth provider."""
-
-    method: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f]+$"),
-    ]
-    url: EndpointUrl
-    headers: Headers = {}
-    timeout_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
-    addresses: Reach | None = None
 
 
 class ProviderOfHub(Shape, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import NotFound, Unavailable
+from hubbub.domain.fields import Name
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
@@ -26,9 +27,7 @@ _BETWEEN = "\n"
 class SubscriptionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
-    channel: Annotated[shapes.Name, Meta(description="Only those of this channel.")] | UnsetType = (
-        UNSET
-    )
+    channel: Annotated[Name, Meta(description="Only those of this channel.")] | UnsetType = UNSET
     owner: (
         Annotated[str, Meta(max_length=300, description="Only this caller's, such as `u:ann`.")]
         | UnsetType

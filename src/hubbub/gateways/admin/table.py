@@ -10,7 +10,7 @@ from hubbub.engine.administration import Administration
 from hubbub.gateways.admin.access_routes import ACCESS_ROUTES
 from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
-from hubbub.gateways.admin.endpoint_routes import ENDPOINT_ROUTES
+from hubbub.gateways.admin.crud import PART_ROUTES
 from hubbub.gateways.admin.live_routes import LIVE_ROUTES
 from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
@@ -35,7 +35,7 @@ async def _get_openapi(admin: Administration, call: Call[NoQuery, None]) -> Answ
 
 ROUTES: list[AnyRoute] = [
     *SETTINGS_ROUTES,
-    *ENDPOINT_ROUTES,
+    *PART_ROUTES,
     *LIVE_ROUTES,
     *SUBSCRIPTION_ROUTES,
     *WEBHOOK_ROUTES,

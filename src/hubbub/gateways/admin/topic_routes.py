@@ -19,10 +19,11 @@ from hubbub.domain.errors import (
     Unavailable,
     WrongChannelKind,
 )
+from hubbub.domain.fields import Name
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH
 from hubbub.gateways.admin.public_shapes import Open, PublishedMessage, Serial
 from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
-from hubbub.gateways.admin.shapes import Name, Shape
+from hubbub.gateways.admin.shapes import Shape
 
 _HUB = "/v1/hubs/{hub}"
 _TOPIC = f"{_HUB}/topics/{{topic}}"

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import NotFound, Unavailable
+from hubbub.domain.fields import Name
 from hubbub.domain.webhooks import WebhookStatus, WebTopic
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
@@ -23,9 +24,7 @@ _WEBHOOK = f"{_HUB}/webhooks/{{webhook}}"
 class WebhookQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: shapes.Limit = 100
     cursor: shapes.Cursor = ""
-    channel: Annotated[shapes.Name, Meta(description="Only those of this channel.")] | UnsetType = (
-        UNSET
-    )
+    channel: Annotated[Name, Meta(description="Only those of this channel.")] | UnsetType = UNSET
     status: Annotated[bool, Meta(description="With how each of them is doing.")] = False
 
 

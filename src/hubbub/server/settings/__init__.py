@@ -25,7 +25,6 @@ from hubbub.server.settings.keys import CATEGORIES, Secret, Settings, SettingsEr
 from hubbub.server.settings.reader import (
     Given,
     Reader,
-    camel,
     is_category,
     is_secret,
     join,
@@ -249,11 +248,12 @@ def _as_text(value: object) -> str:
 def _describe_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
     for key, value in _values_below(hub.settings, f"{path}.settings"):
         yield f"{key} = {value}"
+    defaults = msgspec.to_builtins(Rules())
     for name, rules in hub.rules.items():
         features = [
-            camel(feature) if value is True else f"{camel(feature)} {value}"
-            for feature, value in msgspec.structs.asdict(rules).items()
-            if value != getattr(Rules(), feature)
+            feature if value is True else f"{feature} {value}"
+            for feature, value in msgspec.to_builtins(rules).items()
+            if value != defaults[feature]
         ]
         yield f"{path}.rules.{name} = {', '.join(features) or 'nothing'}"
     for name, rules_id in hub.namespaces.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hubbub.domain.errors import InvalidToken
 from hubbub.domain.permissions import Identity
-from hubbub.domain.setting_checks import is_origin, url_problem
+from hubbub.domain.setting_checks import origin_problem, url_problem
 from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
 from hubbub.server.settings.reader import Reader
@@ -53,18 +53,10 @@ def check_settings(reader: Reader, settings: Settings) -> None:
         reader.note(f"storage.path is {str(settings.storage.path)!r}, a file; expected a folder")
 
 
-def check_origins(reader: Reader, path: str, origins: tuple[str, ...]) -> None:
-    for origin in origins:
-        if not is_origin(origin):
-            reader.note(
-                f"{path} has {origin!r}; expected an origin in lower case and without a path such "
-                'as https://example.org or http://localhost:*, "null", or "*"'
-            )
-
-
 def _check_listener(reader: Reader, settings: Settings) -> None:
     listener = settings.listener
-    check_origins(reader, "listener.allowedOrigins", listener.allowed_origins)
+    for problem in filter(None, map(origin_problem, listener.allowed_origins)):
+        reader.note(f"listener.allowedOrigins {problem}")
     for network in listener.trusted_proxies:
         try:
             ipaddress.ip_network(network)

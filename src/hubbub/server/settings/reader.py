@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
+from hubbub.domain.fields import wire_name
 from hubbub.server.settings.keys import REFUSED, Secret
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -38,11 +39,6 @@ def unwrap(value: object) -> tuple[object, str, bool]:
     return value, "", False
 
 
-def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
 def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
@@ -50,7 +46,14 @@ def join(path: str, key: str) -> str:
 @functools.cache
 def key_types(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, object]]:
     """The attribute name and type behind each key of a struct."""
-    return {camel(field.name): (field.name, field.type) for field in msgspec.structs.fields(kind)}
+    return {
+        wire_name(field.name): (field.name, field.type) for field in msgspec.structs.fields(kind)
+    }
+
+
+@functools.cache
+def _required(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)
 
 
 def is_category(kind: object) -> bool:
@@ -78,6 +81,12 @@ def _bare(kind: object) -> inspect.Type:
     return info
 
 
+def _description(kind: object) -> str:
+    info = inspect.type_info(kind)
+    known = info.extra_json_schema if isinstance(info, inspect.Metadata) else None
+    return str((known or {}).get("description", ""))
+
+
 def is_secret(kind: object) -> bool:
     info = _bare(kind)
     return isinstance(info, inspect.CustomType) and info.cls is Secret
@@ -88,6 +97,12 @@ def _takes_off(kind: object) -> bool:
     return isinstance(info, inspect.LiteralType) and "off" in info.values
 
 
+def _is_text(info: inspect.Type) -> bool:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return isinstance(info, inspect.StrType)
+
+
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
     if info.ge is None or info.le is None:
         return ""
@@ -96,6 +111,9 @@ def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
 
 def expected(kind: object) -> str:
     """What a key takes, in words."""
+    described = _description(kind)
+    if described:
+        return described[0].lower() + described[1:].removesuffix(".")
     info = _bare(kind)
     if isinstance(info, inspect.IntType):
         return f"a whole number{_bounds(info)}"
@@ -106,10 +124,10 @@ def expected(kind: object) -> str:
     if isinstance(info, inspect.LiteralType):
         return f"one of {', '.join(map(str, info.values))}"
     if isinstance(info, inspect.VarTupleType):
-        texts = isinstance(info.item_type, inspect.StrType)
-        return "a list of texts" if texts else "a list of mappings"
+        most = f"at most {info.max_length} " if info.max_length else ""
+        return f"a list of {most}{'texts' if _is_text(info.item_type) else 'mappings'}"
     if isinstance(info, inspect.DictType):
-        texts = isinstance(info.value_type, inspect.StrType)
+        texts = _is_text(info.value_type)
         return "a mapping of texts to texts" if texts else "a mapping with text keys"
     if isinstance(info, inspect.CustomType) and info.cls is Path:
         return "a path"
@@ -173,8 +191,9 @@ class Reader:
     def note(self, problem: str) -> None:
         self.problems.append(problem)
 
-    def read(self, kind: type[Struct], tree: object, path: str) -> Struct:
-        """The struct that the tree describes; a key with a problem keeps its default."""
+    def read(self, kind: type[Struct], tree: object, path: str) -> Struct | None:
+        """The struct that the tree describes; a key with a problem keeps its default. None where a
+        required key is missing or has a problem."""
         given = self.mapping(tree, path)
         keys = key_types(kind)
         values: dict[str, object] = {}
@@ -187,7 +206,11 @@ class Reader:
                 values[name] = self.read(cast(type[msgspec.Struct], inner), value, join(path, key))
             else:
                 self._read_leaf(values, name, inner, value, join(path, key))
-        return kind(**values)
+        missing = _required(kind) - values.keys()
+        for key, (name, inner) in keys.items():
+            if name in missing and key not in given:
+                self.note(f"{join(path, key)} is missing; expected {expected(inner)}")
+        return None if missing else kind(**values)
 
     def mapping(self, tree: object, path: str) -> dict[str, object]:
         """The tree as a mapping with text keys; nothing at all counts as an empty one."""

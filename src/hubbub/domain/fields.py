@@ -1,0 +1,79 @@
+"""Types of fields that come from outside: their bounds, and the patterns of the OpenAPI document.
+
+Constraints of `Meta` hold when a struct is decoded, not when it is made in code.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from hubbub.domain.names import MAX_NAME_CHARS
+
+
+def wire_name(name: str) -> str:
+    """`session_id` is `sessionID` on the wire, as in the socket's protocol."""
+    first, *rest = name.split("_")
+    return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)
+
+
+Name = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f*#]+$"),
+]
+Text = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$")
+]
+Pattern = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f]+$",
+        description="A pattern such as `cart.*`.",
+    ),
+]
+Origin = Annotated[
+    str,
+    Meta(
+        max_length=255,
+        extra_json_schema={
+            "pattern": r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9_.-]+(:([0-9]{1,5}|\*))?)$"
+        },
+    ),
+]
+Subject = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        description="A subject of NATS, which means all below it as well.",
+        extra_json_schema={"pattern": r"^[A-Za-z0-9-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2}$"},
+    ),
+]
+# What is wrong with a URL or with headers is for `setting_checks` to say, which never quotes them:
+# they may hold secrets.
+EndpointUrl = Annotated[
+    str,
+    Meta(
+        description="`http://…` or `https://…`, or `nats:` and a subject.",
+        extra_json_schema={
+            "maxLength": 2048,
+            "pattern": r"^(https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?"
+            r"|nats:[A-Za-z0-9_-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2})$",
+        },
+    ),
+]
+Headers = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 2048, "pattern": "^[ -~]*$"})]],
+    Meta(
+        extra_json_schema={
+            "maxProperties": 100,
+            "propertyNames": {"pattern": "^[A-Za-z0-9-]{1,100}$"},
+        },
+    ),
+]
+TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=300)]
+Count = Annotated[int, Meta(ge=0, le=10**15)]
+"""0 means no limit."""
