@@ -35,7 +35,6 @@ _LONG = ("quotas-of-workers",)  # several processes and a database
 _NOT_HELD = (
     "access-taken-away",
     "ping-after-kill",
-    "service-tokens",
 )
 """What the hub does not stand yet."""
 

@@ -19,6 +19,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from harness.admin import HUB, Caller, admin_of, service_of
 from harness.running_hub import RunningHub, StartHub, open_hub
+from hubbub.domain.permissions import Level
 from hubbub.domain.rules import Rules, TrustedIssuer
 
 HISTORY = "/v1/hubs/acme/channels/news/messages"
@@ -222,6 +223,36 @@ async def test_no_foreign_token_is_an_administrator(start_hub: StartHub, issuer:
     assert (await status_of(hub, token, "/v1/admin/hubs"))[0] == 401
     refresh = await Caller(hub, token)("POST", "/v1/hubs/acme/token/refresh")
     assert refresh.code == "invalid_token"
+
+
+@pytest.mark.spec("ADMIN-03", "SEC-02")
+async def test_a_service_makes_no_services_of_those_whom_an_issuer_vouches_for(
+    start_hub: StartHub, issuer: Issuer
+) -> None:
+    hub = await closed_hub(start_hub, issuer, level="service")
+    service = Caller(hub, hub.token(None, level=Level.SERVICE))
+    administrator = Caller(hub, hub.token(None, level=Level.ADMIN))
+    settings = (await service("GET", f"{HUB}/settings")).json
+    (trusted,) = settings["trustedIssuers"]
+    own = {"issuer": "https://own.example", "audience": "hubbub", "keys": [ED.jwk]}
+
+    async def put(caller: Caller, *issuers: dict[str, Any]) -> tuple[int, str | None]:
+        changed = {**settings, "trustedIssuers": list(issuers)}
+        reply = await caller("PUT", f"{HUB}/settings", changed)
+        return reply.status, reply.code
+
+    for raised in (
+        {**own, "level": "service"},
+        {**trusted, "audience": "another"},
+        {**trusted, "keys": [ED.jwk], "jwksUrl": None},
+        {**trusted, "userClaim": "email"},
+    ):
+        assert await put(service, trusted, raised) == (403, "not_permitted"), raised
+    assert await put(service, trusted, own) == (200, None)
+    assert await put(service, trusted, {**own, "level": "service"}) == (403, "not_permitted")
+    assert await put(service, own) == (200, None)
+    assert await put(service, trusted, own) == (403, "not_permitted")
+    assert await put(administrator, {**own, "level": "service"}) == (200, None)
 
 
 @pytest.mark.spec("ADMIN-03")

@@ -477,6 +477,22 @@ async def test_versions_and_pages_work_as_over_http(hub: RunningHub, bus: Client
     assert page["next"] == "a"
 
 
+@pytest.mark.spec("ADMIN-02", "SEC-02")
+async def test_over_nats_too_a_service_makes_nothing_that_is_more_than_itself(
+    hub: RunningHub, bus: Client
+) -> None:
+    token = hub.token(None, level=Level.SERVICE)
+    order = {"userID": "x", "level": "service"}
+    refused, _, _ = await ask(bus, "issueToken", token, order, hub="acme")
+    assert refused.error.code == "not_permitted"
+    _, settings, _ = await ask(bus, "getHubSettings", token, hub="acme")
+    issuer = {"issuer": "https://x.example", "audience": "a", "level": "service"}
+    issuer["jwksUrl"] = "https://x.example/keys"
+    changed = {**settings, "trustedIssuers": [issuer]}
+    refused, _, _ = await ask(bus, "putHubSettings", token, changed, hub="acme")
+    assert refused.error.code == "not_permitted"
+
+
 @pytest.mark.spec("ADMIN-02")
 async def test_nats_tools_find_the_hub_and_its_endpoints(hub: RunningHub, bus: Client) -> None:
     token = hub.token(None, level=Level.SERVICE)

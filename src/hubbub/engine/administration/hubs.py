@@ -77,16 +77,13 @@ class Hubs:
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
     ) -> Versioned[HubSettings]:
-        """An administrator may thereby create the hub; nobody else may change its quotas."""
+        """An administrator may thereby create the hub; nobody else may change its quotas, or make
+        services of those whom an issuer vouches for."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             if not actor.is_admin:
-                self._check_quotas(hub, settings)
+                _check_rights(self._directory.get(hub).settings, settings)
             return await self._put(actor, hub, settings, condition)
-
-    def _check_quotas(self, hub: str, settings: HubSettings) -> None:
-        if settings.quotas != self._directory.get(hub).settings.quotas:
-            raise NotPermitted("only an administrator may change the quotas of a hub")
 
     async def _check_reach(
         self, actor: Actor, configuration: HubConfiguration, settings: HubSettings
@@ -123,6 +120,18 @@ class Hubs:
         return await self._settings.change_locked(
             actor, hub, _OWN_NAME, lambda _: settings, condition
         )
+
+
+def _check_rights(before: HubSettings, after: HubSettings) -> None:
+    """What a service may not do for itself. Raises `NotPermitted`."""
+    if after.quotas != before.quotas:
+        raise NotPermitted("only an administrator may change the quotas of a hub")
+    for issuer in after.trusted_issuers:
+        if issuer.level != "client" and issuer not in before.trusted_issuers:
+            raise NotPermitted(
+                f"only an administrator may trust the issuer {issuer.issuer!r} with the level "
+                f"{issuer.level}, or change an issuer of that level; set its `level` to client"
+            )
 
 
 def _check_issuers(settings: HubSettings) -> None:
