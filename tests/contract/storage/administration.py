@@ -91,13 +91,13 @@ class AdministrationContract:
         await store.save_revocation(Revocation("gone", "hub", "", 1, 100))
         term = await own(store)
         await store.save_retained(message(0, "a", "gone"), 100, PARTITION, term)
-        await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, True)
+        await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, True, 100)
         await store.save_cursor(Cursor("gone", "news", "u:ann", "a", 0, b""), PARTITION, term)
         assert await store.delete_hub("gone", audit("delete", hub="gone")) is True
         assert [entry.hub for entry in await store.read_settings()] == ["stays"]
         assert await store.read_head("gone", "news") is None
         assert await store.read_cursors("gone") == []
-        anew = await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, False)
+        anew = await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, False, 100)
         assert (anew.fence, anew.sequence) == (0, 0)
         await store.delete_hub("gone")
         assert await store.stored_bytes("gone") == 0

@@ -42,9 +42,16 @@ def append(item: Message, term: int, retain_until: int | None = None) -> Append:
 
 
 async def open_producer(
-    store: Store, term: int, channel: str = "news", take_over: bool = False, who: str = "u:ann"
+    store: Store,
+    term: int,
+    channel: str = "news",
+    take_over: bool = False,
+    who: str = "u:ann",
+    name: str = "p",
+    at_most: int = 100,
 ) -> ProducerRecord:
-    return await store.open_producer("demo", channel, who, "p", PARTITION, term, take_over)
+    which = ("demo", channel, who, name)
+    return await store.open_producer(*which, PARTITION, term, take_over, at_most)
 
 
 def put(item: Message, term: int, producer: ProducerRecord, sequence: int) -> Append:

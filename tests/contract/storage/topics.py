@@ -18,7 +18,7 @@ from contract.storage.records import (
     own,
     put,
 )
-from hubbub.domain.errors import Conflict
+from hubbub.domain.errors import Conflict, QuotaExceeded
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import (
     ChannelHead,
@@ -71,6 +71,19 @@ class TopicsContract:
         assert await store.read_put(producer.id, 5, "demo", "news") is None
 
     @pytest.mark.spec("ONCE-02")
+    @pytest.mark.spec("SEC-01")
+    async def test_a_user_has_a_bounded_number_of_producers_of_a_channel(
+        self, store: Store
+    ) -> None:
+        term = await own(store)
+        for name in ("one", "two"):
+            await open_producer(store, term, name=name, at_most=2)
+        with pytest.raises(QuotaExceeded):
+            await open_producer(store, term, name="three", at_most=2)
+        await open_producer(store, term, name="two", take_over=True, at_most=2)
+        await open_producer(store, term, name="three", who="u:bob", at_most=2)
+        await open_producer(store, term, name="three", channel="other", at_most=2)
+
     async def test_taking_a_producer_over_raises_its_fence(self, store: Store) -> None:
         term = await own(store)
         assert (await open_producer(store, term, take_over=True)).fence == 1

@@ -26,6 +26,8 @@ from hubbub.tasks import TaskSet
 
 MAX_PRODUCERS = 10_000
 """Of one channel, in memory; those that have nothing under way are read again when they come."""
+MAX_PRODUCERS_OF_A_USER = 10_000
+"""On one channel. They are never forgotten, since a repeat may come however late."""
 
 Append = Callable[[Channel, Message, PublishReply], None]
 """Checks and appends; raises what speaks against it, in which case nothing was begun."""
@@ -238,8 +240,9 @@ class Producers:
         self, channel: Channel, principal: str, name: str, take_over: bool
     ) -> records.ProducerRecord:
         term = self._terms.get(channel.partition, 0)
+        which = (channel.hub, channel.name, principal, name)
         return await self._store.open_producer(
-            channel.hub, channel.name, principal, name, channel.partition, term, take_over
+            *which, channel.partition, term, take_over, MAX_PRODUCERS_OF_A_USER
         )
 
     def _run(self, channel: Channel, work: object) -> None:

@@ -43,9 +43,11 @@ class TopicStore(MessageHistory, Protocol):
         partition: int,
         term: int,
         take_over: bool,
+        at_most: int,
     ) -> ProducerRecord:
         """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
-        Raises `StaleOwner`."""
+        Raises `StaleOwner`, and `QuotaExceeded` if it is new and the principal has `at_most`
+        producers of the channel already."""
 
     async def read_producer(
         self, hub: str, channel: str, principal: str, producer: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import Cursor, ProducerRecord
@@ -14,6 +15,15 @@ _OPEN_PRODUCER = (
     " VALUES ($1, $2, $3, $4, $5, 0) ON CONFLICT (hub, channel, principal, producer)"
     " DO UPDATE SET fence = producers.fence + excluded.fence RETURNING id, fence, sequence"
 )
+# The number is asked only where the producer is new.
+_TOO_MANY_PRODUCERS = """
+SELECT NOT EXISTS (
+    SELECT 1 FROM producers
+    WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4
+) AND (
+    SELECT count(*) FROM producers WHERE hub = $1 AND channel = $2 AND principal = $3
+) >= $5
+"""
 _PUT_CURSOR = (
     "INSERT INTO cursors (hub, channel, owner, name, floor, state)"
     " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hub, channel, owner, name)"
@@ -66,12 +76,26 @@ class TopicWrites:
         partition: int,
         term: int,
         take_over: bool,
+        at_most: int,
     ) -> ProducerRecord:
         await check_term(self._sql, partition, term)
+        await self._check_number(hub, channel, principal, producer, at_most)
         ((producer_id, fence, kept),) = await self._sql.fetch(
             _OPEN_PRODUCER, hub, channel, principal, producer, int(take_over)
         )
         return await _with_last(self._sql, producer_id, fence, kept)
+
+    async def _check_number(
+        self, hub: str, channel: str, principal: str, producer: str, at_most: int
+    ) -> None:
+        ((too_many,),) = await self._sql.fetch(
+            _TOO_MANY_PRODUCERS, hub, channel, principal, producer, at_most
+        )
+        if too_many:
+            raise QuotaExceeded(
+                f"there are {at_most} producers of one user on topic {channel!r}, as many as there "
+                "may be; use one of them again"
+            )
 
     async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
         await check_term(self._sql, partition, term)
