@@ -92,12 +92,12 @@ class FakeConnection:
         if self.error is None:
             self.error = error
             if self.session is not None:
-                self.session.node.close(self.session)
+                self.session.disconnected()
             self._changed.set()
 
     def close(self) -> None:
         if self.session is not None:
-            self.session.node.close(self.session)
+            self.session.disconnected()
 
     async def drain(self) -> None:
         pass

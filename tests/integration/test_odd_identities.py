@@ -53,7 +53,7 @@ async def test_claims_that_nobody_can_write_are_refused_and_harm_no_one(
         await late.send("Auth", reqID=1, token=token)
         assert (await late.expect("Auth"))["error"]["code"] == "invalid_token"
         assert (await late.subscribe("room"))["subscribedChannels"] == ["room"]
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     await neighbour.connection.close()
     back = await hub.socket()
     await back.send("SessionRestore", restoreKey=key)

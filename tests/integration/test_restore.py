@@ -219,13 +219,13 @@ async def test_the_old_key_works_until_the_first_frame_so_that_a_lost_reply_stra
 async def test_only_one_of_two_that_use_a_key_at_once_stays(hub: RunningHub) -> None:
     guest = await enter(hub, "news")
     await hang_up(guest)
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     first, second = await hub.socket(), await hub.socket()
     await asyncio.gather(
         first.send("SessionRestore", restoreKey=guest.key),
         second.send("SessionRestore", restoreKey=guest.key),
     )
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     for socket in (first, second):
         await socket.send("Ping", reqID=3)
         while (await socket.next())["event"] not in ("Pong", "Disconnect"):
@@ -253,7 +253,7 @@ async def test_an_old_key_that_is_used_again_ends_the_key_of_the_lost_reply(
     await hang_up(guest)
     lost, _ = await restore(hub, guest.key)
     await hang_up(lost)
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     back, _ = await restore(hub, guest.key)
     await refused(hub, lost.key)
     await answered(back.socket)
@@ -265,7 +265,7 @@ async def test_a_stolen_key_is_useless_after_its_owner_came_back(hub: RunningHub
     await hang_up(guest)
     back, _ = await restore(hub, guest.key)
     await answered(back.socket)
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     thief = await refused(hub, stolen)
     await thief.send("Subscribe", reqID=1, channels=[{"channel": "u:ann"}])
     await answered(back.socket)
@@ -305,10 +305,10 @@ async def test_a_key_expires(start_hub: StartHub) -> None:
 
 async def test_only_the_hash_of_a_key_is_on_disk(hub: RunningHub, tmp_path: Path) -> None:
     guest = await enter(hub, "news")
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     await hang_up(guest)
     back, _ = await restore(hub, guest.key)
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     data = b"".join(file.read_bytes() for file in (tmp_path / "data").rglob("*") if file.is_file())
     assert hashlib.sha256(back.key.encode()).digest() in data
     for key in (guest.key, back.key):
@@ -457,10 +457,10 @@ async def test_keys_of_a_killed_node_last_as_long_as_those_of_a_lost_connection(
         guest = east.connect(identity=Identity(user_id="ann"))
         await guest.next(RestoreKey)
         for _ in range(50):
-            await east.node.restorer.flush()
+            await east.node.restore_keys.flush()
             cluster.clock.advance(4)
             await cluster.store.delete_expired(int(cluster.clock.now() * 1000))
-        await east.node.restorer.flush()
+        await east.node.restore_keys.flush()
         cluster.clock.advance(seconds)  # east does not write any more
         back = west.connect()
         receive(back, Restore(key_of(guest)))
@@ -481,7 +481,7 @@ async def test_a_spent_key_stays_spent_while_that_is_being_written(tmp_path: Pat
         guest = alone.node.connect(identity=Identity(user_id="ann"))
         await guest.next(RestoreKey)
         key = key_of(guest)
-        await alone.node.node.restorer.flush()
+        await alone.node.node.restore_keys.flush()
         back = alone.node.connect()
         receive(back, Restore(key))
         await back.next(SessionRestored)
@@ -495,7 +495,7 @@ async def test_a_spent_key_stays_spent_while_that_is_being_written(tmp_path: Pat
             await save(snapshots)
 
         alone.store.save_sessions = slow_save  # type: ignore[method-assign,assignment]
-        flushing = asyncio.create_task(alone.node.node.restorer.flush())
+        flushing = asyncio.create_task(alone.node.node.restore_keys.flush())
         await writing.wait()
         thief = alone.node.connect()
         receive(thief, Restore(key))
@@ -513,7 +513,7 @@ async def test_a_connection_that_breaks_during_its_restore_leaves_the_key_usable
         assert guest.session is not None
         node, key, name = alone.node.node, key_of(guest), guest.session.id
         node.close(guest.session)
-        await node.restorer.flush()
+        await node.restore_keys.flush()
         for turns in range(6):
             broken = alone.node.connect()
             assert broken.session is not None

@@ -14,6 +14,7 @@ from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import until
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.sessions.session import Session
 
 PRIVATE = Rules(live_history=True)
 MEMBERS_ONLY = Rules(public=True, client_publish=True)
@@ -118,7 +119,7 @@ async def test_close_ends_the_session_and_the_connection(hub: RunningHub) -> Non
 async def test_close_discards_what_was_saved_for_a_return(hub: RunningHub) -> None:
     socket = await hub.socket(token=hub.token())
     key = (await socket.find("SessionRestore"))["restoreKey"]
-    await hub.server.node.restorer.flush()
+    await hub.server.node.restore_keys.flush()
     await socket.send("Close")
     await socket.closed()
     again = await hub.socket()
@@ -297,6 +298,7 @@ async def test_requests_that_wait_behind_a_slow_one_keep_their_order_and_their_b
     hub = await start_hub(open_hub(rules=kept), session__messagesPerSecond=0)
     socket = await hub.socket()
     (session,) = hub.server.node.hubs["acme"].sessions.values()
+    assert isinstance(session, Session)
     most = 0
 
     async def ask() -> None:

@@ -55,6 +55,7 @@ def said(articles: tuple[Article, ...]) -> list[str]:
 def session_of(hub: RunningHub) -> Session:
     """The only session of the hub."""
     (session,) = hub.server.node.hub("acme").sessions.values()
+    assert isinstance(session, Session)
     return session
 
 

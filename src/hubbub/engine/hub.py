@@ -1,22 +1,26 @@
-"""A hub on this node: its settings, its sessions, and the channels that they follow."""
+"""A hub on this node: its settings, its sessions, and the channels that they follow.
+
+`Hub` and `SessionState` are one module because each refers to the other. What a session asks for is
+handled in `engine.sessions`; this module knows none of it.
+"""
 
 from __future__ import annotations
 
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING
 
-from hubbub.domain.errors import HubNotFound
+from hubbub.domain.errors import HubNotFound, NotAuthenticated
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
+from hubbub.domain.notices import Member, Notice
+from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import DeliveryQueue
-from hubbub.ports.connection import Pausable
-
-if TYPE_CHECKING:
-    from hubbub.engine.delivery.feed import Feed
-    from hubbub.engine.sessions.session import Session
+from hubbub.engine.delivery.feed import Feed
+from hubbub.ports.clock import Clock
+from hubbub.ports.connection import Connection, Pausable
 
 _REMEMBERED_RULES = 4096
 
@@ -58,7 +62,7 @@ class Hub:
         self.message_numbers = count(1)
         self.counters = counters
         self.delivery_queue = DeliveryQueue(counters)
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, SessionState] = {}
         self.feeds: dict[str, Feed] = {}
         self.idle_since = now
         self.configure(configuration, now)
@@ -90,3 +94,78 @@ class Hub:
         feed = self.feeds.get(channel)
         if feed is not None:
             feed.hold_back(publisher)
+
+
+class SessionState:
+    """One client connection: who it is, and which channels it follows."""
+
+    __slots__ = (
+        "_tokens",
+        "address",
+        "clock",
+        "closed",
+        "connection",
+        "feeds",
+        "hub",
+        "id",
+        "identity",
+        "last_seen",
+        "opened_at",
+        "reason",
+        "restore_hash",
+        "spent_hash",
+    )
+
+    def __init__(
+        self,
+        hub: Hub,
+        connection: Connection,
+        identity: Identity,
+        address: str,
+        clock: Clock,
+        tokens: Tokens,
+    ) -> None:
+        self.hub = hub
+        self.id = secrets.token_urlsafe(12)
+        self.connection = connection
+        self.identity = identity
+        self.address = address
+        self.clock = clock
+        self._tokens = tokens
+        self.feeds: dict[str, Feed] | None = None
+        self.opened_at = clock.now()
+        self.last_seen = clock.monotonic()
+        self.closed = False
+        self.reason: str | None = None
+        """Why the session ends, if known: an error's code, or `closed` by the client."""
+        self.restore_hash: bytes | None = None
+        self.spent_hash: bytes | None = None
+        """The hash of the restore key that was used to come here; it dies with the next frame."""
+
+    def send(self, *said: Notice) -> None:
+        encoder = self.connection.encoder
+        self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
+
+    def member(self) -> Member:
+        """This session, as presence shows it."""
+        return Member(
+            session_id=self.id,
+            user_id=self.identity.user_id,
+            extra=self.identity.extra,
+            timestamp=int(self.clock.now() * 1000),
+        )
+
+    def check_identity(self) -> None:
+        """Raises `InvalidToken` where the token no longer holds, and `NotAuthenticated` where the
+        hub allows nobody to be anonymous and this session is."""
+        identity = self.identity
+        if identity.user_id is None and not identity.authenticated:
+            if not self.hub.configuration.settings.allow_anonymous:
+                raise NotAuthenticated(
+                    f"authenticate first: hub {self.hub.name!r} wants it, or does not exist"
+                )
+        elif identity.expires_at is not None:
+            self._tokens.check(identity, self.hub.name)
+
+    def cancel_requests(self) -> None:
+        """The session is closed: cancel what still waits on its behalf."""

@@ -7,24 +7,18 @@ after heartbeats and time limits, and applies changed settings.
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Collection, Coroutine
-from typing import Any
+from collections.abc import Collection
 
 from hubbub.domain.errors import (
-    AuthenticationTimeout,
     GoingAway,
-    HeartbeatTimeout,
     HubbubError,
     HubNotFound,
     InvalidToken,
-    NotAuthenticated,
     QuotaExceeded,
 )
-from hubbub.domain.notices import Ping, SessionInfo
-from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.domain.notices import SessionInfo
+from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
-from hubbub.engine.access.authentication import Authentication
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle, ThrottleLimits
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
@@ -33,17 +27,19 @@ from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.renewal import Renewal
 from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.directory import Directory
-from hubbub.engine.hub import Hub
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.services.calls import Services
+from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.publishing import Publisher
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore import Restorer
-from hubbub.engine.sessions.session import Session
+from hubbub.engine.sessions.restore_keys import RestoreKeys
+from hubbub.engine.sessions.session import Capabilities, Session
 from hubbub.engine.sessions.subscriptions import Subscriptions
-from hubbub.engine.sessions.timer_wheel import Wheel
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -100,27 +96,56 @@ class Node:
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), outgoing
         )
-        self.subscriptions = Subscriptions(bus, self.fanout, limits, clock)
+        self.restore_keys = RestoreKeys(store, clock, limits)
+        self.subscriptions = Subscriptions(
+            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle
+        )
+        self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
         self.queries = Queries(bus, limits)
         self.services = Services(caller, streams, clock, limits)
         self.authentication = Authentication(
-            tokens, self.credentials, self.throttle, authenticator, limits
+            tokens,
+            self.credentials,
+            self.throttle,
+            authenticator,
+            limits,
+            self.subscriptions,
+            self.restore_keys,
+            self.heartbeats,
         )
-        self.restorer = Restorer(self, store)
+        self.restorer = Restorer(
+            bus,
+            tokens,
+            self.throttle,
+            self.restore_keys,
+            self.subscriptions,
+            self.heartbeats,
+            self.chronicle,
+        )
         self.hubs: dict[str, Hub] = {}
         self.counters: dict[str, HubCounters] = {}
         """Those of known hubs outlive them; a name that was only tried must not cost memory."""
-        self.renewal = Renewal(bus, self.hubs, self.spawn)
+        self._tasks = TaskSet()
+        self.renewal = Renewal(bus, self.hubs, self._tasks)
         self.session_count = 0
         self.draining = False
-        self._tasks = TaskSet()
-        self._pinged: dict[Session, float] = {}
-        self._unauthenticated: dict[Session, float] = {}
-        self._wheels = {
-            False: Wheel(limits.ping_interval_seconds),
-            True: Wheel(limits.stream_heartbeat_seconds),
-        }
-        """By whether the client can only listen."""
+        self._capabilities = Capabilities(
+            clock=clock,
+            limits=limits,
+            tokens=tokens,
+            throttle=self.throttle,
+            publisher=self.publisher,
+            subscriptions=self.subscriptions,
+            authentication=self.authentication,
+            restore_keys=self.restore_keys,
+            restorer=self.restorer,
+            queries=self.queries,
+            topics=self.topics,
+            services=self.services,
+            chronicle=self.chronicle,
+            tasks=self._tasks,
+            close=self.close,
+        )
 
     # -- hubs -----------------------------------------------------------------------------------
 
@@ -178,8 +203,7 @@ class Node:
         self._cut_revoked(known)
         known.configure(configuration, self.clock.monotonic())
         for session in list(known.sessions.values()):
-            if not configuration.settings.allow_anonymous and not session.identity.authenticated:
-                self._unauthenticated.setdefault(session, self._authenticate_before())
+            self.heartbeats.expect_authentication(session)
             self.subscriptions.recheck(session)
         for feed in known.feeds.values():
             feed.rules_changed()
@@ -196,7 +220,7 @@ class Node:
             if self.tokens.revoked(session.identity, hub.name):
                 self.end(session, InvalidToken("the token was revoked; get a new one"))
 
-    def end(self, session: Session, error: HubbubError) -> None:
+    def end(self, session: SessionState, error: HubbubError) -> None:
         """Cut a session off, with no way back by a restore key."""
         session.reason = error.code
         self.close(session, keep_state=False)
@@ -213,13 +237,11 @@ class Node:
         quota = hub.configuration.settings.quotas.sessions
         if quota and len(hub.sessions) >= quota:
             raise QuotaExceeded(f"hub {hub.name!r} already has {quota} sessions, its quota")
-        session = Session(self, hub, secrets.token_urlsafe(12), connection, identity, address)
+        session = Session(self._capabilities, hub, connection, identity, address)
         hub.sessions[session.id] = session
         hub.counters.sessions_opened += 1
         self.session_count += 1
-        if not identity.authenticated and not hub.configuration.settings.allow_anonymous:
-            self._unauthenticated[session] = self._authenticate_before()
-        self._wheels[connection.one_way].add(session)
+        self.heartbeats.add(session)
         if hub.missing is None:
             self.chronicle.session_opened(session)
         session.send(self._greeting(session))
@@ -231,13 +253,13 @@ class Node:
         if session.identity.authenticated:
             session.run(self.authentication.welcome(session))
 
-    def close(self, session: Session, keep_state: bool = True) -> None:
+    def close(self, session: SessionState, keep_state: bool = True) -> None:
         """The connection is gone or about to be. Idempotent."""
         if session.closed:
             return
-        self.restorer.closed(session, keep_state)
+        self.restore_keys.closed(session, keep_state)
         session.closed = True
-        session.ended()
+        session.cancel_requests()
         self.subscriptions.end_all(session)
         hub = session.hub
         if hub.sessions.get(session.id) is session:
@@ -247,27 +269,9 @@ class Node:
         hub.counters.sessions_closed += 1
         self.session_count -= 1
         hub.idle_since = self.clock.monotonic()
-        self._pinged.pop(session, None)
-        self._unauthenticated.pop(session, None)
-        self._wheels[session.connection.one_way].remove(session)
+        self.heartbeats.remove(session)
 
-    def check_identity(self, session: Session) -> None:
-        """That the session is still who it was, and somebody where nobody may be anonymous.
-        Raises `InvalidToken`, `NotAuthenticated`."""
-        identity = session.identity
-        if identity.user_id is None and not identity.authenticated:
-            if not session.hub.configuration.settings.allow_anonymous:
-                raise NotAuthenticated(
-                    f"authenticate first: hub {session.hub.name!r} wants it, or does not exist"
-                )
-        elif identity.expires_at is not None:
-            self.tokens.check(session.identity, session.hub.name)
-
-    def authenticated(self, session: Session) -> None:
-        """The session proved who it is: it has no deadline any more."""
-        self._unauthenticated.pop(session, None)
-
-    def _greeting(self, session: Session) -> SessionInfo:
+    def _greeting(self, session: SessionState) -> SessionInfo:
         """What a hub without anonymous access is like is told after authentication only."""
         settings = session.hub.configuration.settings
         if not settings.allow_anonymous and not session.identity.authenticated:
@@ -284,53 +288,13 @@ class Node:
             max_message_bytes=self.limits.message_bytes,
         )
 
-    def _authenticate_before(self) -> float:
-        return self.clock.monotonic() + self.limits.authenticate_within_seconds
-
     # -- time -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Called every second: heartbeats, deadlines, expired identities, idle hubs."""
         now = self.clock.monotonic()
-        for wheel in self._wheels.values():
-            for session in wheel.turn():
-                self._look_after(session, now, wheel.interval_seconds)
-        for session, deadline in list(self._pinged.items()):
-            if deadline > now:
-                break
-            del self._pinged[session]
-            if session.last_seen < deadline - self.limits.pong_timeout_seconds:
-                session.connection.disconnect(HeartbeatTimeout("no answer to a ping; closing"))
-        for session, deadline in list(self._unauthenticated.items()):
-            if deadline <= now:
-                del self._unauthenticated[session]
-                seconds = self.limits.authenticate_within_seconds
-                session.connection.disconnect(
-                    AuthenticationTimeout(f"not authenticated within {seconds:g} seconds")
-                )
+        self.heartbeats.sweep(now)
         self._close_idle_hubs(now)
-
-    def _look_after(self, session: Session, now: float, interval_seconds: float) -> None:
-        try:
-            self.check_identity(session)
-        except NotAuthenticated:
-            pass  # it has a deadline of its own
-        except InvalidToken as error:
-            self._expire(session, error)
-        silent = now - session.last_seen
-        if silent >= interval_seconds * 0.9 and not session.closed:
-            session.send(Ping())
-            if not session.connection.one_way:
-                # A ping that is still unanswered keeps its deadline.
-                self._pinged.setdefault(session, now + self.limits.pong_timeout_seconds)
-
-    def _expire(self, session: Session, error: HubbubError) -> None:
-        """The identity no longer holds. Where anonymity is allowed, that is what is left."""
-        if session.hub.configuration.settings.allow_anonymous and not session.connection.one_way:
-            session.identity = ANONYMOUS
-            self.subscriptions.recheck(session)
-        else:
-            session.connection.disconnect(error)
 
     def _close_idle_hubs(self, now: float) -> None:
         limit = now - self.limits.hub_idle_seconds
@@ -342,10 +306,6 @@ class Node:
 
     # -- life -----------------------------------------------------------------------------------
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that belongs to the node and ends with it."""
-        self._tasks.start(work)
-
     async def drain(self) -> None:
         """Send everyone away, with their state kept, and finish what is under way."""
         self.draining = True
@@ -354,7 +314,6 @@ class Node:
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):
                 session.connection.disconnect(error)
-        for session in list(self._unauthenticated):  # also those of hubs that do not exist
-            session.connection.disconnect(error)
+        self.heartbeats.disconnect_unauthenticated(error)
         await self._tasks.settle_so_far(seconds=2)
-        await self.restorer.flush()
+        await self.restore_keys.flush()

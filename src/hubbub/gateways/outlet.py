@@ -159,8 +159,7 @@ class Outlet(asyncio.Protocol):
     def _overflow(self) -> None:
         """Too slow for too long. It learns why if it ever reads on."""
         if self.session is not None:
-            self.session.hub.counters.slow_consumers += 1
-            self.session.node.chronicle.cut_off(self.session, self.buffered)
+            self.session.cut_off(self.buffered)
         error = SlowConsumer(
             f"the client reads too slowly: more than {self._limit} bytes were waiting for it"
         )
@@ -235,7 +234,7 @@ class Outlet(asyncio.Protocol):
     def _end_session(self, keep_state: bool = True) -> None:
         session, self.session = self.session, None
         if session is not None:
-            session.node.close(session, keep_state)
+            session.disconnected(keep_state)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fd = -1

@@ -99,10 +99,10 @@ class WebSocketConnection(Outlet):
             if opcode == self._codec.opcode:
                 session.receive(self._codec.decode(event.data))
             elif opcode is Opcode.PING:
-                session.last_seen = session.node.clock.monotonic()
+                session.last_seen = session.clock.monotonic()
                 self.send(frame(Opcode.PONG, event.data))
             elif opcode is Opcode.PONG:
-                session.last_seen = session.node.clock.monotonic()
+                session.last_seen = session.clock.monotonic()
             elif opcode is Opcode.CLOSE:
                 self._answer_close(event)
             else:

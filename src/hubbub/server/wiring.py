@@ -211,7 +211,7 @@ class Server:
             self.journal.start()
         self._upkeep = [
             self._every(1.0, self._sweep),
-            self._every(RESTORE_FLUSH_SECONDS, self.node.restorer.flush),
+            self._every(RESTORE_FLUSH_SECONDS, self.node.restore_keys.flush),
             self._every(self._limits.settings_reread_seconds, self._reread),
             self._every(EXPIRY_INTERVAL_SECONDS, self._delete_expired),
             self._every(self._limits.retention_seconds, self._retention.run),

@@ -20,9 +20,8 @@ from hubbub.engine.administration.views import (
     SessionView,
 )
 from hubbub.engine.counters import HubCounters
-from hubbub.engine.hub import Hub
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.node import Node
-from hubbub.engine.sessions.session import Session
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -126,7 +125,7 @@ class Survey:
         first = nsmallest(question.limit, matching, key=lambda session: session.id)
         return [self._view(session) for session in first]
 
-    def _view(self, session: Session) -> SessionView:
+    def _view(self, session: SessionState) -> SessionView:
         identity = session.identity
         return SessionView(
             session_id=session.id,

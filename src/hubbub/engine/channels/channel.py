@@ -10,7 +10,6 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,11 +18,9 @@ from hubbub.domain.history import HistoryQuery, LiveHistory
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
+from hubbub.engine.topics.active_producer import ActiveProducer
+from hubbub.engine.topics.cursors import Cursors
 from hubbub.ports.bus import PublishOutcome, PublishReply
-
-if TYPE_CHECKING:
-    from hubbub.engine.topics.cursors import Cursors
-    from hubbub.engine.topics.producers import ActiveProducer
 
 
 class State(enum.IntEnum):

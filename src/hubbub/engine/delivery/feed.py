@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.errors import HubbubError
@@ -18,9 +18,10 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy, Presence
-from hubbub.engine.delivery.fanout import Fanout, Group
+from hubbub.domain.rules import Rules
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
 from hubbub.engine.delivery.tally import Tally
-from hubbub.engine.hub import Hub
 from hubbub.ports.bus import (
     Attachment,
     Bus,
@@ -33,13 +34,21 @@ from hubbub.ports.bus import (
     OccupancyChanged,
 )
 from hubbub.ports.clock import Clock
-from hubbub.ports.connection import Pausable
+from hubbub.ports.connection import Connection, Pausable
 from hubbub.ports.encoding import Encoder
 
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.session import Session
-
 CATCH_UP_PAGE = 500
+
+
+class FeedHub(Protocol):
+    """What a feed needs of its hub."""
+
+    name: str
+    delivery_queue: DeliveryQueue
+    counters: HubCounters
+
+    def rules_for(self, channel: str) -> Rules:
+        """The rules of a channel as they are now."""
 
 
 class _UnconfirmedRange(NamedTuple):
@@ -81,7 +90,7 @@ class Feed:
         "users",
     )
 
-    def __init__(self, hub: Hub, channel: str, bus: Bus, fanout: Fanout, clock: Clock) -> None:
+    def __init__(self, hub: FeedHub, channel: str, bus: Bus, fanout: Fanout, clock: Clock) -> None:
         self.hub = hub
         self.channel = channel
         self.partition = partition_of(hub.name, channel)
@@ -319,9 +328,8 @@ class Feed:
             for group in congested:
                 group.hold_back(publisher)
 
-    def add(self, session: Session) -> None:
-        """The session gets everything after `position`."""
-        connection = session.connection
+    def add(self, connection: Connection) -> None:
+        """The connection gets everything after `position`."""
         group = self.groups.get(connection.encoder)
         if group is None:
             group = Group(
@@ -331,8 +339,7 @@ class Feed:
         group.add(connection)
         self.subscribers += 1
 
-    def remove(self, session: Session) -> None:
-        connection = session.connection
+    def remove(self, connection: Connection) -> None:
         group = self.groups.get(connection.encoder)
         if group is None or connection not in group.connections:
             return

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import Member
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub
 from hubbub.ports.bus import Bus, Following
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -24,17 +24,15 @@ AT_ONCE = 2000
 """Channels that are told in one turn of the loop."""
 RETRY_SECONDS = 0.2
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
-
 
 class Renewal:
     """Of all feeds of a node. What fails is tried again while there is a feed."""
 
-    def __init__(self, bus: Bus, hubs: Mapping[str, Hub], spawn: Spawn) -> None:
+    def __init__(self, bus: Bus, hubs: Mapping[str, Hub], tasks: TaskSet) -> None:
         self._bus = bus
         self._hubs = hubs
-        self._spawn = spawn
-        self._due: dict[Feed, None] = {}
+        self._tasks = tasks
+        self._due: dict[Feed, Hub] = {}
         self._changed: set[int] = set()
         """Partitions whose feeds have not been looked for yet."""
         self._running = False
@@ -56,16 +54,16 @@ class Renewal:
         for hub in self._hubs.values():
             for feed in hub.feeds.values():
                 if feed.partition in changed:
-                    self._due[feed] = None
+                    self._due[feed] = hub
         if self._due and not self._running:
             self._running = True
-            self._spawn(self._run())
+            self._tasks.start(self._run())
 
     async def _run(self) -> None:
         told = 0
         try:
             while self._due:
-                feeds = list(self._due)
+                feeds = list(self._due.items())
                 self._due.clear()
                 parts = [feeds[at : at + AT_ONCE] for at in range(0, len(feeds), AT_ONCE)]
                 tasks = []
@@ -77,7 +75,7 @@ class Renewal:
                 if failed:
                     await asyncio.sleep(RETRY_SECONDS)
                     told -= len(failed)
-                    self._due.update(dict.fromkeys(failed))
+                    self._due.update(failed)
             logger.info(
                 "the owners know again what this node follows",
                 extra={"fields": {"channels": told, "monotonic": time.monotonic()}},
@@ -85,32 +83,30 @@ class Renewal:
         finally:
             self._running = False
 
-    async def _renew(self, feeds: list[Feed]) -> list[Feed]:
-        """Answers those that must be told again."""
-        feeds = [feed for feed in feeds if feed.hub.feeds.get(feed.channel) is feed]
+    async def _renew(self, feeds: Sequence[tuple[Feed, Hub]]) -> list[tuple[Feed, Hub]]:
+        """Returns the feeds that must be renewed again."""
+        feeds = [(feed, hub) for feed, hub in feeds if hub.feeds.get(feed.channel) is feed]
         present = _present(feeds)
         answers = await self._bus.follow(
             [
-                Following(
-                    feed.hub.name, feed.channel, tuple(present.get(feed, ())), feed.subscribers
-                )
-                for feed in feeds
+                Following(hub.name, feed.channel, tuple(present.get(feed, ())), feed.subscribers)
+                for feed, hub in feeds
             ]
         )
         failed = []
-        for feed, answer in zip(feeds, answers, strict=True):
+        for (feed, hub), answer in zip(feeds, answers, strict=True):
             if not isinstance(answer, HubbubError):
                 feed.renewed(answer)
             elif answer.retry:
-                failed.append(feed)
+                failed.append((feed, hub))
         return failed
 
 
-def _present(feeds: list[Feed]) -> dict[Feed, list[Member]]:
+def _present(feeds: Sequence[tuple[Feed, Hub]]) -> dict[Feed, list[Member]]:
     """The sessions of those channels that keep presence."""
-    wanted = {feed for feed in feeds if feed.hub.rules_for(feed.channel).presence}
+    wanted = {feed: hub for feed, hub in feeds if hub.rules_for(feed.channel).presence}
     found: dict[Feed, list[Member]] = {}
-    for hub in {feed.hub for feed in wanted}:
+    for hub in set(wanted.values()):
         for session in hub.sessions.values():
             for feed in (session.feeds or {}).values():
                 if feed in wanted:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError, Internal, Limited
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ServiceRequest, TopicRequest
-
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.session import Session
+from hubbub.engine.hub import SessionState
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -22,30 +21,31 @@ R = TypeVar("R", bound=TopicRequest | ServiceRequest)
 
 
 class BackgroundRequests(Generic[R]):
-    """One for each session that asked for it; a session that never does has none."""
+    """The requests of one session about one subject; made when the first one comes."""
 
-    __slots__ = ("_limit", "_session", "_under_way", "_waiting")
+    __slots__ = ("_limit", "_session", "_tasks", "_under_way", "_waiting")
 
     subject = ""
     """What the requests are about, in words."""
 
-    def __init__(self, session: Session, limit: int) -> None:
+    def __init__(self, session: SessionState, tasks: TaskSet, limit: int) -> None:
         self._session = session
+        self._tasks = tasks
         self._limit = limit
         self._under_way = 0
         self._waiting: set[asyncio.Task[Notice]] = set()
 
     def take(self, request: R) -> None:
-        """Answer in time, in whatever order. Raises what speaks against it at once."""
-        session = self._session
-        session.node.check_identity(session)
+        """Answer when the answer is there, in any order. Raises `InvalidToken`,
+        `NotAuthenticated` or `Limited` at once."""
+        self._session.check_identity()
         if self._under_way >= self._limit:
             raise Limited(
                 f"{self._limit} requests about {self.subject} are under way in this session; "
                 "wait for an answer"
             )
         self._under_way += 1
-        session.node.spawn(self._serve(request, session.identity))
+        self._tasks.start(self._serve(request, self._session.identity))
 
     def close(self) -> None:
         """The session is gone: nobody waits any more. What changes something is not cut in half."""

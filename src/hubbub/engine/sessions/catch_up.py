@@ -12,7 +12,7 @@ from hubbub.domain.notices import Delivery, HistoryPage
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.sessions.session import Session
+from hubbub.engine.hub import SessionState
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
@@ -51,7 +51,7 @@ class Replayer:
         page = await self._bus.history(query)
         return page if page.recovered and page.messages else None
 
-    async def send_missed(self, session: Session, feed: Feed, page: HistoryPage) -> int:
+    async def send_missed(self, session: SessionState, feed: Feed, page: HistoryPage) -> int:
         """Send what the feed has passed already; answers the serial up to which that is. History
         can be ahead of the feed, which brings the rest by itself.
 
@@ -77,7 +77,7 @@ class Replayer:
             return position
         return missed[-1].serial if missed else page.head
 
-    def send_retained(self, session: Session, feed: Feed, retained: Message) -> None:
+    def send_retained(self, session: SessionState, feed: Feed, retained: Message) -> None:
         """Unless its time to live is over by now."""
         kept, _ = self._split([retained])
         if kept:
@@ -93,7 +93,7 @@ class Replayer:
         return [message for message in messages if not has_expired(message, now)], expired
 
     def _journal_replay(
-        self, session: Session, feed: Feed, sent: list[Message], expired: list[Message]
+        self, session: SessionState, feed: Feed, sent: list[Message], expired: list[Message]
     ) -> None:
         feed.hub.counters.messages_expired += len(expired)
         deliveries = self._fanout.deliveries

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hubbub.domain.journal import (
     DROPPED,
     SESSION_CLOSED,
@@ -12,11 +10,9 @@ from hubbub.domain.journal import (
     UNSUBSCRIBED,
     JournalEvent,
 )
+from hubbub.engine.hub import SessionState
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
-
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.session import Session
 
 LOST = "lost"
 """Why a session ended whose connection went without a word."""
@@ -32,36 +28,36 @@ class Chronicle:
         self._clock = clock
         self._on = journal.enabled
 
-    def session_opened(self, session: Session, reason: str | None = None) -> None:
+    def session_opened(self, session: SessionState, reason: str | None = None) -> None:
         if self._on:
             self._journal.record(self._of(SESSION_OPENED, session, reason=reason))
 
-    def session_closed(self, session: Session, reason: str | None = None) -> None:
+    def session_closed(self, session: SessionState, reason: str | None = None) -> None:
         if self._on:
             event = self._of(SESSION_CLOSED, session, reason=reason or session.reason or LOST)
             event.duration = max(0, event.at - int(session.opened_at * 1e6))
             self._journal.record(event)
 
-    def subscribed(self, session: Session, channel: str) -> None:
+    def subscribed(self, session: SessionState, channel: str) -> None:
         self._subscription(SUBSCRIBED, session, channel)
 
-    def unsubscribed(self, session: Session, channel: str) -> None:
+    def unsubscribed(self, session: SessionState, channel: str) -> None:
         self._subscription(UNSUBSCRIBED, session, channel)
 
-    def cut_off(self, session: Session, unread_bytes: int) -> None:
+    def cut_off(self, session: SessionState, unread_bytes: int) -> None:
         """A slow consumer: what waited for it is dropped."""
         if self._on:
             event = self._of(DROPPED, session, reason="slow_consumer")
             event.size = unread_bytes
             self._journal.record(event)
 
-    def _subscription(self, kind: str, session: Session, channel: str) -> None:
+    def _subscription(self, kind: str, session: SessionState, channel: str) -> None:
         if self._on and session.hub.rules_for(channel).journal != "off":
             event = self._of(kind, session)
             event.channel = channel
             self._journal.record(event)
 
-    def _of(self, kind: str, session: Session, reason: str | None = None) -> JournalEvent:
+    def _of(self, kind: str, session: SessionState, reason: str | None = None) -> JournalEvent:
         return JournalEvent(
             kind,
             int(self._clock.now() * 1e6),

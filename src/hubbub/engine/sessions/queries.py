@@ -9,9 +9,8 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage, Member, Presence
 from hubbub.domain.permissions import Identity, may_subscribe
 from hubbub.domain.requests import History, PresenceQuery
-from hubbub.engine.hub import Hub
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.sessions.session import Session
 from hubbub.ports.bus import Bus
 
 
@@ -22,17 +21,17 @@ class Queries:
         self._bus = bus
         self._limits = limits
 
-    async def history(self, session: Session, request: History) -> None:
+    async def history(self, session: SessionState, request: History) -> None:
         try:
-            session.node.check_identity(session)
+            session.check_identity()
             page = await self.page(session.hub, session.identity, request)
         except HubbubError as error:
             page = HistoryPage(request.channel, recovered=False, error=error, req_id=request.req_id)
         session.send(page)
 
-    async def presence(self, session: Session, request: PresenceQuery) -> None:
+    async def presence(self, session: SessionState, request: PresenceQuery) -> None:
         try:
-            session.node.check_identity(session)
+            session.check_identity()
             members = await self.members(session.hub, session.identity, request.channel)
             answer = Presence(request.channel, members, request.req_id)
         except HubbubError as error:

@@ -10,79 +10,86 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import HubbubError, Internal, RateLimited
 from hubbub.domain.limits import TokenBucket
-from hubbub.domain.notices import Member, Notice, PublishResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
-from hubbub.engine.hub import Hub
+from hubbub.engine.access.throttle import Throttle
+from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.hub import Hub, SessionState
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.services.calls import Services
+from hubbub.engine.sessions.acknowledgements import Acknowledgement
+from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.publishing import Publisher
+from hubbub.engine.sessions.queries import Queries
+from hubbub.engine.sessions.restore import Restorer
+from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.engine.sessions.service_requests import ServiceRequests
+from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.engine.sessions.topic_requests import TopicRequests
+from hubbub.engine.topics.service import Topics
 from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
-
-if TYPE_CHECKING:
-    from hubbub.engine.delivery.feed import Feed
-    from hubbub.engine.node import Node
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_REQUESTS = 256
 
 
-class Session:
-    """State and dispatch; the services of the node do the work."""
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What sessions can do at their node: one object for all of them."""
+
+    clock: Clock
+    limits: EngineLimits
+    tokens: Tokens
+    throttle: Throttle
+    publisher: Publisher
+    subscriptions: Subscriptions
+    authentication: Authentication
+    restore_keys: RestoreKeys
+    restorer: Restorer
+    queries: Queries
+    topics: Topics
+    services: Services
+    chronicle: Chronicle
+    tasks: TaskSet
+    close: Callable[[SessionState, bool], None]
+    """Takes the session off its node; its restore key goes on to work if the flag is set."""
+
+
+class Session(SessionState):
+    """Handles the requests of its client, one after the other."""
 
     __slots__ = (
         "_bucket",
+        "_can",
         "_paused",
         "_refused",
         "_service_requests",
         "_topic_requests",
         "_waiting",
-        "address",
-        "closed",
-        "connection",
-        "feeds",
-        "hub",
-        "id",
-        "identity",
-        "last_seen",
-        "node",
-        "opened_at",
-        "reason",
-        "restore_hash",
-        "spent_hash",
     )
 
     def __init__(
         self,
-        node: Node,
+        can: Capabilities,
         hub: Hub,
-        session_id: str,
         connection: Connection,
         identity: Identity,
         address: str = "",
     ) -> None:
-        self.node = node
-        self.hub = hub
-        self.id = session_id
-        self.connection = connection
-        self.identity = identity
-        self.address = address
-        self.feeds: dict[str, Feed] | None = None
-        self.opened_at = node.clock.now()
-        self.last_seen = node.clock.monotonic()
-        self.closed = False
-        self.reason: str | None = None
-        """Why it ends, as far as anyone said: an error's code, or `closed` by the client."""
-        self.restore_hash: bytes | None = None
-        self.spent_hash: bytes | None = None
-        """A restore key that was used to come here and dies with the next frame."""
+        super().__init__(hub, connection, identity, address, can.clock, can.tokens)
+        self._can = can
         self._bucket: TokenBucket | None = None
         self._paused = False
         self._refused = 0
@@ -95,9 +102,9 @@ class Session:
 
     def receive(self, received: Iterable[Request]) -> None:
         """Handle what one frame brought."""
-        self.last_seen = self.node.clock.monotonic()
+        self.last_seen = self.clock.monotonic()
         if self.spent_hash is not None:
-            self.node.restorer.spend(self)
+            self._can.restore_keys.spend(self)
         for request in received:
             if self.closed:
                 return
@@ -131,33 +138,35 @@ class Session:
             self.send(notices.Failed(request.error, request.req_id))
         elif isinstance(request, requests.Close):
             self.reason = "closed"
-            self.node.close(self, keep_state=False)
+            self._can.close(self, False)
             self.connection.close()
         elif isinstance(request, requests.Subscribe):
-            self.run(self.node.subscriptions.subscribe(self, request), request.req_id)
+            self.run(self._can.subscriptions.subscribe(self, request), request.req_id)
         elif isinstance(request, requests.Unsubscribe):
-            self.node.subscriptions.unsubscribe(self, request)
+            self._can.subscriptions.unsubscribe(self, request)
         elif isinstance(request, requests.Authenticate):
-            self.run(self.node.authentication.authenticate(self, request), request.req_id)
+            self.run(self._can.authentication.authenticate(self, request), request.req_id)
         elif isinstance(request, requests.Restore):
-            self.run(self.node.restorer.restore(self, request), request.req_id)
+            self.run(self._can.restorer.restore(self, request), request.req_id)
         elif isinstance(request, requests.History):
-            self.run(self.node.queries.history(self, request), request.req_id)
+            self.run(self._can.queries.history(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):
-            self.run(self.node.queries.presence(self, request), request.req_id)
+            self.run(self._can.queries.presence(self, request), request.req_id)
         elif isinstance(request, requests.TopicRequest):
             if self._topic_requests is None:
-                self._topic_requests = TopicRequests(self)
+                self._topic_requests = TopicRequests(self, self._can.tasks, self._can.topics)
             self._topic_requests.take(request)
         elif isinstance(request, requests.ServiceRequest):
             if self._service_requests is None:
-                self._service_requests = ServiceRequests(self, self.node.limits.session_calls)
+                self._service_requests = ServiceRequests(
+                    self, self._can.tasks, self._can.services, self._can.limits.session_calls
+                )
             self._service_requests.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
         their pace: the quotas of their hub bound them."""
-        limits = self.node.limits
+        limits = self._can.limits
         if not limits.session_messages_per_second or self.identity.level is not Level.CLIENT:
             return
         now = self.last_seen
@@ -166,7 +175,7 @@ class Session:
                 limits.session_messages_per_second, limits.session_burst, now
             )
         if self._bucket.take(amount, now):
-            self.node.throttle.admit_in_session(self.hub.name, self.identity, self.address)
+            self._can.throttle.admit_in_session(self.hub.name, self.identity, self.address)
             self._refused = 0
             return
         error = RateLimited(
@@ -183,13 +192,13 @@ class Session:
     def _publish(self, request: requests.Publish) -> None:
         items = request.items
         asked = sum(item.req_id is not None for item in items)
-        acknowledgement = _Acknowledgement(self, asked) if asked else None
+        acknowledgement = Acknowledgement(self, asked) if asked else None
         for item in items:
             answer = acknowledgement.expect(item.req_id) if acknowledgement else None
             try:
                 self._check_rate(1)
-                self.node.check_identity(self)
-                message_id = self.node.publisher.publish(
+                self.check_identity()
+                message_id = self._can.publisher.publish(
                     self.hub,
                     self.identity,
                     item,
@@ -209,23 +218,18 @@ class Session:
             for item in items:
                 self.hub.hold_back(item.channel, self.connection)
 
-    # -- out ------------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------
 
-    def send(self, *said: Notice) -> None:
-        encoder = self.connection.encoder
-        self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
+    def disconnected(self, keep_state: bool = True) -> None:
+        """The connection is gone, or about to be. `keep_state`: its client may restore it."""
+        self._can.close(self, keep_state)
 
-    def member(self) -> Member:
-        """This session, as presence shows it."""
-        return Member(
-            session_id=self.id,
-            user_id=self.identity.user_id,
-            extra=self.identity.extra,
-            timestamp=int(self.node.clock.now() * 1000),
-        )
+    def cut_off(self, unread_bytes: int) -> None:
+        """The client reads too slowly: this many bytes that wait for it are dropped."""
+        self.hub.counters.slow_consumers += 1
+        self._can.chronicle.cut_off(self, unread_bytes)
 
-    def ended(self) -> None:
-        """The session is closed: what waits for it is given up."""
+    def cancel_requests(self) -> None:
         for background in (self._topic_requests, self._service_requests):
             if background is not None:
                 background.close()
@@ -235,7 +239,7 @@ class Session:
     def run(self, work: Coroutine[Any, Any, None], req_id: int = 0) -> None:
         """Do this first; requests that come meanwhile wait."""
         self._waiting = deque()
-        self.node.spawn(self._finish(work, req_id))
+        self._can.tasks.start(self._finish(work, req_id))
 
     async def _finish(self, work: Coroutine[Any, Any, None], req_id: int) -> None:
         """Do the work, then what waited behind it, until nothing is left or takes time again."""
@@ -257,64 +261,3 @@ class Session:
         if self._paused and len(self._waiting or ()) < MAX_WAITING_REQUESTS:
             self._paused = False
             self.connection.resume_reading()
-
-
-class _Acknowledgement:
-    """Collects the results of a batch of publishes and sends them as one Ack, in order."""
-
-    __slots__ = ("_answers", "_complete", "_pending", "_session")
-
-    def __init__(self, session: Session, pending: int) -> None:
-        self._session = session
-        self._pending = pending
-        self._answers: list[_Answer] = []
-        self._complete = False
-
-    def expect(self, req_id: int | None) -> _Answer | None:
-        if req_id is None:
-            return None
-        answer = _Answer(self, req_id)
-        self._answers.append(answer)
-        return answer
-
-    def complete(self) -> None:
-        """All items of the batch were tried: the Ack may go when the last result is in."""
-        self._complete = True
-        self._send_if_done()
-
-    def concluded(self) -> None:
-        self._pending -= 1
-        if self._complete:
-            self._send_if_done()
-
-    def _send_if_done(self) -> None:
-        if self._pending:
-            return
-        answers, self._answers = self._answers, []  # they hold this, which would hold them
-        if not self._session.closed:
-            results = tuple(answer.result() for answer in answers)
-            self._session.send(notices.Published(results))
-
-
-class _Answer:
-    """The result of one publish that somebody waits for."""
-
-    __slots__ = ("_acknowledgement", "_outcome", "_req_id", "message_id")
-
-    def __init__(self, acknowledgement: _Acknowledgement, req_id: int) -> None:
-        self._acknowledgement = acknowledgement
-        self._req_id = req_id
-        self._outcome = PublishOutcome()
-        self.message_id: str | None = None
-
-    def conclude(self, outcome: PublishOutcome) -> None:
-        self._outcome = outcome
-        self._acknowledgement.concluded()
-
-    def result(self) -> PublishResult:
-        if self._outcome.error is not None:
-            return PublishResult(self._req_id, error=self._outcome.error)
-        outcome = self._outcome
-        if outcome.duplicate:
-            return PublishResult(self._req_id, outcome.message_id, outcome.serial, duplicate=True)
-        return PublishResult(self._req_id, self.message_id, outcome.serial)

@@ -27,10 +27,11 @@ from hubbub.domain.permissions import may_subscribe
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.hub import Hub
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.catch_up import Replayer
-from hubbub.engine.sessions.session import Session
+from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
     Bus,
     FeedEvent,
@@ -84,21 +85,31 @@ class Plan(msgspec.Struct, frozen=True):
 class Subscriptions:
     """Serves all sessions of a node."""
 
-    def __init__(self, bus: Bus, fanout: Fanout, limits: EngineLimits, clock: Clock) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        fanout: Fanout,
+        limits: EngineLimits,
+        clock: Clock,
+        restore_keys: RestoreKeys,
+        chronicle: Chronicle,
+    ) -> None:
         self._bus = bus
         self._clock = clock
         self._fanout = fanout
         self._limits = limits
+        self._restore_keys = restore_keys
+        self._chronicle = chronicle
         self._replayer = Replayer(bus, fanout, clock)
 
-    async def subscribe(self, session: Session, request: Subscribe) -> None:
+    async def subscribe(self, session: SessionState, request: Subscribe) -> None:
         plans, failures = await self.prepare(session, request.channels)
         confirmations = tuple(plan.confirmation() for plan in plans)
         session.send(Subscribed(confirmations, tuple(failures), request.req_id))
         await self.begin(session, plans)
 
     async def prepare(
-        self, session: Session, wanted: Iterable[ChannelRequest]
+        self, session: SessionState, wanted: Iterable[ChannelRequest]
     ) -> tuple[list[Plan], list[ChannelFailure]]:
         """Check each channel and find out what the session missed. The owners, who may be on other
         nodes, are asked side by side. Every plan must be begun."""
@@ -121,7 +132,7 @@ class Subscriptions:
                 failures.append(ChannelFailure(name, answer))
         return plans, failures
 
-    async def begin(self, session: Session, plans: Sequence[Plan]) -> None:
+    async def begin(self, session: SessionState, plans: Sequence[Plan]) -> None:
         """Called right after the plans were confirmed. Those without a replay begin before
         anything waits, so that they start exactly at the confirmed serial."""
         confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
@@ -139,9 +150,9 @@ class Subscriptions:
         finally:
             for plan in plans:
                 plan.feed.users -= 1
-                self._drop_if_unused(plan.feed)
+                self._drop_if_unused(session.hub, plan.feed)
 
-    def unsubscribe(self, session: Session, request: Unsubscribe) -> None:
+    def unsubscribe(self, session: SessionState, request: Unsubscribe) -> None:
         ended: list[str] = []
         failures: list[ChannelFailure] = []
         for channel in request.channels:
@@ -152,7 +163,7 @@ class Subscriptions:
                 failures.append(ChannelFailure(channel, error))
         session.send(Unsubscribed(tuple(ended), tuple(failures), request.req_id))
 
-    def end(self, session: Session, channel: str) -> bool:
+    def end(self, session: SessionState, channel: str) -> bool:
         """Whether there was a subscription to end."""
         feed = session.feeds.pop(channel, None) if session.feeds else None
         if feed is None:
@@ -163,15 +174,15 @@ class Subscriptions:
             self._bus.leave(session.hub.name, channel, [session.id])
         if rules.occupancy and feed.subscribers:
             self._bus.occupy(session.hub.name, channel, feed.subscribers)
-        self._drop_if_unused(feed)
-        session.node.restorer.touched(session)
+        self._drop_if_unused(session.hub, feed)
+        self._restore_keys.touched(session)
         return True
 
-    def end_all(self, session: Session) -> None:
+    def end_all(self, session: SessionState) -> None:
         for channel in list(session.feeds or ()):
             self.end(session, channel)
 
-    def abandon_to(self, session: Session, kept: Container[str]) -> None:
+    def abandon_to(self, session: SessionState, kept: Container[str]) -> None:
         """Take a session off its channels. Its successor is about to begin those that it `kept`:
         nobody hears that it left them."""
         for channel in [channel for channel in session.feeds or () if channel not in kept]:
@@ -179,9 +190,9 @@ class Subscriptions:
         feeds, session.feeds = session.feeds, None
         for feed in (feeds or {}).values():
             self._remove(session, feed)
-            self._drop_if_unused(feed)
+            self._drop_if_unused(session.hub, feed)
 
-    def recheck(self, session: Session) -> None:
+    def recheck(self, session: SessionState) -> None:
         """End what the session may no longer follow, and tell it why."""
         lost = [channel for channel in session.feeds or () if not self._permitted(session, channel)]
         for channel in lost:
@@ -191,7 +202,7 @@ class Subscriptions:
             failures = tuple(ChannelFailure(channel, reason) for channel in lost)
             session.send(Unsubscribed((), failures))
 
-    def announce_identity(self, session: Session) -> None:
+    def announce_identity(self, session: SessionState) -> None:
         """Tell the owners who a session has turned out to be."""
         for channel in session.feeds or ():
             if session.hub.rules_for(channel).presence:
@@ -209,12 +220,12 @@ class Subscriptions:
 
     # -- one subscription -----------------------------------------------------------------------
 
-    def _permitted(self, session: Session, channel: str) -> bool:
+    def _permitted(self, session: SessionState, channel: str) -> bool:
         hub = session.hub
         return may_subscribe(session.identity, channel, hub.rules_for(channel), hub.user_channels)
 
-    def _check(self, session: Session, channel: str, planned: int) -> None:
-        session.node.check_identity(session)
+    def _check(self, session: SessionState, channel: str, planned: int) -> None:
+        session.check_identity()
         if not self._permitted(session, channel):
             raise NotPermitted(f"no permission to subscribe to {channel!r}")
         held = session.feeds or {}
@@ -224,13 +235,13 @@ class Subscriptions:
                 f"{channel!r} is one too many"
             )
 
-    async def _try_plan(self, session: Session, wanted: ChannelRequest) -> Plan | HubbubError:
+    async def _try_plan(self, session: SessionState, wanted: ChannelRequest) -> Plan | HubbubError:
         try:
             return await self._plan(session, wanted)
         except HubbubError as error:
             return error
 
-    async def _plan(self, session: Session, wanted: ChannelRequest) -> Plan:
+    async def _plan(self, session: SessionState, wanted: ChannelRequest) -> Plan:
         hub, channel = session.hub, wanted.channel
         feed = hub.feeds.get(channel)
         if feed is None:
@@ -246,11 +257,11 @@ class Subscriptions:
                 retained = (await self._bus.attach(hub.name, channel)).retained
         except BaseException:
             feed.users -= 1
-            self._drop_if_unused(feed)
+            self._drop_if_unused(hub, feed)
             raise
         return Plan(feed, page, retains, retained, passed)
 
-    def _begin_live(self, session: Session, plan: Plan) -> None:
+    def _begin_live(self, session: SessionState, plan: Plan) -> None:
         retained = plan.newest_retained()
         if retained is not None:
             self._replayer.send_retained(session, plan.feed, retained)
@@ -258,7 +269,7 @@ class Subscriptions:
             self._join(session, plan.feed)
 
     async def _replay(
-        self, session: Session, plan: Plan, page: HistoryPage, epoch: str, serial: int
+        self, session: SessionState, plan: Plan, page: HistoryPage, epoch: str, serial: int
     ) -> None:
         """Send what was missed, page by page, and join the live feed exactly where it ends. The
         session was told that it is in this epoch, and, if what it missed is gone, after this
@@ -287,16 +298,16 @@ class Subscriptions:
         if not session.closed:
             self._join(session, feed)
 
-    def _join(self, session: Session, feed: Feed) -> None:
-        feed.add(session)
+    def _join(self, session: SessionState, feed: Feed) -> None:
+        feed.add(session.connection)
         if session.feeds is None:
             session.feeds = {}
         session.feeds[feed.channel] = feed
         session.hub.counters.subscriptions += 1
-        session.node.chronicle.subscribed(session, feed.channel)
-        session.node.restorer.touched(session)
+        self._chronicle.subscribed(session, feed.channel)
+        self._restore_keys.touched(session)
 
-    async def _send_states(self, session: Session, feeds: Iterable[Feed]) -> None:
+    async def _send_states(self, session: SessionState, feeds: Iterable[Feed]) -> None:
         asking = []
         for feed in feeds:
             rules = session.hub.rules_for(feed.channel)
@@ -304,13 +315,13 @@ class Subscriptions:
                 asking.append(self._try_send_state(session, feed))
         await _side_by_side(asking)
 
-    async def _try_send_state(self, session: Session, feed: Feed) -> None:
+    async def _try_send_state(self, session: SessionState, feed: Feed) -> None:
         try:
             await self._send_state(session, feed)
         except HubbubError as error:
             session.send(Failed(error))
 
-    async def _send_state(self, session: Session, feed: Feed) -> None:
+    async def _send_state(self, session: SessionState, feed: Feed) -> None:
         """Presence and occupancy as they are now; changes follow through the feed."""
         hub, channel = session.hub.name, feed.channel
         rules = session.hub.rules_for(channel)
@@ -337,16 +348,15 @@ class Subscriptions:
         if state:
             session.send(*state)
 
-    def _remove(self, session: Session, feed: Feed) -> None:
-        feed.remove(session)
+    def _remove(self, session: SessionState, feed: Feed) -> None:
+        feed.remove(session.connection)
         session.hub.counters.subscriptions -= 1
-        session.node.chronicle.unsubscribed(session, feed.channel)
+        self._chronicle.unsubscribed(session, feed.channel)
 
-    def _drop_if_unused(self, feed: Feed) -> None:
-        feeds = feed.hub.feeds
-        if not feed.subscribers and not feed.users and feeds.get(feed.channel) is feed:
-            del feeds[feed.channel]
-            self._bus.detach(feed.hub.name, feed.channel)
+    def _drop_if_unused(self, hub: Hub, feed: Feed) -> None:
+        if not feed.subscribers and not feed.users and hub.feeds.get(feed.channel) is feed:
+            del hub.feeds[feed.channel]
+            self._bus.detach(hub.name, feed.channel)
 
 
 async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -3,33 +3,32 @@ wait for a minute."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import NotPermitted
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import TopicRequest
 from hubbub.domain.topics import principal_of
+from hubbub.engine.hub import SessionState
 from hubbub.engine.sessions.background import BackgroundRequests
-
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.session import Session
+from hubbub.engine.topics.service import Topics
+from hubbub.tasks import TaskSet
 
 MAX_UNDER_WAY = 100
 """Requests about topics that one session may have under way, those that wait among them."""
 
 
 class TopicRequests(BackgroundRequests[TopicRequest]):
-    __slots__ = ()
+    __slots__ = ("_topics",)
 
     subject = "topics"
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session, MAX_UNDER_WAY)
+    def __init__(self, session: SessionState, tasks: TaskSet, topics: Topics) -> None:
+        super().__init__(session, tasks, MAX_UNDER_WAY)
+        self._topics = topics
 
     async def _answer(self, request: TopicRequest, identity: Identity) -> Notice:
-        topics, hub = self._session.node.topics, self._session.hub
+        topics, hub = self._topics, self._session.hub
         if isinstance(request, requests.TopicGet):
             return await self._wait_and_check(request, identity)
         if isinstance(request, requests.TopicAck):
@@ -63,7 +62,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
 
     async def _wait_and_check(self, request: requests.TopicGet, identity: Identity) -> Notice:
         notice = await self._wait_for(self._get(request, identity))
-        self._session.node.check_identity(self._session)
+        self._session.check_identity()
         if principal_of(self._session.identity) != principal_of(identity):
             raise NotPermitted("the session became someone else while it waited; ask again")
         return notice
@@ -71,7 +70,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
     async def _get(self, request: requests.TopicGet, identity: Identity) -> Notice:
         session = self._session
         await session.connection.drain()
-        topics = session.node.topics
+        topics = self._topics
         if request.topic is None:
             each = await topics.get_each(session.hub, identity, request.name)
             found = {topic: tuple(articles) for topic, articles in each.items()}

@@ -19,7 +19,6 @@ from hubbub.engine.topics.cursors import (
     cursor_of,
     no_topic,
     not_subscribed,
-    subscriptions_of,
 )
 from hubbub.ports.storage.topics import TopicStore
 from hubbub.tasks import TaskSet
@@ -28,6 +27,11 @@ logger = logging.getLogger(__name__)
 
 _READ_AHEAD = 500
 """Messages that are read from the store at once, for the next who ask."""
+
+
+def subscriptions_of(channel: Channel) -> Sequence[DurableSubscription]:
+    """Those in memory, as they are now."""
+    return tuple(channel.cursors.subscriptions.values()) if channel.cursors is not None else ()
 
 
 class CursorCache:

@@ -15,7 +15,6 @@ from hubbub.domain.cursors import Cursor, CursorRecord
 from hubbub.domain.errors import NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
-from hubbub.engine.channels.channel import Channel
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import Cursor as SavedCursor
 
@@ -66,8 +65,9 @@ class DurableSubscription:
         self.gone = True
         self.wake()
 
-    def info(self, channel: Channel) -> SubscriptionInfo:
-        return _describe(self.key, self.cursor, channel.epoch, channel.head)
+    def info(self, epoch: str, head: int) -> SubscriptionInfo:
+        """The subscription as its channel stands at `head` of this epoch."""
+        return _describe(self.key, self.cursor, epoch, head)
 
     def to_save(self) -> SavedCursor:
         key, cursor = self.key, self.cursor
@@ -106,11 +106,6 @@ class Cursors:
         self._tail_bytes += len(message.payload)
         while len(tail) > _TAIL_MESSAGES or (self._tail_bytes > _TAIL_BYTES and len(tail) > 1):
             self._tail_bytes -= len(tail.popleft().payload)
-
-
-def subscriptions_of(channel: Channel) -> Sequence[DurableSubscription]:
-    """Those in memory, as they are now."""
-    return tuple(channel.cursors.subscriptions.values()) if channel.cursors is not None else ()
 
 
 def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:

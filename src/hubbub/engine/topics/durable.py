@@ -31,8 +31,8 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
-from hubbub.engine.topics.cursor_cache import CursorCache
-from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed, subscriptions_of
+from hubbub.engine.topics.cursor_cache import CursorCache, subscriptions_of
+from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.clock import Clock
@@ -98,7 +98,7 @@ class DurableSubscriptions:
                 if request.options is not None and request.options != subscription.cursor.options:
                     self._reconfigure(subscription, request.options)
                     await self._cache.save(channel, subscription)
-                return subscription.info(channel)
+                return subscription.info(channel.epoch, channel.head)
             if len(cursors.subscriptions) >= MAX_SUBSCRIPTIONS:
                 raise QuotaExceeded(
                     f"channel {channel.name!r} has {MAX_SUBSCRIPTIONS} durable subscriptions, as "
@@ -114,7 +114,7 @@ class DurableSubscriptions:
             subscription = DurableSubscription(key, Cursor(floor, record))
             await self._cache.save(channel, subscription, changed=True)
             cursors.subscriptions[key.owner, key.name] = subscription
-        return msgspec.structs.replace(subscription.info(channel), new=True)
+        return msgspec.structs.replace(subscription.info(channel.epoch, channel.head), new=True)
 
     async def unsubscribe(self, channel: Channel, key: SubscriptionKey) -> None:
         cursors = await self._cache.cursors(channel)
@@ -127,11 +127,7 @@ class DurableSubscriptions:
             subscription.end()
 
     async def describe(self, channel: Channel, key: SubscriptionKey) -> SubscriptionInfo:
-        return (await self._cache.subscription(channel, key)).info(channel)
-
-    async def describe_all(self, channel: Channel) -> list[SubscriptionInfo]:
-        cursors = await self._cache.cursors(channel)
-        return [subscription.info(channel) for subscription in cursors.subscriptions.values()]
+        return (await self._cache.subscription(channel, key)).info(channel.epoch, channel.head)
 
     async def get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
         if not 1 <= request.limit <= MAX_BATCH:

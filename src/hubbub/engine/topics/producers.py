@@ -7,7 +7,8 @@ nothing failed; after a failure everything is forgotten here and read from the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from hubbub.domain.errors import (
     HubbubError,
@@ -19,9 +20,9 @@ from hubbub.domain.errors import (
 from hubbub.domain.messages import Message, Stamp
 from hubbub.domain.topics import FoundPut, ProducerState
 from hubbub.engine.channels.channel import Channel, State
+from hubbub.engine.topics.active_producer import ActiveProducer, Put
 from hubbub.ports.bus import PublishOutcome, PublishReply
-from hubbub.ports.storage import topics as records
-from hubbub.ports.storage.topics import TopicStore
+from hubbub.ports.storage.topics import ProducerRecord, TopicStore
 from hubbub.tasks import TaskSet
 
 MAX_PRODUCERS = 10_000
@@ -31,45 +32,6 @@ MAX_PRODUCERS_OF_A_USER = 10_000
 
 Append = Callable[[Channel, Message, PublishReply], None]
 """Checks and appends; raises what speaks against it, in which case nothing was begun."""
-
-
-class ActiveProducer:
-    """A producer that put something since the channel was opened."""
-
-    __slots__ = ("accepted", "fence", "id", "stored", "under_way", "waiting")
-
-    def __init__(self) -> None:
-        self.id = 0
-        self.fence = 0
-        self.stored = 0
-        """The last sequence on disk."""
-        self.accepted = 0
-        """The last sequence that is on disk or on its way there."""
-        self.under_way: dict[int, _Put] = {}
-        self.waiting: list[tuple[Message, PublishReply]] | None = []
-        """Puts that came before the store said where the producer stands; None: it has."""
-
-    def know(self, found: records.ProducerRecord) -> None:
-        self.id = found.id
-        self.fence = max(self.fence, found.fence)
-        self.stored = self.accepted = found.sequence
-
-
-class _Put:
-    """A put on its way to the disk, and those who repeated it meanwhile."""
-
-    __slots__ = ("message", "replies")
-
-    def __init__(self, message: Message, reply: PublishReply) -> None:
-        self.message = message
-        self.replies = [reply]
-
-    def conclude(self, outcome: PublishOutcome) -> None:
-        first, *repeats = self.replies
-        first(outcome)
-        for reply in repeats:
-            again = outcome.error is None
-            reply(PublishOutcome(outcome.serial, outcome.error, again, self.message.id))
 
 
 class Producers:
@@ -116,7 +78,7 @@ class Producers:
         self, channel: Channel, producer: ActiveProducer, message: Message, reply: PublishReply
     ) -> None:
         sequence = _stamp_of(message).sequence
-        put = _Put(message, reply)
+        put = Put(message, reply)
 
         def stored(outcome: PublishOutcome) -> None:
             producer.under_way.pop(sequence, None)
@@ -238,21 +200,21 @@ class Producers:
 
     async def _open(
         self, channel: Channel, principal: str, name: str, take_over: bool
-    ) -> records.ProducerRecord:
+    ) -> ProducerRecord:
         term = self._terms.get(channel.partition, 0)
         which = (channel.hub, channel.name, principal, name)
         return await self._store.open_producer(
             *which, channel.partition, term, take_over, MAX_PRODUCERS_OF_A_USER
         )
 
-    def _run(self, channel: Channel, work: object) -> None:
-        self._tasks.start(self._busy(channel, work))
+    def _run(self, channel: Channel, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(self._hold(channel, work))
 
     @staticmethod
-    async def _busy(channel: Channel, work: object) -> None:
+    async def _hold(channel: Channel, work: Coroutine[Any, Any, None]) -> None:
         channel.hold()
         try:
-            await work  # type: ignore[misc]
+            await work
         finally:
             channel.let_go(channel.idle_since)
 

@@ -12,9 +12,11 @@ from hubbub.domain.requests import Authenticate, ChannelRequest, Subscribe
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
-from hubbub.engine.hub import Hub
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.sessions.session import Session
+from hubbub.engine.sessions.heartbeats import Heartbeats
+from hubbub.engine.sessions.restore_keys import RestoreKeys
+from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.ports.authenticator import CREDENTIALS_REFUSED, Authenticator
 
 
@@ -26,14 +28,20 @@ class Authentication:
         throttle: Throttle,
         authenticator: Authenticator,
         limits: EngineLimits,
+        subscriptions: Subscriptions,
+        restore_keys: RestoreKeys,
+        heartbeats: Heartbeats,
     ) -> None:
         self._tokens = tokens
         self._credentials = credentials
         self._throttle = throttle
         self._authenticator = authenticator
         self._limits = limits
+        self._subscriptions = subscriptions
+        self._restore_keys = restore_keys
+        self._heartbeats = heartbeats
 
-    async def authenticate(self, session: Session, request: Authenticate) -> None:
+    async def authenticate(self, session: SessionState, request: Authenticate) -> None:
         """Answer with the new identity or with the error. Where nobody may be anonymous, a
         failure ends the session."""
         try:
@@ -61,21 +69,20 @@ class Authentication:
         )
         await self.welcome(session)
 
-    async def welcome(self, session: Session) -> None:
+    async def welcome(self, session: SessionState) -> None:
         """What follows from a new identity: access it lacks ends, its own channel begins, and it
         gets a key to come back with."""
-        node = session.node
-        node.authenticated(session)
-        node.subscriptions.recheck(session)
-        node.subscriptions.announce_identity(session)
+        self._heartbeats.authenticated(session)
+        self._subscriptions.recheck(session)
+        self._subscriptions.announce_identity(session)
         if session.hub.configuration.settings.session_restore:
-            session.send(RestoreKey(node.restorer.issue(session)))
+            session.send(RestoreKey(self._restore_keys.issue(session)))
         if session.hub.user_channels and session.identity.user_id is not None:
             own = user_channel(session.identity.user_id)
             if own not in (session.feeds or ()):
-                await node.subscriptions.subscribe(session, Subscribe((ChannelRequest(own),)))
+                await self._subscriptions.subscribe(session, Subscribe((ChannelRequest(own),)))
 
-    async def _identify(self, session: Session, request: Authenticate) -> tuple[Identity, str]:
+    async def _identify(self, session: SessionState, request: Authenticate) -> tuple[Identity, str]:
         if (request.token is None) == (request.credentials is None):
             raise BadRequest("Auth takes either a token or credentials")
         if request.token is not None:

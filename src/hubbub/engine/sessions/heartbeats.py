@@ -1,0 +1,124 @@
+"""Heartbeats and deadlines of the sessions of a node, without a timer for each."""
+
+from __future__ import annotations
+
+from hubbub.domain.errors import (
+    AuthenticationTimeout,
+    HeartbeatTimeout,
+    HubbubError,
+    InvalidToken,
+    NotAuthenticated,
+)
+from hubbub.domain.notices import Ping
+from hubbub.domain.permissions import ANONYMOUS
+from hubbub.engine.hub import SessionState
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.subscriptions import Subscriptions
+from hubbub.ports.clock import Clock
+
+
+class _Wheel:
+    """Every session is looked at once per interval, a share of them every second."""
+
+    def __init__(self, interval_seconds: float) -> None:
+        self.interval_seconds = interval_seconds
+        self._slots: list[dict[SessionState, None]] = [
+            {} for _ in range(max(1, round(interval_seconds)))
+        ]
+        self._hand = 0
+
+    def add(self, session: SessionState) -> None:
+        """Its turn comes after one interval."""
+        self._slots[self._hand - 1][session] = None
+
+    def remove(self, session: SessionState) -> None:
+        for slot in self._slots:
+            slot.pop(session, None)
+
+    def turn(self) -> list[SessionState]:
+        """Called every second: the sessions whose turn it is."""
+        self._hand = (self._hand + 1) % len(self._slots)
+        return list(self._slots[self._hand])
+
+
+class Heartbeats:
+    """Pings silent clients, and ends sessions that do not answer, do not authenticate in time or
+    whose identity has expired."""
+
+    def __init__(self, clock: Clock, limits: EngineLimits, subscriptions: Subscriptions) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._subscriptions = subscriptions
+        self._pinged: dict[SessionState, float] = {}
+        self._unauthenticated: dict[SessionState, float] = {}
+        self._wheels = {
+            False: _Wheel(limits.ping_interval_seconds),
+            True: _Wheel(limits.stream_heartbeat_seconds),
+        }
+        """By whether the client can only listen."""
+
+    def add(self, session: SessionState) -> None:
+        self.expect_authentication(session)
+        self._wheels[session.connection.one_way].add(session)
+
+    def remove(self, session: SessionState) -> None:
+        self._pinged.pop(session, None)
+        self._unauthenticated.pop(session, None)
+        self._wheels[session.connection.one_way].remove(session)
+
+    def expect_authentication(self, session: SessionState) -> None:
+        """Give an anonymous session a deadline where its hub allows nobody to be anonymous."""
+        settings = session.hub.configuration.settings
+        if not settings.allow_anonymous and not session.identity.authenticated:
+            deadline = self._clock.monotonic() + self._limits.authenticate_within_seconds
+            self._unauthenticated.setdefault(session, deadline)
+
+    def authenticated(self, session: SessionState) -> None:
+        """The session proved who it is: it has no deadline any more."""
+        self._unauthenticated.pop(session, None)
+
+    def disconnect_unauthenticated(self, error: HubbubError) -> None:
+        """Also those of hubs that do not exist, which are in no list of sessions."""
+        for session in list(self._unauthenticated):
+            session.connection.disconnect(error)
+
+    def sweep(self, now: float) -> None:
+        """Called every second."""
+        for wheel in self._wheels.values():
+            for session in wheel.turn():
+                self._look_after(session, now, wheel.interval_seconds)
+        for session, deadline in list(self._pinged.items()):
+            if deadline > now:
+                break
+            del self._pinged[session]
+            if session.last_seen < deadline - self._limits.pong_timeout_seconds:
+                session.connection.disconnect(HeartbeatTimeout("no answer to a ping; closing"))
+        for session, deadline in list(self._unauthenticated.items()):
+            if deadline <= now:
+                del self._unauthenticated[session]
+                seconds = self._limits.authenticate_within_seconds
+                session.connection.disconnect(
+                    AuthenticationTimeout(f"not authenticated within {seconds:g} seconds")
+                )
+
+    def _look_after(self, session: SessionState, now: float, interval_seconds: float) -> None:
+        try:
+            session.check_identity()
+        except NotAuthenticated:
+            pass  # it has a deadline of its own
+        except InvalidToken as error:
+            self._expire(session, error)
+        silent = now - session.last_seen
+        if silent >= interval_seconds * 0.9 and not session.closed:
+            session.send(Ping())
+            if not session.connection.one_way:
+                # A ping that is still unanswered keeps its deadline.
+                self._pinged.setdefault(session, now + self._limits.pong_timeout_seconds)
+
+    def _expire(self, session: SessionState, error: HubbubError) -> None:
+        """The identity no longer holds. Where anonymity is allowed, that is what is left."""
+        if session.hub.configuration.settings.allow_anonymous and not session.connection.one_way:
+            session.identity = ANONYMOUS
+            self._subscriptions.recheck(session)
+        else:
+            session.connection.disconnect(error)
