@@ -25,7 +25,7 @@ _SMALLEST: Final = -(2**63)
 """Whole numbers in headers and locations: what every store keeps."""
 MAX_TOKEN: Final = 4096
 """Characters of a security token."""
-_TEXTS: Final = (
+TEXTS: Final = (
     "subtype",
     "author",
     "sender",
@@ -35,11 +35,13 @@ _TEXTS: Final = (
     "language",
     "delivery_policy",
 )
-_RANGES: Final = {
+OBJECTS: Final = ("location", "headers")
+NUMBERS: Final = {
     "priority": HIGHEST_PRIORITY,
     "relevant_until": _MOST,
     "ttl": _MOST,
 }
+"""By their greatest value; the smallest is 0."""
 _HUB_SETS: Final = ("producer_id", "producer_seq", "dead_letter_of")
 _DEGREES: Final = {"lat": 90.0, "lng": 180.0}
 
@@ -60,15 +62,15 @@ def check_attributes(attributes: Attributes, identity: Identity) -> None:
     """Raises `InvalidAttribute`, or `NotPermitted` where a client speaks for another sender."""
     for name in _HUB_SETS:
         if getattr(attributes, name) is not None:
-            raise InvalidAttribute(f"{_wire(name)} is set by the hub alone; leave it out")
-    for name in _TEXTS:
+            raise InvalidAttribute(f"{wire_name(name)} is set by the hub alone; leave it out")
+    for name in TEXTS:
         value = getattr(attributes, name)
         if value is not None:
             _check_text(name, value)
-    for name, most in _RANGES.items():
+    for name, most in NUMBERS.items():
         number = getattr(attributes, name)
         if number is not None and not 0 <= number <= most:
-            raise InvalidAttribute(f"{_wire(name)} is {number}; give a number from 0 to {most}")
+            raise InvalidAttribute(f"{wire_name(name)} is {number}; give a number from 0 to {most}")
     if attributes.headers is not None:
         _check_object("headers", attributes.headers, MAX_HEADERS_BYTES)
     if attributes.location is not None:
@@ -99,7 +101,7 @@ def has_expired(message: Message, now: int) -> bool:
 def _check_text(name: str, value: str) -> None:
     if not value or len(value) > MAX_TEXT or not value.isprintable():
         raise InvalidAttribute(
-            f"{_wire(name)} is {value[:40]!r}; give 1 to {MAX_TEXT} printable characters"
+            f"{wire_name(name)} is {value[:40]!r}; give 1 to {MAX_TEXT} printable characters"
         )
 
 
@@ -149,7 +151,7 @@ def _storable(value: object) -> bool:
     return not isinstance(value, int) or _SMALLEST <= value <= _LARGEST
 
 
-def _wire(name: str) -> str:
+def wire_name(name: str) -> str:
     """The name of a field as it is in JSON."""
     first, *rest = name.split("_")
     return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)

@@ -7,7 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.envelope_headers import from_headers, security_token
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed
+from hubbub.domain.messages import Attributes
 from hubbub.domain.payloads import parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
@@ -95,10 +97,12 @@ class HubApi:
             transient=flag(target.first("transient"), "transient"),
             key_changes=self._node.tokens.changes,
             topic_key=topic_key_of(request),
+            attributes=from_headers(request.headers),
         )
-        if b"origin" not in request.headers and not identity.foreign:
+        token = security_token(request.headers)
+        if b"origin" not in request.headers and not identity.foreign and token is None:
             request.head.memo = order
-        self._carry_out(order, hub, request, exchange)
+        self._carry_out(order, hub, request, exchange, token)
 
     def publish_again(self, request: Request, exchange: Exchange) -> bool:
         """The short way for a head that was handled before: only what can have changed since is
@@ -116,7 +120,14 @@ class HubApi:
         self._carry_out(order, hub, request, exchange)
         return True
 
-    def _carry_out(self, order: _Order, hub: Hub, request: Request, exchange: Exchange) -> None:
+    def _carry_out(
+        self,
+        order: _Order,
+        hub: Hub,
+        request: Request,
+        exchange: Exchange,
+        token: str | None = None,
+    ) -> None:
         payload, content_type = parse_payload(request.body, order.content_type)
         item = PublishItem(
             order.channel,
@@ -128,6 +139,8 @@ class HubApi:
             order.retain,
             order.transient,
             topic_key=order.topic_key,
+            attributes=order.attributes,
+            security_token=token,
         )
         answer = _PublishAnswer(exchange)
         answer.accepted(self._hand_on(hub, order.identity, item, answer.conclude, request))
@@ -232,6 +245,7 @@ class _Order(msgspec.Struct, frozen=True):
     key_changes: int
     """The state of the signing keys when the identity was proven."""
     topic_key: str | None = None
+    attributes: Attributes | None = None
 
 
 class _PublishAnswer:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import untouched_payload
@@ -123,7 +124,14 @@ async def publish_body(
     key = topic_key_of(request)
     with node.throttle.guess(call.hub.name, request.address if key is not None else ""):
         message_id, outcome = await node.webhooks.publish(
-            call.hub, call.identity, channel, body, content_type, key, technology
+            call.hub,
+            call.identity,
+            channel,
+            body,
+            content_type,
+            key,
+            technology,
+            from_headers(request.headers),
         )
     if outcome.error is not None:
         raise outcome.error

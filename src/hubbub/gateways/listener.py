@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.envelope_headers import FIELDS, SECURITY_HEADER
 from hubbub.domain.errors import (
     HubbubError,
     HubNotFound,
@@ -28,6 +29,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.asgi import AsgiBridge
+from hubbub.gateways.calls import TOPIC_KEY_HEADER
 from hubbub.gateways.credentials import token_of
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
@@ -38,6 +40,8 @@ from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
+
+_OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, *FIELDS.values())
 
 
 class Page(Protocol):
@@ -250,7 +254,7 @@ class Listener:
             headers=(
                 "Access-Control-Allow-Methods: GET, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
                 "Access-Control-Allow-Headers: Authorization, Content-Type, Last-Event-ID, "
-                "If-Match, If-None-Match, Hubbub-Topic-Key\r\n"
+                f"If-Match, If-None-Match, {', '.join(_OWN_HEADERS)}\r\n"
                 "Access-Control-Max-Age: 600\r\n"
             ),
         )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from hubbub.domain.envelope_headers import from_headers, security_token
 from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import parse_payload
@@ -80,6 +81,8 @@ class TopicsApi:
             store=True,
             producer=_producer(query),
             topic_key=topic_key_of(call.request),
+            attributes=from_headers(call.request.headers),
+            security_token=security_token(call.request.headers),
         )
         with self._guess(call):
             message_id, outcome = await self._under_way.finish(

@@ -22,9 +22,12 @@ from harness.webhooks import (
     subscribe,
     until,
 )
+from hubbub.client.webhooks.receiver import Receiver as WebhookReceiver
 from hubbub.domain.encryption import decrypt
 from hubbub.domain.errors import NotSubscribed
-from hubbub.domain.permissions import ANONYMOUS
+from hubbub.domain.messages import Attributes
+from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import Quotas
 from hubbub.domain.webhooks import verify_signature
 from hubbub.engine.webhooks.service import WebhookRequest
@@ -410,3 +413,29 @@ async def test_webhooks_move_with_their_partitions(node: EngineNode, receiver: R
     node.driver.owned(range(1024))
     await receiver.got(3)
     assert receiver.bodies == [b"1", b"2", b"3"]
+
+
+@pytest.mark.spec("LIVE-20")
+async def test_the_envelope_goes_out_in_headers_which_the_receiver_reads(
+    node: EngineNode, receiver: Receiver
+) -> None:
+    await subscribe(node, receiver.url)
+    attributes = Attributes(
+        subtype="reply",
+        author="Änne Öz",
+        conversation_id="c-1",
+        refers_to="m-1",
+        priority=0,
+        relevant_until=1_800_000_000_000,
+        ttl=60_000,
+        location={"lat": 48.1, "lng": 11.5},
+        headers={"k": ["v", 1, None], "é": True},
+    )
+    item = PublishItem("news", "chat.reply", b"1", "text/plain", attributes=attributes)
+    await node.node.topics.put(node.node.hub("acme"), Identity(user_id="bob x"), item)
+    (request,) = await receiver.got(1)
+    assert request.headers["hubbub-conversation-id"] == "c-1"
+    assert request.headers["hubbub-ttl"] == "60000"
+    delivery = WebhookReceiver().read(request.headers, request.body)
+    assert delivery.attributes == attributes
+    assert (delivery.event, delivery.publisher) == ("chat.reply", "bob x")

@@ -20,7 +20,9 @@ import msgspec
 
 from hubbub.client.webhooks.received import KeysFile, Received, RecentKeys
 from hubbub.domain.encryption import CONTENT_ENCODING, decrypt
+from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import BadRequest, Denied, HubbubError, NotFound
+from hubbub.domain.messages import Attributes
 from hubbub.domain.webhooks import verify_signature
 
 KEYS = 100_000
@@ -49,6 +51,10 @@ class Delivery(msgspec.Struct, frozen=True):
     published_at: int = 0
     attempt: int = 1
     topic: str = ""
+    event: str = ""
+    publisher: str | None = None
+    attributes: Attributes | None = None
+    """The rarer fields of the envelope, such as `conversation_id`; None where none is set."""
     transaction: sqlite3.Connection | None = None
 
     @property
@@ -132,7 +138,7 @@ class Receiver:
 
     def read(self, headers: Headers, body: bytes) -> Delivery:
         """Raises `Denied` where the signature is missing or wrong, `BadRequest` where it cannot be
-        decrypted. Repeats are not looked for."""
+        decrypted or a header of the envelope cannot be read. Repeats are not looked for."""
         said = {name.lower(): value for name, value in headers.items()}
         if self._secret is not None and not verify_signature(
             self._secret, said.get("x-hub-signature", ""), body
@@ -154,6 +160,11 @@ class Receiver:
             published_at=_number(said.get("hubbub-published-at")),
             attempt=_number(said.get("hubbub-attempt")) or 1,
             topic=_self_link(said.get("link", "")),
+            event=unquote(said.get("hubbub-event", "")),
+            publisher=unquote(said["hubbub-publisher"]) if "hubbub-publisher" in said else None,
+            attributes=from_headers(
+                {k.encode(): v.encode("latin-1", "replace") for k, v in said.items()}
+            ),
         )
 
 

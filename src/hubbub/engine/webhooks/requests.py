@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from hubbub import __version__
 from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
+from hubbub.domain.envelope_headers import header_text, to_headers
 from hubbub.domain.messages import Message
 from hubbub.domain.webhooks import Webhook, signature
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -61,6 +62,12 @@ class Sealed:
             ("Hubbub-Serial", str(serial or message.serial)),
             ("Hubbub-Published-At", str(message.published_at)),
         ]
+        if message.event:
+            headers.append(("Hubbub-Event", header_text(message.event)))
+        if message.publisher is not None:
+            headers.append(("Hubbub-Publisher", header_text(message.publisher)))
+        if message.attributes is not None:
+            headers += to_headers(message.attributes)
         if webhook.key is not None:
             body = encrypt(webhook.key, secrets.token_bytes(SALT_BYTES), body)
             headers.append(("Content-Encoding", CONTENT_ENCODING))

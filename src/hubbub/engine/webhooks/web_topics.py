@@ -9,7 +9,9 @@ from typing import Literal
 import msgspec
 
 from hubbub.domain.callbacks import check_callback
+from hubbub.domain.envelope import check_envelope
 from hubbub.domain.errors import NotPermitted, TopicExists, TopicNotFound
+from hubbub.domain.messages import Attributes
 from hubbub.domain.names import (
     USER_NAMESPACE,
     ChannelKind,
@@ -182,13 +184,17 @@ class WebTopics:
         content_type: str,
         key: str | None = None,
         technology: Literal["light", "websub"] = "light",
+        attributes: Attributes | None = None,
     ) -> tuple[str, PublishOutcome]:
         """Store a message and answer its id and place once it is on disk. Raises `TopicNotFound`
         where a topic of Light-PubSubHubbub was not registered."""
         if technology == "light":
             await self.find_topic(hub, channel)
         await self.check_publisher(hub, identity, channel, key)
-        item = PublishItem(channel, technology, body, content_type, store=True)
+        item = PublishItem(
+            channel, technology, body, content_type, store=True, attributes=attributes
+        )
+        check_envelope(item, identity)
         trusted = msgspec.structs.replace(identity, level=Level.SERVICE)  # it was checked above
         return await self._topics.put(hub, trusted, item, technology)
 

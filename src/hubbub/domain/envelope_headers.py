@@ -1,0 +1,102 @@
+"""The rarer fields of the envelope as HTTP headers, beside a body that is the payload alone.
+
+A field is a header of its name: `conversation_id` is `Hubbub-Conversation-Id`. Texts are UTF-8 with
+everything but visible ASCII percent-encoded, and `%` itself; numbers are decimal; `headers` and
+`location` are JSON in ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+
+from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS, wire_name
+from hubbub.domain.errors import InvalidAttribute
+from hubbub.domain.messages import Attributes
+
+_SAFE: Final = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+"""All visible ASCII but the percent sign."""
+_MAX_DIGITS: Final = 18
+_PREFIX: Final = b"hubbub-"
+SECURITY_HEADER: Final = "Hubbub-Security-Token"
+
+
+def header_name(field: str) -> str:
+    return "Hubbub-" + "-".join(word.capitalize() for word in field.split("_"))
+
+
+FIELDS: Final = {field: header_name(field) for field in (*TEXTS, *NUMBERS, *OBJECTS)}
+"""Header by field."""
+_KEYS: Final = {field: header.lower().encode() for field, header in FIELDS.items()}
+_SECURITY_KEY: Final = SECURITY_HEADER.lower().encode()
+
+
+def header_text(value: str) -> str:
+    """A text as the value of a header."""
+    return quote(value, safe=_SAFE)
+
+
+def to_headers(attributes: Attributes) -> list[tuple[str, str]]:
+    """Names and values, of the fields that are set."""
+    found: list[tuple[str, str]] = []
+    for field, header in FIELDS.items():
+        value = getattr(attributes, field)
+        if value is None:
+            continue
+        if isinstance(value, str):
+            found.append((header, header_text(value)))
+        elif isinstance(value, int):
+            found.append((header, str(value)))
+        else:
+            found.append((header, json.dumps(value, separators=(",", ":"))))
+    return found
+
+
+def security_token(headers: Mapping[bytes, bytes]) -> str | None:
+    """Names are in lower case. Raises `InvalidAttribute`."""
+    value = headers.get(_SECURITY_KEY)
+    return None if value is None else _text("security_token", value)
+
+
+def from_headers(headers: Mapping[bytes, bytes]) -> Attributes | None:
+    """None where none of the fields is there. Names are in lower case. Raises `InvalidAttribute`;
+    who may say what is checked by `envelope.check_envelope`."""
+    if not any(name.startswith(_PREFIX) for name in headers):
+        return None
+    given: dict[str, Any] = {}
+    for field, key in _KEYS.items():
+        value = headers.get(key)
+        if value is None:
+            continue
+        if field in NUMBERS:
+            given[field] = _number(field, value)
+        elif field in OBJECTS:
+            given[field] = _object(field, value)
+        else:
+            given[field] = _text(field, value)
+    return Attributes(**given) if given else None
+
+
+def _text(field: str, value: bytes) -> str:
+    try:
+        return unquote_to_bytes(value).decode()
+    except UnicodeDecodeError:
+        raise InvalidAttribute(f"{wire_name(field)} is no UTF-8 once it is decoded") from None
+
+
+def _number(field: str, value: bytes) -> int:
+    if not value.isdigit() or len(value) > _MAX_DIGITS:
+        said = value[:40].decode("latin-1")
+        raise InvalidAttribute(f"{wire_name(field)} is {said!r}; give a whole number from 0 on")
+    return int(value)
+
+
+def _object(field: str, value: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(value, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidAttribute(f"{wire_name(field)} is no JSON object: {error}") from None
