@@ -35,7 +35,7 @@ async def _fill(path: Path, count: int) -> None:
     await store.open()
     term = (await store.acquire_partitions(range(PARTITIONS), "fill"))[partition_of(HUB, TOPIC)]
     producer = await store.open_producer(
-        HUB, TOPIC, "anonymous", "fill", partition_of(HUB, TOPIC), term, False
+        HUB, TOPIC, "anonymous", "fill", partition_of(HUB, TOPIC), term, False, 1
     )
 
     def append(serial: int) -> Append:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hubbub.gateways.http import Exchange, Head, HttpLimits, Request
-from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.http import Head, HttpLimits, Request
+from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.turns import Turns
 
 

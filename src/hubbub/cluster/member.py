@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -297,5 +296,5 @@ class ClusterMember:
     @staticmethod
     def _note(what: str, level: int = logging.INFO, **fields: object) -> None:
         """With a time that can be compared between the processes of one machine."""
-        fields["monotonic"] = time.monotonic()
+        fields["monotonic"] = asyncio.get_running_loop().time()
         logger.log(level, what, extra={"fields": fields}, stacklevel=2)

@@ -24,10 +24,9 @@ from hubbub.connectors.verdicts import (
 from hubbub.domain.errors import AuthProviderFailed, BadRequest, NotAuthenticated
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import AuthProvider
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.authenticator import CREDENTIALS_REFUSED
 from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import SendFailed
+from hubbub.ports.outgoing import Outgoing, SendFailed
 
 _REFUSALS = (401, 403)
 
@@ -35,7 +34,7 @@ _REFUSALS = (401, 403)
 class HttpAuthenticator:
     """Implements `ports.authenticator.Authenticator`."""
 
-    def __init__(self, outgoing: OutgoingGate, clock: Clock) -> None:
+    def __init__(self, outgoing: Outgoing, clock: Clock) -> None:
         self._outgoing = outgoing
         self._clock = clock
 

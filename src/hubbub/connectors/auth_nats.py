@@ -21,9 +21,9 @@ from hubbub.connectors.verdicts import (
 from hubbub.domain.errors import AuthProviderFailed
 from hubbub.domain.permissions import Grant, Identity
 from hubbub.domain.rules import NATS_SCHEME, AuthProvider
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, NobodyThere
 from hubbub.ports.clock import Clock
+from hubbub.ports.outgoing import Outgoing
 from hubbub.protocols import hubbub_pb2 as pb
 
 _JSON = b"{"
@@ -33,7 +33,7 @@ _JSON = b"{"
 class NatsAuthenticator:
     """Implements `ports.authenticator.Authenticator`."""
 
-    def __init__(self, broker: Broker, outgoing: OutgoingGate, clock: Clock) -> None:
+    def __init__(self, broker: Broker, outgoing: Outgoing, clock: Clock) -> None:
         self._broker = broker
         self._outgoing = outgoing
         self._clock = clock

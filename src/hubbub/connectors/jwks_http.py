@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import AuthProviderFailed, BadRequest
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.ports.outgoing import HttpRequest, SendFailed
+from hubbub.ports.outgoing import HttpRequest, Outgoing, SendFailed
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 TIMEOUT_SECONDS = 5.0
@@ -16,7 +15,7 @@ class HttpKeySource:
     """Implements `hubbub.ports.key_source.KeySource`. Follows no redirects: the address in the
     hub's settings is the one that is trusted."""
 
-    def __init__(self, outgoing: OutgoingGate, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, outgoing: Outgoing, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._outgoing = outgoing
         self._timeout_seconds = timeout_seconds
 

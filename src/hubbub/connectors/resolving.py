@@ -13,7 +13,7 @@ from functools import partial
 from ipaddress import ip_address
 
 from hubbub.domain.callbacks import Reach, may_reach
-from hubbub.engine.fair_slots import FairSlots
+from hubbub.fair_slots import FairSlots
 from hubbub.ports.outgoing import SendFailed
 
 _KNOWN_SECONDS = 30.0

@@ -21,8 +21,7 @@ from hubbub.domain.errors import (
 from hubbub.domain.payloads import is_utf8, untouched_payload
 from hubbub.domain.rules import RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.ports.outgoing import HttpResponse, SendFailed
+from hubbub.ports.outgoing import HttpResponse, Outgoing, SendFailed
 
 MAX_REASON_CHARS = 500
 
@@ -30,7 +29,7 @@ MAX_REASON_CHARS = 500
 class HttpServices:
     """Implements `ports.services.ServiceCaller`."""
 
-    def __init__(self, outgoing: OutgoingGate) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
 
     async def call(

@@ -13,8 +13,8 @@ from hubbub.domain.messages import BINARY
 from hubbub.domain.rules import NATS_SCHEME, RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall
 from hubbub.domain.subjects import rpc_prefix, words
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, NobodyThere, Reply
+from hubbub.ports.outgoing import Outgoing
 from hubbub.protocols import hubbub_pb2 as pb
 
 ERROR_HEADER = "Nats-Service-Error"
@@ -25,7 +25,7 @@ ERROR_CODE_HEADER = "Nats-Service-Error-Code"
 class NatsServices:
     """Implements `ports.services.ServiceCaller`."""
 
-    def __init__(self, broker: Broker, outgoing: OutgoingGate, prefix: str) -> None:
+    def __init__(self, broker: Broker, outgoing: Outgoing, prefix: str) -> None:
         self._broker = broker
         self._outgoing = outgoing
         self._prefix = prefix

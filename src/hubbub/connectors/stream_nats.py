@@ -5,15 +5,15 @@ from __future__ import annotations
 from hubbub.domain.errors import StreamUnavailable
 from hubbub.domain.services import StreamEvent
 from hubbub.domain.subjects import word, words
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.ports.broker import Broker, LogUnavailable
+from hubbub.ports.outgoing import Outgoing
 from hubbub.protocols import hubbub_pb2 as pb
 
 
 class JetStreams:
     """Implements `ports.services.StreamSink`."""
 
-    def __init__(self, broker: Broker, outgoing: OutgoingGate, prefix: str, seconds: float) -> None:
+    def __init__(self, broker: Broker, outgoing: Outgoing, prefix: str, seconds: float) -> None:
         self._broker = broker
         self._outgoing = outgoing
         self._prefix = prefix

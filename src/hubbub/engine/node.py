@@ -30,11 +30,11 @@ from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.publishing import Publisher
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
-from hubbub.engine.sessions.publishing import Publisher
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys

@@ -21,12 +21,11 @@ import msgspec
 from hubbub.domain.callbacks import LONGEST_URL, Reach, check_callback, literal_address, may_reach
 from hubbub.domain.errors import NotPermitted, Overloaded
 from hubbub.domain.webhooks import retry_delay
-from hubbub.engine.fair_slots import FairSlots
 from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, SendFailed
+from hubbub.fair_slots import FairSlots
+from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, Purpose, SendFailed
 
 Breaker = Literal["closed", "open", "probing"]
-Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream"]
 
 _PATIENT = ("webhook", "fetch")
 """Nobody waits for these: they wait until their destination is back, and there are few of them for
@@ -78,7 +77,7 @@ class Destination:
 
 
 class OutgoingGate:
-    """Of one node."""
+    """Implements `ports.outgoing.Outgoing`, for one node."""
 
     def __init__(self, sender: HttpSender, limits: WebhookLimits) -> None:
         self._sender = sender

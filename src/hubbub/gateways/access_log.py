@@ -7,8 +7,8 @@ import logging
 from typing import Any
 
 from hubbub.domain.errors import HubbubError
-from hubbub.gateways.http import Handler, HttpLimits, Request
-from hubbub.gateways.http_connection import HttpConnection, Watcher
+from hubbub.gateways.http import HttpLimits, Request
+from hubbub.gateways.http_connection import Handler, HttpConnection, Watcher
 from hubbub.gateways.proxies import TrustedProxies
 
 logger = logging.getLogger("hubbub.access")

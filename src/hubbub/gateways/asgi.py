@@ -16,7 +16,8 @@ from urllib.parse import unquote_to_bytes
 
 from hubbub.domain.errors import Internal, Overloaded, Timeout
 from hubbub.domain.shares import FairShare
-from hubbub.gateways.http import Exchange, Request
+from hubbub.gateways.http import Request
+from hubbub.gateways.http_connection import Exchange
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

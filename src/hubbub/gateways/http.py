@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
-from collections.abc import Coroutine
 from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import httptools
@@ -16,14 +13,10 @@ import msgspec
 
 from hubbub.domain.errors import (
     HubbubError,
-    Internal,
     Malformed,
     MethodNotAllowed,
     UpgradeRequired,
 )
-
-if TYPE_CHECKING:
-    from hubbub.gateways.http_connection import HttpConnection
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +45,9 @@ _REASONS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-_WITHOUT_BODY = (204, 304)
+WITHOUT_BODY = (204, 304)
 TEXT_UTF8 = "text/plain; charset=utf-8"
-_OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _KNOWN_TARGET_BYTES = 1024
 """Longer targets are parsed each time: remembering them could take a lot of memory."""
@@ -147,16 +140,6 @@ class Request:
         return None if value is None else value.decode("latin-1")
 
 
-class Handler(Protocol):
-    """What stands behind the connections."""
-
-    def handle(self, request: Request, exchange: Exchange) -> None:
-        """Answer now or later through the exchange. May raise `HubbubError`."""
-
-    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
-        """Take the connection over; `rest` came behind the head."""
-
-
 class HttpLimits(msgspec.Struct, frozen=True):
     head_bytes: int = 16 * 1024
     body_bytes: int = 1024 * 1024
@@ -166,76 +149,12 @@ class HttpLimits(msgspec.Struct, frozen=True):
     """In which a client has to take at least some of the answers that wait for it."""
 
 
-class Exchange:
-    """The answer to one request, to be given exactly once."""
-
-    __slots__ = (
-        "_answered",
-        "_head",
-        "connection",
-        "extra_headers",
-        "text_errors",
-    )
-
-    def __init__(self, connection: HttpConnection, head: Head) -> None:
-        self.connection = connection
-        self._head = head
-        self._answered = False
-        self.extra_headers = b""
-        """Complete header lines that every answer gets (CORS)."""
-        self.text_errors = False
-        """Errors are said in plain text, for clients that may know nothing of JSON."""
-
-    def answer_json(self, body: bytes) -> None:
-        """The common case, kept cheap."""
-        if self.extra_headers or not self._head.plain:
-            self.answer(200, body)
-        else:
-            self._finish(b"%b%d\r\n\r\n%b" % (_OK_JSON, len(body), body))
-
-    def answer(
-        self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
-    ) -> None:
-        head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
-        if self._head.method == b"HEAD" or status in _WITHOUT_BODY:
-            body = b""
-        self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
-
-    def fail(self, error: HubbubError) -> None:
-        headers = error_headers(error)
-        if self.text_errors:
-            headers += f"Hubbub-Error: {error.code}\r\n"
-            self.answer(error.http_status, error_text(error), TEXT_UTF8, headers)
-        else:
-            self.answer(error.http_status, error_body(error), headers=headers)
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Answer later; whatever happens, the client gets an answer."""
-        self.connection.spawn(self._guard(work))
-
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except HubbubError as error:
-            self.fail(error)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            logger.exception("a request failed in an unforeseen way")
-            self.fail(Internal("the hub failed to handle the request"))
-
-    def _finish(self, data: bytes) -> None:
-        if not self._answered:
-            self._answered = True
-            self.connection.finish(data, self._head.keep_alive)
-
-
 def response_head(
     status: int, content_type: str, length: int, headers: str, keep_alive: bool
 ) -> str:
     close = "" if keep_alive else "Connection: close\r\n"
     content = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n"
-    if status in _WITHOUT_BODY:
+    if status in WITHOUT_BODY:
         content = ""
     return f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{content}{headers}{close}"
 

@@ -15,13 +15,15 @@ from typing import Any, Protocol, cast
 
 from hubbub.domain.errors import HubbubError, Internal, RequestTimeout
 from hubbub.gateways.http import (
-    Exchange,
-    Handler,
+    OK_JSON,
+    TEXT_UTF8,
+    WITHOUT_BODY,
     Head,
     HttpLimits,
     Request,
     error_body,
     error_headers,
+    error_text,
     response_head,
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
@@ -59,6 +61,80 @@ class Watcher(Protocol):
 
     def watch(self, connection: HttpConnection) -> None: ...
     def unwatch(self, connection: HttpConnection) -> None: ...
+
+
+class Handler(Protocol):
+    """What stands behind the connections."""
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Answer now or later through the exchange. May raise `HubbubError`."""
+
+    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+        """Take the connection over; `rest` came behind the head."""
+
+
+class Exchange:
+    """The answer to one request, to be given exactly once."""
+
+    __slots__ = (
+        "_answered",
+        "_head",
+        "connection",
+        "extra_headers",
+        "text_errors",
+    )
+
+    def __init__(self, connection: HttpConnection, head: Head) -> None:
+        self.connection = connection
+        self._head = head
+        self._answered = False
+        self.extra_headers = b""
+        """Complete header lines that every answer gets (CORS)."""
+        self.text_errors = False
+        """Errors are said in plain text, for clients that may know nothing of JSON."""
+
+    def answer_json(self, body: bytes) -> None:
+        """The common case, kept cheap."""
+        if self.extra_headers or not self._head.plain:
+            self.answer(200, body)
+        else:
+            self._finish(b"%b%d\r\n\r\n%b" % (OK_JSON, len(body), body))
+
+    def answer(
+        self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
+    ) -> None:
+        head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
+        if self._head.method == b"HEAD" or status in WITHOUT_BODY:
+            body = b""
+        self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
+
+    def fail(self, error: HubbubError) -> None:
+        headers = error_headers(error)
+        if self.text_errors:
+            headers += f"Hubbub-Error: {error.code}\r\n"
+            self.answer(error.http_status, error_text(error), TEXT_UTF8, headers)
+        else:
+            self.answer(error.http_status, error_body(error), headers=headers)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Answer later; whatever happens, the client gets an answer."""
+        self.connection.spawn(self._guard(work))
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except HubbubError as error:
+            self.fail(error)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            logger.exception("a request failed in an unforeseen way")
+            self.fail(Internal("the hub failed to handle the request"))
+
+    def _finish(self, data: bytes) -> None:
+        if not self._answered:
+            self._answered = True
+            self.connection.finish(data, self._head.keep_alive)
 
 
 class HttpConnection(asyncio.Protocol):

@@ -17,7 +17,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import require_authenticated, require_identity
-from hubbub.gateways.http import Exchange, Request, Target, error_shape
+from hubbub.gateways.http import Request, Target, error_shape
+from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply

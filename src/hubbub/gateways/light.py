@@ -21,7 +21,8 @@ from hubbub.gateways.calls import (
     no_path,
     topic_key_of,
 )
-from hubbub.gateways.http import TEXT_UTF8, Exchange
+from hubbub.gateways.http import TEXT_UTF8
+from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.light import read_registration, read_subscription, read_unsubscription
 
 

@@ -32,8 +32,8 @@ from hubbub.gateways.asgi import AsgiBridge
 from hubbub.gateways.calls import TOPIC_KEY_HEADER
 from hubbub.gateways.credentials import token_of
 from hubbub.gateways.handshake import checked_key
-from hubbub.gateways.http import Exchange, Head, HttpLimits, Request, Target, parse_target
-from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
+from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor, LiveLimits
 from hubbub.gateways.origins import is_loopback, origin_allowed

@@ -10,8 +10,8 @@ from hubbub.engine.node import Node
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
 from hubbub.gateways.encoders import encoder_for
 from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
-from hubbub.gateways.http import Exchange, Request, Target
-from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.sse import retry

@@ -9,7 +9,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
 from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.envelopes import check_event_name
 
 MAX_CALL_SECONDS = 300.0

@@ -17,7 +17,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of, topic_key_of
 from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.http import Exchange, Request, Target
+from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.envelopes import check_event_name, parse_serial
 from hubbub.protocols.json import topics_http as bodies
 from hubbub.protocols.topic_checks import check_get, parse_start

@@ -10,7 +10,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay, no_path
-from hubbub.gateways.http import Exchange
+from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.json import webhooks as bodies
 from hubbub.protocols.topic_checks import parse_start
 

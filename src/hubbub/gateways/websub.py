@@ -12,7 +12,8 @@ from hubbub.domain.webhooks import websub_channel
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay
-from hubbub.gateways.http import TEXT_UTF8, Exchange
+from hubbub.gateways.http import TEXT_UTF8
+from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.light import publish_body
 from hubbub.protocols.websub import (
     FORM,

@@ -9,6 +9,7 @@ Contract for every sender:
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 import msgspec
@@ -54,6 +55,10 @@ class HttpResponse(msgspec.Struct, frozen=True):
     duration_seconds: float
 
 
+Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream"]
+"""What a request to a tenant's server is for; each purpose has its own queues and breakers."""
+
+
 class SendFailed(Exception):
     """There is no whole answer. `status` is what it began with, if it got so far."""
 
@@ -71,3 +76,17 @@ class HttpSender(Protocol):
 
     async def send(self, request: HttpRequest, reach: Reach = "public") -> HttpResponse:
         """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""
+
+
+class Outgoing(Protocol):
+    """Requests to servers that tenants named, in fair shares between hubs."""
+
+    async def send(self, purpose: Purpose, request: HttpRequest, reach: Reach) -> HttpResponse:
+        """One request, when its destination may have one, all within the request's own time.
+        Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""
+
+    def slot(
+        self, hub: str, purpose: Purpose, name: str, seconds: float
+    ) -> AbstractAsyncContextManager[float]:
+        """For a request that does not go over HTTP: entering waits for its turn and answers the
+        seconds that are left. Raises `Overloaded`."""

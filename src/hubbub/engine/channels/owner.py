@@ -82,18 +82,6 @@ class ChannelOwner:
         self.durable = DurableSubscriptions(
             store, clock, self.terms, publish, receipts, self.counters
         )
-        self._appender = Appender(
-            store=store,
-            clock=clock,
-            terms=self.terms,
-            retained=self._retained,
-            stored_bytes=self._stored_bytes,
-            row_of=self._producers.row_of,
-            deliver=self._deliver,
-            accept_unstored=self._accept_unstored,
-            ended=lambda channel, intact: self.channels.append_ended(channel, intact),
-            fenced=lambda partition: self.fenced(partition),
-        )
         self.channels = Channels(
             store=store,
             clock=clock,
@@ -103,6 +91,18 @@ class ChannelOwner:
             stored_bytes=self._stored_bytes,
             loaded=self._loaded,
             closed=self.durable.forget,
+        )
+        self._appender = Appender(
+            store=store,
+            clock=clock,
+            terms=self.terms,
+            retained=self._retained,
+            stored_bytes=self._stored_bytes,
+            row_of=self._producers.row_of,
+            deliver=self._deliver,
+            accept_unstored=self._accept_unstored,
+            ended=self.channels.append_ended,
+            fenced=lambda partition: self.fenced(partition),
         )
         self._open = self.channels.open
         self.attendance = Attendance(self._open, self._announcements, clock)

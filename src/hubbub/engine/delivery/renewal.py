@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 
 from hubbub.domain.errors import HubbubError
@@ -78,7 +77,9 @@ class Renewal:
                     self._due.update(failed)
             logger.info(
                 "the owners know again what this node follows",
-                extra={"fields": {"channels": told, "monotonic": time.monotonic()}},
+                extra={
+                    "fields": {"channels": told, "monotonic": asyncio.get_running_loop().time()}
+                },
             )
         finally:
             self._running = False

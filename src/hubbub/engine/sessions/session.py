@@ -23,11 +23,11 @@ from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.publishing import Publisher
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.acknowledgements import Acknowledgement
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.journal import Chronicle
-from hubbub.engine.sessions.publishing import Publisher
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys

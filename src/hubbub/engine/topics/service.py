@@ -39,7 +39,7 @@ from hubbub.domain.topics import (
     principal_of,
 )
 from hubbub.engine.hub import Hub
-from hubbub.engine.sessions.publishing import Publisher, check_publisher
+from hubbub.engine.publishing import Publisher, check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.cursors import describe_saved
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome

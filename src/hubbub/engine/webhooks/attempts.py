@@ -8,7 +8,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from time import time
 
 from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import BadRequest, HubbubError
@@ -183,7 +182,7 @@ class Attempts:
         self._failed(push, message, hub, number, failed, status)
         if status == 410:
             raise Ended("the receiver answered 410")
-        return _retry_after(answer)
+        return _retry_after(answer, self._clock.now())
 
     # -- what became of it ----------------------------------------------------------------------
 
@@ -309,13 +308,13 @@ def _is_refusal(status: int | None) -> bool:
     return status is not None and 300 <= status < 500 and status not in _LATER
 
 
-def _retry_after(answer: HttpResponse | None) -> float:
+def _retry_after(answer: HttpResponse | None, now: float) -> float:
     text = answer.headers.get("retry-after", "") if answer is not None else ""
     if text.isdecimal() and len(text) < 10:
         return float(text)
     if text:
         try:
-            return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+            return max(0.0, parsedate_to_datetime(text).timestamp() - now)
         except (ValueError, OverflowError, TypeError):
             pass
     return 0.0

@@ -78,7 +78,7 @@ class Driver:
         """By hub."""
         self.attempts = Attempts(clock, configuration_of, limits, outgoing, self.counters, journal)
         self._verifier = Verifier(store, clock, topic, configuration_of, limits, outgoing)
-        self._replayer = Replayer(topic, self.attempts, limits)
+        self._replayer = Replayer(topic, self.attempts, limits, clock)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
         self._by_channel: dict[tuple[str, str], dict[str, Push]] = {}

@@ -6,8 +6,6 @@ them it has seen; those of others are passed over.
 
 from __future__ import annotations
 
-from time import monotonic
-
 from hubbub.domain.errors import TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import (
@@ -24,6 +22,7 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.ports.bus import Topic
+from hubbub.ports.clock import Clock
 
 _AT_ONCE = 16
 _MOMENT_SECONDS = 1.5
@@ -36,11 +35,14 @@ def letters_key(key: SubscriptionKey) -> SubscriptionKey:
 
 
 class Replayer:
-    def __init__(self, topic: Topic, attempts: Attempts, limits: WebhookLimits) -> None:
+    def __init__(
+        self, topic: Topic, attempts: Attempts, limits: WebhookLimits, clock: Clock
+    ) -> None:
         """`topic` reaches the owner of any channel."""
         self._topic = topic
         self._attempts = attempts
         self._limits = limits
+        self._clock = clock
 
     async def replay(self, push: Push, after: int) -> Replayed:
         """Each is tried once, in order. What fails stays; where the receiver is not there at all,
@@ -50,7 +52,7 @@ class Replayer:
             await self._topic(SubscribeTopic(key, None, "first"))
         except TopicNotFound:
             return Replayed()
-        until = monotonic() + _MOMENT_SECONDS
+        until = self._clock.monotonic() + _MOMENT_SECONDS
         delivered = failed = 0
         while True:
             found = await self._topic(GetMessages(key, _AT_ONCE, after=after))
@@ -67,7 +69,7 @@ class Replayer:
                     if push.last_status is None or push.host.opened:
                         return Replayed(delivered, failed)
                 after = dead_letter.serial
-                if monotonic() > until:
+                if self._clock.monotonic() > until:
                     return Replayed(delivered, failed, more=True, after=after)
             if not found:
                 return Replayed(delivered, failed)

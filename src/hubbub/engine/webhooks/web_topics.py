@@ -28,7 +28,7 @@ from hubbub.domain.webhooks import WebTopic, hash_topic_key, is_foreign
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
 from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.sessions.publishing import check_publisher
+from hubbub.engine.publishing import check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.fetching import Fetched, Fetcher

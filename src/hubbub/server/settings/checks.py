@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.domain.errors import InvalidToken
@@ -14,7 +15,6 @@ from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
 from hubbub.server.settings.reader import Reader
 from hubbub.server.settings.storage import Postgres, Sql
-from hubbub.server.settings.streams import stream_problems
 from hubbub.server.settings.zeromq import ZeroMq
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
@@ -44,7 +44,7 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     _check_secrets(reader, settings)
     _check_postgres(reader, settings)
     _check_zeromq(reader, settings.zeromq)
-    for found in (*cluster_problems(settings), *stream_problems(settings)):
+    for found in (*cluster_problems(settings), *_stream_problems(settings)):
         reader.note(found)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
@@ -195,3 +195,12 @@ def _check_secrets(reader: Reader, settings: Settings) -> None:
 
 def _size(secret: Secret | None) -> int | None:
     return None if secret is None else len(secret.reveal().encode())
+
+
+def _stream_problems(settings: Settings) -> Iterator[str]:
+    """What keeps the settings from working, one sentence each."""
+    target = settings.streams.target
+    if target == "jetstream" and not settings.broker.servers:
+        yield "streams.target is jetstream, which needs broker.host"
+    if target == "journal" and not settings.journal.enabled:
+        yield "streams.target is journal, which needs journal.enabled"

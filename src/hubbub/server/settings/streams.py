@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
-
-if TYPE_CHECKING:
-    from hubbub.server.settings.keys import Settings
 
 DAY = 86_400.0
 
@@ -28,12 +24,3 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True):
     """Size at which the oldest go; 0 means no limit."""
     confirm_timeout: Annotated[float, Meta(ge=0.1, le=60)] = 5.0
     """Time for JetStream to confirm an event."""
-
-
-def stream_problems(settings: Settings) -> Iterator[str]:
-    """What keeps the settings from working, one sentence each."""
-    target = settings.streams.target
-    if target == "jetstream" and not settings.broker.servers:
-        yield "streams.target is jetstream, which needs broker.host"
-    if target == "journal" and not settings.journal.enabled:
-        yield "streams.target is journal, which needs journal.enabled"
