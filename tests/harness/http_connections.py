@@ -13,11 +13,12 @@ from hubbub.gateways.turns import Turns
 class FakeTransport(asyncio.Transport):
     """Takes what is written until it is told to stall, as a socket whose client does not read."""
 
-    def __init__(self, stalled: bool = False) -> None:
+    def __init__(self, stalled: bool = False, address: str = "192.0.2.1") -> None:
         super().__init__()
         self.written = bytearray()
         self.buffered = b""
         self.stalled = stalled
+        self._address = address
         self.reading = True
         self.closing = False
         self.aborted = False
@@ -33,7 +34,7 @@ class FakeTransport(asyncio.Transport):
         self._protocol = protocol
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("192.0.2.1", 40_000) if name == "peername" else default
+        return (self._address, 40_000) if name == "peername" else default
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self.stalled:
@@ -101,9 +102,11 @@ class Door:
         self._answer = answer
         self._limits = limits or HttpLimits()
 
-    def connect(self, stalled: bool = False) -> tuple[HttpConnection, FakeTransport]:
+    def connect(
+        self, stalled: bool = False, address: str = "192.0.2.1"
+    ) -> tuple[HttpConnection, FakeTransport]:
         connection = HttpConnection(self, self._limits, self)
-        transport = FakeTransport(stalled)
+        transport = FakeTransport(stalled, address)
         transport.connect(connection)
         return connection, transport
 

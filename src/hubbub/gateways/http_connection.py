@@ -27,7 +27,7 @@ from hubbub.gateways.http import (
     response_head,
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
-from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Turns
+from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Address, Turns, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -156,9 +156,11 @@ class HttpConnection(asyncio.Protocol):
         "_tasks",
         "_unread_bytes",
         "_watcher",
+        "address",
         "deadline",
         "peer",
         "transport",
+        "usage",
     )
 
     def __init__(self, handler: Handler, limits: HttpLimits, watcher: Watcher) -> None:
@@ -169,6 +171,8 @@ class HttpConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.peer = ""
         """The address at the other end, be it a client's or a proxy's."""
+        self.address: Address
+        self.usage = Usage()
         self.deadline = 0.0
         self._blocked = 0
         self._held = 0
@@ -194,6 +198,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
+        self.address = self._watcher.turns.address_of(self.peer)
         self.transport.set_write_buffer_limits(high=_WAITING_BYTES)
         self._reader = RequestReader(self._limits, self._watcher.known_heads)
         self._expect(self._limits.head_seconds)
@@ -249,7 +254,7 @@ class HttpConnection(asyncio.Protocol):
             self._upgrade(upgrade.request, data[reader.at :])
         self.flush()
         self._answers = None
-        self._watcher.turns.charge(SLICE_REQUESTS - left, start - first)
+        self._watcher.turns.charge(self, SLICE_REQUESTS - left, start - first)
         if start < end and not self._blocked & _CLOSED:
             self._rest, self._at = data, start
             self._go_on()

@@ -1,44 +1,114 @@
-"""Shares the event loop between HTTP connections that have more requests than fit into one turn."""
+"""Shares the event loop between HTTP connections that have more requests than fit into one turn.
+
+Whoever used least of late comes first, by client address and then by connection. So a caller with
+many connections, or with thousands of requests ahead of their answers, waits for itself: others,
+who ask for little, find the queue as if it were empty.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from heapq import heappop, heappush
 from typing import Protocol
+from weakref import WeakValueDictionary
+
+from hubbub.domain.limits import network_of
 
 SLICE_REQUESTS = 16
 """Requests of one connection that are answered before the next connection has its turn."""
 SLICE_BYTES = 32 * 1024
 """The same in bytes that are read."""
-_TURN_COST = 256
+_TURN_COST = 64
 """What all connections may use up in one turn of the loop: 1 for a request and for 512 bytes."""
+_WINDOW_SECONDS = 1.0
+
+
+class Usage:
+    """What somebody used up: in all, and within the last one to two seconds."""
+
+    __slots__ = ("_before", "_mark", "_window", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._before = 0
+        """The total when the window before this one began."""
+        self._mark = 0
+        """The total when this window began."""
+        self._window = 0
+
+    def recent(self, window: int) -> int:
+        """`window` is the number of the present window, which counts up."""
+        if window != self._window:
+            self._before = self._mark if window == self._window + 1 else self.total
+            self._mark = self.total
+            self._window = window
+        return self.total - self._before
+
+
+class Address(Usage):
+    """A client address, and its connections that wait: who used least comes first."""
+
+    __slots__ = ("__weakref__", "queue", "queued")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: list[tuple[int, int, Served]] = []
+        self.queued = False
 
 
 class Served(Protocol):
     """A connection in the queue; it enters the queue once."""
+
+    address: Address
+    usage: Usage
 
     def take_turn(self) -> None:
         """Answer a slice, and wait for another turn if there is more."""
 
 
 class Turns:
-    """Who comes while others wait gets in line behind them."""
+    """The queue of all connections that wait."""
 
-    __slots__ = ("_queue", "_scheduled", "left")
+    __slots__ = ("_addresses", "_number", "_queue", "_scheduled", "_waiting", "left")
 
     def __init__(self) -> None:
         self.left = _TURN_COST
         """What may still be used up before everybody has to wait for the next turn of the loop.
         It counts on over turns in which there is little to do, which costs nothing to keep."""
-        self._queue: deque[Served] = deque()
+        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
+        self._queue: list[tuple[int, int, Address]] = []
+        """Those of which connections wait."""
+        self._number = 0
+        self._waiting = 0
         self._scheduled = False
 
-    def charge(self, requests: int, size: int) -> None:
-        self.left -= requests + (size >> 9)
+    def address_of(self, peer: str) -> Address:
+        """Shared by all connections of the address, as long as one of them holds it."""
+        network = network_of(peer)
+        found = self._addresses.get(network)
+        if found is None:
+            found = self._addresses[network] = Address()
+        return found
+
+    def charge(self, connection: Served, requests: int, size: int) -> None:
+        cost = requests + (size >> 9)
+        self.left -= cost
+        connection.usage.total += cost
+        connection.address.total += cost
 
     def wait(self, connection: Served) -> None:
-        self._queue.append(connection)
+        self._waiting += 1
+        self._number += 1
+        address = connection.address
+        used = connection.usage.recent(_window())
+        heappush(address.queue, (used, self._number, connection))
+        self._enter(address)
         self._schedule()
+
+    def _enter(self, address: Address) -> None:
+        if address.queue and not address.queued:
+            address.queued = True
+            heappush(self._queue, (address.recent(_window()), self._number, address))
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -46,14 +116,28 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn: each connection in the queue once, as far as that goes."""
+        """One turn: as many slices as there are connections in the queue, as far as that goes."""
         self._scheduled = False
         self.left = _TURN_COST
+        slices = self._waiting
         try:
-            for _ in range(len(self._queue)):
-                if self.left <= 0:
-                    break
-                self._queue.popleft().take_turn()
+            while slices and self.left > 0:
+                slices -= 1
+                self._serve_next()
         finally:  # also after a fault, which must not silence the others
-            if self._queue:
+            if self._waiting:
                 self._schedule()
+
+    def _serve_next(self) -> None:
+        address = heappop(self._queue)[-1]
+        address.queued = False
+        connection = heappop(address.queue)[-1]
+        self._waiting -= 1
+        try:
+            connection.take_turn()
+        finally:
+            self._enter(address)
+
+
+def _window() -> int:
+    return int(asyncio.get_running_loop().time() / _WINDOW_SECONDS)
