@@ -182,6 +182,8 @@ class Socket(Line):
         elif size == 127:
             (size,) = struct.unpack("!Q", await self.reader.readexactly(8))
         text = await self.reader.readexactly(size)
+        if first & 0x0F == 9:
+            self.send(frame(text, opcode=10))
         if first & 0x0F == 8:
             return [{"event": "Closed", "payload": {"code": int.from_bytes(text[:2], "big")}}]
         if first & 0x0F != 1:
