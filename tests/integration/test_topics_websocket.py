@@ -164,7 +164,7 @@ async def test_own_subscriptions_are_listed_and_asked_all_at_once(
 
         assert found == {"list:a": 1, "list:b": 0}
         assert isinstance(each, notices.EachTopicMessages)
-        assert {topic: said(found) for topic, found in each.topics.items()} == {
+        assert {topic: said(found.messages) for topic, found in each.topics.items()} == {
             "list:a": ["x"],
             "list:b": [],
         }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from hubbub.domain.wire import LOCAL, Wire
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -32,9 +34,9 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, Any] | None = None
     """Any JSON values."""
     delivery_policy: str | None = None
-    producer_id: str | None = None
-    producer_seq: int | None = None
-    dead_letter_of: str | None = None
+    producer_id: Annotated[str | None, LOCAL] = None
+    producer_seq: Annotated[int | None, LOCAL] = None
+    dead_letter_of: Annotated[str | None, LOCAL] = None
     """The id of the message whose dead letter this is. Like the two above, only the hub sets it."""
 
 
@@ -60,25 +62,25 @@ class Message(msgspec.Struct, gc=False):
     `technology` say which way it came in.
     """
 
-    id: str
-    hub: str
+    id: Annotated[str, Wire("msg_id")]
+    hub: Annotated[str, LOCAL]
     channel: str
     event: str
     payload: bytes
     content_type: str
-    published_at: int
-    serial: int = 0
+    published_at: Annotated[int, Wire("timestamp")]
+    serial: Annotated[int, Wire("channel_serial")] = 0
     publisher: str | None = None
-    store: bool = False
-    retain: bool = False
-    push: bool = False
-    transient: bool = False
-    attributes: Attributes | None = None
-    stamp: Stamp | None = None
+    store: Annotated[bool, LOCAL] = False
+    retain: Annotated[bool, LOCAL] = False
+    push: Annotated[bool, LOCAL] = False
+    transient: Annotated[bool, LOCAL] = False
+    attributes: Annotated[Attributes | None, Wire(flat_in_json=True)] = None
+    stamp: Annotated[Stamp | None, LOCAL] = None
     """On its way to the owner only: makes it a put that can be repeated."""
-    taken_at: int = 0
-    session: str | None = None
-    technology: str | None = None
+    taken_at: Annotated[int, LOCAL] = 0
+    session: Annotated[str | None, LOCAL] = None
+    technology: Annotated[str | None, LOCAL] = None
 
 
 def is_json(content_type: str) -> bool:

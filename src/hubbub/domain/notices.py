@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Grant
+from hubbub.domain.requests import Ping as Ping
+from hubbub.domain.requests import Pong as Pong
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
-
-
-class Ping(msgspec.Struct, frozen=True):
-    req_id: int = 0
-
-
-class Pong(msgspec.Struct, frozen=True):
-    req_id: int = 0
+from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -30,7 +25,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Disconnect(msgspec.Struct, frozen=True):
     """The last words before the server closes the connection."""
 
-    error: HubbubError
+    error: Annotated[HubbubError, FLAT]
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -41,8 +36,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     default_public: bool
     authenticated: bool
     user_id: str | None
-    ping_interval_seconds: int
-    protocol_version: int = 1
+    ping_interval_seconds: Annotated[int, Wire("ping_interval")]
+    protocol_version: Annotated[int, ALWAYS] = 1
     max_message_bytes: int = 0
     """The largest WebSocket message that the hub takes; 0: it does not say."""
 
@@ -54,10 +49,14 @@ class Authenticated(msgspec.Struct, frozen=True):
     error: HubbubError | None = None
     user_id: str | None = None
     token: str | None = None
-    grants: tuple[Grant, ...] = ()
-    rpcs: tuple[str, ...] = ()
+    grants: Annotated[tuple[Grant, ...], Wire("channel_authorizations")] = ()
+    rpcs: Annotated[tuple[str, ...], Wire("rpc_authorizations")] = ()
     extra: dict[str, Any] = {}
     expires_at: int | None = None
+
+    @derived
+    def success(self) -> bool:
+        return self.error is None
 
 
 class RestoreKey(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ class SubscribedChannel(msgspec.Struct, frozen=True):
     channel: str
     epoch: str
     serial: int
-    recovered: bool = True
+    recovered: Annotated[bool, ALWAYS] = True
 
 
 class ChannelFailure(msgspec.Struct, frozen=True):
@@ -83,51 +82,63 @@ class ChannelFailure(msgspec.Struct, frozen=True):
 class SessionRestored(msgspec.Struct, frozen=True):
     session_id: str
     user_id: str | None
-    grants: tuple[Grant, ...]
-    rpcs: tuple[str, ...]
-    extra: dict[str, Any]
+    grants: Annotated[tuple[Grant, ...], Wire("authorizations", optional=True)]
+    rpcs: Annotated[tuple[str, ...], OPTIONAL]
+    extra: Annotated[dict[str, Any], OPTIONAL]
     channels: tuple[SubscribedChannel, ...]
     failures: tuple[ChannelFailure, ...]
     req_id: int = 0
+
+    @derived
+    def subscribed_channels(self) -> tuple[str, ...]:
+        return tuple(each.channel for each in self.channels)
 
 
 class Subscribed(msgspec.Struct, frozen=True):
     """Event `Subscribe`."""
 
     channels: tuple[SubscribedChannel, ...]
-    failures: tuple[ChannelFailure, ...] = ()
+    failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()
     req_id: int = 0
+
+    @derived
+    def subscribed_channels(self) -> tuple[str, ...]:
+        return tuple(each.channel for each in self.channels)
 
 
 class Unsubscribed(msgspec.Struct, frozen=True):
     """Event `Unsubscribe`; with failures and no request, access was taken away."""
 
-    channels: tuple[str, ...]
-    failures: tuple[ChannelFailure, ...] = ()
+    channels: Annotated[tuple[str, ...], Wire("unsubscribed_channels")]
+    failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()
     req_id: int = 0
 
 
 class PublishResult(msgspec.Struct, frozen=True):
     req_id: int
-    message_id: str | None = None
-    serial: int = 0
+    message_id: Annotated[str | None, Wire("msg_id")] = None
+    serial: Annotated[int, Wire("channel_serial")] = 0
     error: HubbubError | None = None
     duplicate: bool = False
     """A put that was there already: id and serial are the original's, or missing where that has
     been reclaimed."""
 
+    @derived
+    def success(self) -> bool:
+        return self.error is None
+
 
 class Published(msgspec.Struct, frozen=True):
     """Event `Ack`."""
 
-    results: tuple[PublishResult, ...]
+    results: Annotated[tuple[PublishResult, ...], Wire("published")]
 
 
 class Delivery(msgspec.Struct, frozen=True):
     """Event `Publish`: a message of a channel. `previous_serial` is set where a filter left
     messages out before this one."""
 
-    message: Message
+    message: Annotated[Message, FLAT]
     retained: bool = False
     previous_serial: int | None = None
 
@@ -136,11 +147,11 @@ class HistoryPage(msgspec.Struct, frozen=True):
     """Messages in rising order; `more` tells of another page in the same direction."""
 
     channel: str
-    messages: tuple[Message, ...] = ()
+    messages: Annotated[tuple[Message, ...], ALWAYS] = ()
     epoch: str = ""
-    head: int = 0
-    recovered: bool = True
-    more: bool = False
+    head: Annotated[int, Wire(unless="error")] = 0
+    recovered: Annotated[bool, ALWAYS] = True
+    more: Annotated[bool, ALWAYS] = False
     req_id: int = 0
     error: HubbubError | None = None
 
@@ -158,13 +169,13 @@ class Member(msgspec.Struct, frozen=True):
 
     session_id: str
     user_id: str | None
-    extra: dict[str, Any]
+    extra: Annotated[dict[str, Any], OPTIONAL]
     timestamp: int
 
 
 class Presence(msgspec.Struct, frozen=True):
     channel: str
-    members: tuple[Member, ...]
+    members: Annotated[tuple[Member, ...], Wire("presence")]
     req_id: int = 0
     error: HubbubError | None = None
 
@@ -173,14 +184,14 @@ class Joined(msgspec.Struct, frozen=True):
     """Event `Join`."""
 
     channel: str
-    members: tuple[Member, ...]
+    members: Annotated[tuple[Member, ...], Wire("presence")]
 
 
 class Left(msgspec.Struct, frozen=True):
     """Event `Leave`."""
 
     channel: str
-    members: tuple[Member, ...]
+    members: Annotated[tuple[Member, ...], Wire("presence")]
 
 
 class Occupancy(msgspec.Struct, frozen=True):
@@ -191,32 +202,54 @@ class Occupancy(msgspec.Struct, frozen=True):
 class TopicSubscribed(msgspec.Struct, frozen=True):
     """Event `TopicSubscription`, with the answer SUBSCRIBED."""
 
-    subscription: SubscriptionInfo
+    subscription: Annotated[SubscriptionInfo, FLAT]
     req_id: int = 0
+
+    @derived
+    def answer(self) -> str:
+        return "SUBSCRIBED"
 
 
 class TopicUnsubscribed(msgspec.Struct, frozen=True):
     """Event `TopicSubscription`, with the answer UNSUBSCRIBED."""
 
     topic: str
-    name: str = DEFAULT_SUBSCRIPTION
+    name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
     req_id: int = 0
+
+    @derived
+    def answer(self) -> str:
+        return "UNSUBSCRIBED"
+
+
+class TopicArticles(msgspec.Struct, frozen=True):
+    """What a subscription hands out of one topic; no messages: there is nothing (yet)."""
+
+    messages: tuple[Article, ...]
+
+    @derived
+    def answer(self) -> str:
+        return "TopicArticle" if self.messages else "EmptyTopic"
 
 
 class TopicMessages(msgspec.Struct, frozen=True):
     """No messages: there is nothing for the caller (yet)."""
 
     topic: str
-    name: str = DEFAULT_SUBSCRIPTION
-    messages: tuple[Article, ...] = ()
+    name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
+    messages: Annotated[tuple[Article, ...], ALWAYS] = ()
     req_id: int = 0
+
+    @derived
+    def answer(self) -> str:
+        return "TopicArticle" if self.messages else "EmptyTopic"
 
 
 class EachTopicMessages(msgspec.Struct, frozen=True):
     """Event `TopicMessages`, where no topic was named: those of each, by topic."""
 
     name: str
-    topics: dict[str, tuple[Article, ...]]
+    topics: dict[str, TopicArticles]
     req_id: int = 0
 
 
@@ -227,6 +260,10 @@ class TopicAcked(msgspec.Struct, frozen=True):
     name: str
     floor: int
     req_id: int = 0
+
+    @derived
+    def answer(self) -> str:
+        return "Ack"
 
 
 class ProducerOpened(msgspec.Struct, frozen=True):
@@ -247,14 +284,14 @@ class CallAnswered(msgspec.Struct, frozen=True):
     """Event `RPC`: what the service answered."""
 
     payload: bytes
-    content_type: str
+    content_type: Annotated[str, OPTIONAL]
     req_id: int = 0
 
 
 class Enqueued(msgspec.Struct, frozen=True):
     """Event `StreamEnqueue`: the stream has the event, and will not lose it."""
 
-    message_id: str
+    message_id: Annotated[str, Wire("msg_id")]
     req_id: int = 0
 
 

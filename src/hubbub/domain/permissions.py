@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from hubbub.domain.names import (
 )
 from hubbub.domain.patterns import matches_any, patterns_problem
 from hubbub.domain.rules import Rules
+from hubbub.domain.wire import ALWAYS
 
 
 class Level(enum.Enum):
@@ -32,8 +33,8 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     """Permission for the channels that match a pattern."""
 
     channel: str
-    publish: bool = False
-    subscribe: bool = False
+    publish: Annotated[bool, ALWAYS] = False
+    subscribe: Annotated[bool, ALWAYS] = False
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,13 +5,16 @@ A request id is whatever integer the client chose; 0 stands for "none given".
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
+from hubbub.domain.wire import LOCAL, OPTIONAL, Wire
+
+_EXTRA = Wire(inside="extra")
 
 
 class Ping(msgspec.Struct, frozen=True):
@@ -23,7 +26,9 @@ class Pong(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The client leaves for good: its saved state can go."""
+    """The client leaves for good: its saved state can go. Not answered."""
+
+    req_id: int = 0
 
 
 class Authenticate(msgspec.Struct, frozen=True):
@@ -79,19 +84,19 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     """One message to publish. Without a request id (None) nobody waits for an answer."""
 
     channel: str
-    event: str
+    event: Annotated[str, OPTIONAL]
     payload: bytes
-    content_type: str
-    store: bool = False
-    push: bool = False
-    retain: bool = False
-    transient: bool = False
+    content_type: Annotated[str, OPTIONAL]
+    store: Annotated[bool, _EXTRA] = False
+    push: Annotated[bool, _EXTRA] = False
+    retain: Annotated[bool, _EXTRA] = False
+    transient: Annotated[bool, _EXTRA] = False
     req_id: int | None = None
     producer: Producer | None = None
     """Makes the publish a put that can be repeated."""
-    topic_key: str | None = None
+    topic_key: Annotated[str | None, LOCAL] = None
     """What the owner of a registered topic knows."""
-    attributes: Attributes | None = None
+    attributes: Annotated[Attributes | None, Wire(flat_in_json=True)] = None
     """The rarer fields of the envelope; None where the publisher gave none of them. Without
     `producer_id` and `producer_seq`, which the engine takes from `producer`."""
     security_token: str | None = None
@@ -99,7 +104,7 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class Publish(msgspec.Struct, frozen=True):
-    items: tuple[PublishItem, ...]
+    items: Annotated[tuple[PublishItem, ...], Wire("publishes")]
 
 
 class History(msgspec.Struct, frozen=True):
@@ -142,7 +147,7 @@ class TopicGet(msgspec.Struct, frozen=True):
     topic: str | None = None
     name: str = DEFAULT_SUBSCRIPTION
     limit: int = 1
-    wait_seconds: float = 0.0
+    wait_seconds: Annotated[float, Wire("wait")] = 0.0
     consumer: str = ""
     ack_up_to: int | None = None
     req_id: int = 0
@@ -179,8 +184,8 @@ class Call(msgspec.Struct, frozen=True):
 
     method: str
     payload: bytes
-    content_type: str
-    timeout_seconds: float = 0.0
+    content_type: Annotated[str, OPTIONAL]
+    timeout_seconds: Annotated[float, Wire("timeout")] = 0.0
     req_id: int = 0
 
 
@@ -188,9 +193,9 @@ class Enqueue(msgspec.Struct, frozen=True):
     """An event for a stream; see `domain.services`."""
 
     stream: str
-    event: str
+    event: Annotated[str, OPTIONAL]
     payload: bytes
-    content_type: str
+    content_type: Annotated[str, OPTIONAL]
     req_id: int = 0
 
 

@@ -7,7 +7,7 @@ subscription has a place in the channel that survives everything; its messages a
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.names import DEAD_LETTER_SUFFIX
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.webhooks import Replayed, WebhookStatus
+from hubbub.domain.wire import ALWAYS, FLAT, LOCAL, Wire
 
 DEFAULT_SUBSCRIPTION = "default"
 MAX_BATCH = 1000
@@ -65,11 +66,11 @@ class SubscriptionOptions(
 
 
 class SubscriptionKey(msgspec.Struct, frozen=True):
-    hub: str
-    channel: str
-    owner: str
+    hub: Annotated[str, LOCAL]
+    channel: Annotated[str, Wire("topic")]
+    owner: Annotated[str, LOCAL]
     """As `principal_of` answers it."""
-    name: str = DEFAULT_SUBSCRIPTION
+    name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
 
 
 class SubscribeTopic(msgspec.Struct, frozen=True, tag="subscribe_topic"):
@@ -144,17 +145,17 @@ class FoundPut(msgspec.Struct, frozen=True):
 class Article(msgspec.Struct, frozen=True):
     """A message that a subscription hands out."""
 
-    message: Message
-    deliveries: int = 1
+    message: Annotated[Message, FLAT]
+    deliveries: Annotated[int, ALWAYS] = 1
     """How often it was handed out, as far as is known."""
-    redelivered: bool = False
+    redelivered: Annotated[bool, ALWAYS] = False
     """It may have been handed out before."""
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True):
     """Where a durable subscription stands."""
 
-    key: SubscriptionKey
+    key: Annotated[SubscriptionKey, FLAT]
     options: SubscriptionOptions
     epoch: str
     floor: int

@@ -22,7 +22,7 @@ from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
-from hubbub.protocols.envelopes import check_event_name
+from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.http import page_json, presence_json, publish_items
 
 _HTTP = "http"

@@ -11,7 +11,7 @@ from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
-from hubbub.protocols.envelopes import check_event_name
+from hubbub.protocols.checks import check_event_name
 
 MAX_CALL_SECONDS = 300.0
 _NOT_GUESSED = "X-Content-Type-Options: nosniff\r\n"

@@ -19,9 +19,8 @@ from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of, topic_key
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
-from hubbub.protocols.envelopes import check_event_name, parse_serial
+from hubbub.protocols.checks import check_event_name, check_get, parse_serial, parse_start
 from hubbub.protocols.json import topics_http as bodies
-from hubbub.protocols.topic_checks import check_get, parse_start
 
 _T = TypeVar("_T")
 
@@ -124,7 +123,7 @@ class TopicsApi:
         info = await self._under_way.finish(
             self._node.topics.subscribe(call.hub, call.identity, topic, name, options, start)
         )
-        return bodies.state_json(info, "SUBSCRIBED")
+        return bodies.subscribed_json(info)
 
     async def _unsubscribe(self, call: Call, topic: str, name: str) -> bytes:
         call.query()

@@ -11,8 +11,8 @@ from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import Call, UnderWay, no_path
 from hubbub.gateways.http_connection import Exchange
+from hubbub.protocols.checks import parse_start
 from hubbub.protocols.json import webhooks as bodies
-from hubbub.protocols.topic_checks import parse_start
 
 DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
 

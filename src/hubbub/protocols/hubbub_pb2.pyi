@@ -768,6 +768,8 @@ class PubRequestInfo(_message.Message):
     REQ_ID_FIELD_NUMBER: _builtins.int
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     PRODUCER_FIELD_NUMBER: _builtins.int
+    ATTRIBUTES_FIELD_NUMBER: _builtins.int
+    SECURITY_TOKEN_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     event: _builtins.str
     payload: _builtins.bytes
@@ -775,11 +777,17 @@ class PubRequestInfo(_message.Message):
     """none: no reply"""
     content_type: _builtins.str
     """default application/octet-stream"""
+    security_token: _builtins.str
+    """for features that ask for one"""
     @_builtins.property
     def extra(self) -> Global___ChannelPubExtras: ...
     @_builtins.property
     def producer(self) -> Global___ProducerInfo:
         """makes it a put, which is stored"""
+
+    @_builtins.property
+    def attributes(self) -> Global___Attributes:
+        """in JSON, its fields are fields of this message"""
 
     def __init__(
         self,
@@ -791,10 +799,12 @@ class PubRequestInfo(_message.Message):
         req_id: _builtins.int | None = ...,
         content_type: _builtins.str = ...,
         producer: Global___ProducerInfo | None = ...,
+        attributes: Global___Attributes | None = ...,
+        security_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "extra", b"extra", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "attributes", b"attributes", "extra", b"extra", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "channel", b"channel", "content_type", b"content_type", "event", b"event", "extra", b"extra", "payload", b"payload", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra", b"_extra", "_producer", b"_producer", "_req_id", b"_req_id", "attributes", b"attributes", "channel", b"channel", "content_type", b"content_type", "event", b"event", "extra", b"extra", "payload", b"payload", "producer", b"producer", "req_id", b"req_id", "security_token", b"security_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__extra: _TypeAlias = _typing.Literal["extra"]  # noqa: Y015
     _WhichOneofArgType__extra: _TypeAlias = _typing.Literal["_extra", b"_extra"]  # noqa: Y015
@@ -810,6 +820,81 @@ class PubRequestInfo(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__req_id) -> _WhichOneofReturnType__req_id | None: ...
 
 Global___PubRequestInfo: _TypeAlias = PubRequestInfo  # noqa: Y015
+
+@_typing.final
+class Attributes(_message.Message):
+    """The rarer fields of a message's envelope, all of which may be left out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBTYPE_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    SENDER_FIELD_NUMBER: _builtins.int
+    RECEIVER_FIELD_NUMBER: _builtins.int
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    REFERS_TO_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    RELEVANT_UNTIL_FIELD_NUMBER: _builtins.int
+    TTL_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    LOCATION_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    DELIVERY_POLICY_FIELD_NUMBER: _builtins.int
+    subtype: _builtins.str
+    author: _builtins.str
+    sender: _builtins.str
+    """another than oneself: services only"""
+    receiver: _builtins.str
+    conversation_id: _builtins.str
+    refers_to: _builtins.str
+    """the msgID of another message"""
+    priority: _builtins.int
+    """0 (lowest) to 5"""
+    relevant_until: _builtins.int
+    """milliseconds since 1970"""
+    ttl: _builtins.int
+    """milliseconds; 0: no limit"""
+    language: _builtins.str
+    location: _builtins.bytes
+    """a JSON object; `lat` and `lng` in degrees where filters are to find it"""
+    headers: _builtins.bytes
+    """a JSON object"""
+    delivery_policy: _builtins.str
+    def __init__(
+        self,
+        *,
+        subtype: _builtins.str = ...,
+        author: _builtins.str = ...,
+        sender: _builtins.str = ...,
+        receiver: _builtins.str = ...,
+        conversation_id: _builtins.str = ...,
+        refers_to: _builtins.str = ...,
+        priority: _builtins.int | None = ...,
+        relevant_until: _builtins.int | None = ...,
+        ttl: _builtins.int | None = ...,
+        language: _builtins.str = ...,
+        location: _builtins.bytes = ...,
+        headers: _builtins.bytes = ...,
+        delivery_policy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_relevant_until", b"_relevant_until", "_ttl", b"_ttl", "priority", b"priority", "relevant_until", b"relevant_until", "ttl", b"ttl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_relevant_until", b"_relevant_until", "_ttl", b"_ttl", "author", b"author", "conversation_id", b"conversation_id", "delivery_policy", b"delivery_policy", "headers", b"headers", "language", b"language", "location", b"location", "priority", b"priority", "receiver", b"receiver", "refers_to", b"refers_to", "relevant_until", b"relevant_until", "sender", b"sender", "subtype", b"subtype", "ttl", b"ttl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__relevant_until: _TypeAlias = _typing.Literal["relevant_until"]  # noqa: Y015
+    _WhichOneofArgType__relevant_until: _TypeAlias = _typing.Literal["_relevant_until", b"_relevant_until"]  # noqa: Y015
+    _WhichOneofReturnType__ttl: _TypeAlias = _typing.Literal["ttl"]  # noqa: Y015
+    _WhichOneofArgType__ttl: _TypeAlias = _typing.Literal["_ttl", b"_ttl"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__relevant_until) -> _WhichOneofReturnType__relevant_until | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ttl) -> _WhichOneofReturnType__ttl | None: ...
+
+Global___Attributes: _TypeAlias = Attributes  # noqa: Y015
 
 @_typing.final
 class ProducerInfo(_message.Message):
@@ -943,6 +1028,7 @@ class ChannelPublish(_message.Message):
     PUBLISHER_FIELD_NUMBER: _builtins.int
     RETAINED_FIELD_NUMBER: _builtins.int
     PREVIOUS_SERIAL_FIELD_NUMBER: _builtins.int
+    ATTRIBUTES_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     event: _builtins.str
     payload: _builtins.bytes
@@ -956,6 +1042,10 @@ class ChannelPublish(_message.Message):
     retained: _builtins.bool
     """sent because it was retained, not because it is new"""
     previous_serial: _builtins.str
+    @_builtins.property
+    def attributes(self) -> Global___Attributes:
+        """in JSON, its fields are fields of this message"""
+
     def __init__(
         self,
         *,
@@ -969,10 +1059,11 @@ class ChannelPublish(_message.Message):
         publisher: _builtins.str = ...,
         retained: _builtins.bool = ...,
         previous_serial: _builtins.str | None = ...,
+        attributes: Global___Attributes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_previous_serial", b"_previous_serial", "channel_serial", b"channel_serial", "previous_serial", b"previous_serial"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_previous_serial", b"_previous_serial", "attributes", b"attributes", "channel_serial", b"channel_serial", "previous_serial", b"previous_serial"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_previous_serial", b"_previous_serial", "channel", b"channel", "channel_serial", b"channel_serial", "content_type", b"content_type", "event", b"event", "msg_id", b"msg_id", "payload", b"payload", "previous_serial", b"previous_serial", "publisher", b"publisher", "retained", b"retained", "timestamp", b"timestamp"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "_previous_serial", b"_previous_serial", "attributes", b"attributes", "channel", b"channel", "channel_serial", b"channel_serial", "content_type", b"content_type", "event", b"event", "msg_id", b"msg_id", "payload", b"payload", "previous_serial", b"previous_serial", "publisher", b"publisher", "retained", b"retained", "timestamp", b"timestamp"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_serial: _TypeAlias = _typing.Literal["channel_serial"]  # noqa: Y015
     _WhichOneofArgType__channel_serial: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial"]  # noqa: Y015
@@ -1623,6 +1714,7 @@ class TopicArticle(_message.Message):
     PUBLISHER_FIELD_NUMBER: _builtins.int
     DELIVERIES_FIELD_NUMBER: _builtins.int
     REDELIVERED_FIELD_NUMBER: _builtins.int
+    ATTRIBUTES_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     event: _builtins.str
     payload: _builtins.bytes
@@ -1635,6 +1727,8 @@ class TopicArticle(_message.Message):
     """how often it was handed out, as far as is known"""
     redelivered: _builtins.bool
     """it may have been handed out before"""
+    @_builtins.property
+    def attributes(self) -> Global___Attributes: ...
     def __init__(
         self,
         *,
@@ -1648,10 +1742,11 @@ class TopicArticle(_message.Message):
         publisher: _builtins.str = ...,
         deliveries: _builtins.int = ...,
         redelivered: _builtins.bool = ...,
+        attributes: Global___Attributes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "channel_serial", b"channel_serial"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "attributes", b"attributes", "channel_serial", b"channel_serial"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "channel", b"channel", "channel_serial", b"channel_serial", "content_type", b"content_type", "deliveries", b"deliveries", "event", b"event", "msg_id", b"msg_id", "payload", b"payload", "publisher", b"publisher", "redelivered", b"redelivered", "timestamp", b"timestamp"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial", "attributes", b"attributes", "channel", b"channel", "channel_serial", b"channel_serial", "content_type", b"content_type", "deliveries", b"deliveries", "event", b"event", "msg_id", b"msg_id", "payload", b"payload", "publisher", b"publisher", "redelivered", b"redelivered", "timestamp", b"timestamp"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_serial: _TypeAlias = _typing.Literal["channel_serial"]  # noqa: Y015
     _WhichOneofArgType__channel_serial: _TypeAlias = _typing.Literal["_channel_serial", b"_channel_serial"]  # noqa: Y015

@@ -11,17 +11,15 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 
-import msgspec
-
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Delivery, Notice
-from hubbub.protocols.json.notices import message_json, notice_shape
+from hubbub.protocols.json.events import notice_json
+from hubbub.protocols.json.fast import message_json
 
 MAX_ID_CHARS = 8192
 """Browsers send the id back in a header, and servers bound those."""
 
-_encode = msgspec.json.Encoder().encode
 _ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})", re.ASCII)
 
 
@@ -35,11 +33,11 @@ def encode_message(message: Message, event_id: str | None) -> bytes:
 def encode(notice: Notice, event_id: str | None = None) -> bytes:
     """Named by the notice's event, so that clients listen for what they want; messages keep the
     default name. With an id where the notice moves the position."""
-    event, shape = notice_shape(notice)
+    event, payload = notice_json(notice)
     lines = b"" if event_id is None else b"id: %b\n" % event_id.encode()
     if not isinstance(notice, Delivery):
         lines += b"event: %b\n" % event.encode()
-    return lines + b"data: %b\n\n" % _encode(shape)
+    return lines + b"data: %b\n\n" % payload
 
 
 def heartbeat() -> bytes:

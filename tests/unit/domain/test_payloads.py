@@ -20,7 +20,7 @@ from hubbub.domain.payloads import (
     parse_payload,
     untouched_payload,
 )
-from hubbub.protocols.json.shapes import write_payload
+from hubbub.protocols.json.payloads import write_payload
 
 NESTINGS: list[Callable[[object], object]] = [
     lambda inner: [inner],

@@ -12,12 +12,14 @@ import msgspec
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message as Proto
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import BINARY, JSON, TEXT, Message
+from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import MAX_JSON_DEPTH
 from hubbub.domain.permissions import Grant
@@ -30,13 +32,16 @@ from hubbub.domain.topics import (
     SubscriptionKey,
     SubscriptionOptions,
 )
+from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.envelopes import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
-from hubbub.protocols.json import services as json_services
-from hubbub.protocols.json import shapes as json_shapes
-from hubbub.protocols.json import topic_shapes as json_topic_shapes
+from hubbub.protocols.checks import MAX_ENVELOPES, MAX_ITEMS, error_from_wire
+from hubbub.protocols.json import events as json_events
+from hubbub.protocols.json import fast as json_fast
 from hubbub.protocols.json.codec import JSON_V1, JsonCodec
+from hubbub.protocols.json.structs import JsonStructs, json_type
+from hubbub.protocols.protobuf import fast as protobuf_fast
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1, ProtobufCodec
+from hubbub.protocols.protobuf.structs import ProtobufStructs
 
 Codec = JsonCodec | ProtobufCodec
 
@@ -77,6 +82,19 @@ error = st.builds(
 )
 
 
+header = st.dictionaries(text, json_value, max_size=3)
+attributes = st.none() | st.builds(
+    Attributes,
+    *[st.none() | name] * 6,
+    st.none() | st.integers(0, 5),
+    *[st.none() | milliseconds] * 2,
+    st.none() | name,
+    st.none() | header,
+    st.none() | header,
+    st.none() | name,
+).map(lambda found: None if found == Attributes() else found)
+
+
 @st.composite
 def publish_items(draw: st.DrawFn) -> requests.PublishItem:
     payload, content_type = draw(content)
@@ -94,6 +112,8 @@ def publish_items(draw: st.DrawFn) -> requests.PublishItem:
         transient,
         req_id,
         producer,
+        attributes=draw(attributes),
+        security_token=draw(st.none() | name),
     )
 
 
@@ -155,7 +175,7 @@ a_topic_request: st.SearchStrategy[Request] = st.one_of(
 a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.Ping, int64),
     st.builds(requests.Pong, int64),
-    st.just(requests.Close()),
+    st.builds(requests.Close, int64),
     st.builds(requests.Authenticate, int64, name),
     st.builds(requests.Authenticate, int64, st.none(), st.binary(min_size=1, max_size=20)),
     st.builds(
@@ -213,6 +233,7 @@ def messages(draw: st.DrawFn) -> Message:
         published_at=draw(milliseconds),
         serial=draw(serial),
         publisher=draw(st.none() | name),
+        attributes=draw(attributes),
     )
 
 
@@ -251,7 +272,12 @@ a_topic_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.TopicSubscribed, subscription, int64),
     st.builds(notices.TopicUnsubscribed, text, text, int64),
     st.builds(notices.TopicMessages, text, text, articles, int64),
-    st.builds(notices.EachTopicMessages, text, st.dictionaries(text, articles, max_size=3), int64),
+    st.builds(
+        notices.EachTopicMessages,
+        text,
+        st.dictionaries(text, st.builds(notices.TopicArticles, articles), max_size=3),
+        int64,
+    ),
     st.builds(notices.TopicAcked, text, text, serial, int64),
     st.builds(notices.ProducerOpened, text, text, serial, serial, int64),
     st.builds(notices.TopicSubscriptions, tuples(subscription), int64),
@@ -353,6 +379,69 @@ def test_a_fresh_message_is_encoded_like_its_delivery(codec: Codec, message: Mes
 
     assert codec.decode_notices(codec.encode_message(message)) == expected
     assert codec.decode_notices(codec.encode(notices.Delivery(message))) == expected
+
+
+# What is written and read by hand, against the general codec.
+
+
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(a_notice)
+def test_what_is_written_by_hand_is_what_the_general_codec_writes(notice: Notice) -> None:
+    event = events.of_notice(notice)
+    general_json = msgspec.json.encode(JsonStructs(strict=False).record(notice, event.message))
+    proto = GetMessageClass(event.message)
+    general = ProtobufStructs(strict=False).record(notice, event.message)
+
+    assert json.loads(JSON_V1.encode(notice))["payload"] == json.loads(general_json)
+    assert parsed(PROTOBUF_V1.encode(notice), proto)[1] == proto(**general)
+
+
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(messages())
+def test_a_fresh_message_is_what_the_general_codec_writes(message: Message) -> None:
+    delivery = notices.Delivery(message)
+    general_json = JsonStructs(strict=False).record(delivery, pb.ChannelPublish.DESCRIPTOR)
+    general = ProtobufStructs(strict=False).record(delivery, pb.ChannelPublish.DESCRIPTOR)
+
+    written = json.loads(JSON_V1.encode_message(message))["payload"]
+    assert written == json.loads(msgspec.json.encode(general_json))
+    assert parsed(PROTOBUF_V1.encode_message(message), pb.ChannelPublish)[1] == pb.ChannelPublish(
+        **general
+    )
+
+
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(publish_items())
+def test_an_item_is_read_by_hand_as_by_the_general_codec(item: requests.PublishItem) -> None:
+    message = pb.PubRequestInfo.DESCRIPTOR
+    json_structs, proto_structs = JsonStructs(strict=True), ProtobufStructs(strict=True)
+    text = msgspec.json.encode({"publishes": [json_structs.record(item, message)]})
+    proto = pb.PubRequestInfo(**proto_structs.record(item, message))
+    rare = item.attributes is not None or item.security_token is not None
+
+    assert json_fast.read_publish(Raw(text)) == (None if rare else requests.Publish((item,)))
+    assert protobuf_fast.read_item(proto) == (None if rare else item)
+    assert json_events.read_items(Raw(text)) == [item]
+    assert proto_structs.read(requests.PublishItem, message, proto, "") == item
+
+
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
+@given(st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial))
+def test_a_delivery_is_read_by_hand_as_by_the_general_codec(delivery: notices.Delivery) -> None:
+    message = pb.ChannelPublish.DESCRIPTOR
+    json_structs, proto_structs = JsonStructs(strict=False), ProtobufStructs(strict=False)
+    text = msgspec.json.encode(json_structs.record(delivery, message))
+    record = msgspec.json.decode(text, type=json_type((notices.Delivery,), message))
+    proto = pb.ChannelPublish(**proto_structs.record(delivery, message))
+
+    assert json_fast.read_delivery(Raw(text)) in (None, delivery)
+    assert protobuf_fast.read_delivery(proto.SerializeToString()) in (None, delivery)
+    assert json_structs.read(notices.Delivery, message, record, "") == delivery
+    assert proto_structs.read(notices.Delivery, message, proto, "") == delivery
 
 
 @both
@@ -524,29 +613,7 @@ def test_an_error_of_a_newer_hub_keeps_its_code_as_a_note() -> None:
 # The schema and the vectors, against Google's own reading of the .proto.
 
 
-ONLY_OVER_NATS = (
-    "ServiceCall",
-    "ServiceAnswer",
-    "StreamEvent",
-    "ProviderRequest",
-    "ProviderAnswer",
-    "AdminRequest",
-    "AdminPublishRequest",
-    "AdminReply",
-)
-
-
-@pytest.mark.spec("LIVE-01")
-def test_json_names_are_those_of_the_proto() -> None:
-    for found in pb.DESCRIPTOR.message_types_by_name.values():
-        if found.name in ("Frame", "Envelope", *ONLY_OVER_NATS):
-            continue
-        homes = (json_shapes, json_topic_shapes, json_services)
-        shapes = next(home for home in homes if hasattr(home, found.name))
-        fields = msgspec.structs.fields(getattr(shapes, found.name))
-        assert {field.encode_name for field in fields} == {
-            field.json_name for field in found.fields
-        }, found.name
+ATTRIBUTES = {field.json_name for field in pb.Attributes.DESCRIPTOR.fields}
 
 
 def google_json(value: Any) -> Any:
@@ -555,7 +622,13 @@ def google_json(value: Any) -> Any:
         return [google_json(each) for each in value]
     if not isinstance(value, dict):
         return value
-    mapped = {key: google_json(each) for key, each in value.items()}
+    mapped = {
+        key: base64(compact(each)) if key in ("headers", "location") else google_json(each)
+        for key, each in value.items()
+    }
+    given = mapped.keys() & ATTRIBUTES if "payload" in mapped else ()
+    if given:
+        mapped["attributes"] = {key: mapped.pop(key) for key in given}
     if isinstance(value.get("extra"), dict) and not value.keys() & {"publishes", "payload"}:
         mapped["extra"] = base64(compact(value["extra"]))
     for key in value.keys() & {"payload", "credentials"}:

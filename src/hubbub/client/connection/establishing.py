@@ -20,7 +20,7 @@ from hubbub.domain.notices import (
     Unsubscribed,
 )
 from hubbub.domain.requests import ChannelRequest, Ping, Restore, Subscribe, Unsubscribe
-from hubbub.protocols.envelopes import MAX_ITEMS
+from hubbub.protocols.checks import MAX_ITEMS
 
 SUBSCRIBE_BATCH = 500
 

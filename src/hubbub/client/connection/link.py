@@ -21,7 +21,7 @@ from hubbub.client.errors import ConnectionLost, Unreachable, UntrustedServer
 from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError, TooLarge
 from hubbub.domain.notices import Disconnect, Notice
 from hubbub.domain.requests import Ping, Request
-from hubbub.protocols.envelopes import error_from_wire
+from hubbub.protocols.checks import error_from_wire
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}

@@ -19,7 +19,7 @@ from hubbub.client.messages import encode_data
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import typed_payload
-from hubbub.protocols.envelopes import check_event_name
+from hubbub.protocols.checks import check_event_name
 
 FORMAT = 1
 _SCHEMA = (

@@ -131,8 +131,8 @@ class Topics:
             lambda req_id: TopicGet(name=name, req_id=req_id), notices.EachTopicMessages
         )
         return {
-            topic: from_article(articles[0], name) if articles else None
-            for topic, articles in answer.topics.items()
+            topic: from_article(found.messages[0], name) if found.messages else None
+            for topic, found in answer.topics.items()
         }
 
     async def ack(

@@ -73,7 +73,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
         topics = self._topics
         if request.topic is None:
             each = await topics.get_each(session.hub, identity, request.name)
-            found = {topic: tuple(articles) for topic, articles in each.items()}
+            found = {topic: notices.TopicArticles(tuple(got)) for topic, got in each.items()}
             return notices.EachTopicMessages(request.name, found, request.req_id)
         articles = await topics.get(
             session.hub,

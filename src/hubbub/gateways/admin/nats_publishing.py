@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from hubbub.domain.errors import BadRequest, HubbubError, NotAuthenticated, NotPermitted
+from hubbub.domain.notices import PublishResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import PublishItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.envelopes import check_batch
-from hubbub.protocols.protobuf.notices import error_info
-from hubbub.protocols.protobuf.requests import read_item
+from hubbub.protocols.checks import check_batch
+from hubbub.protocols.protobuf.events import read_item
+from hubbub.protocols.protobuf.fast import result_proto
 
 OVER_NATS = "nats"
 """In place of an address, which NATS does not tell: all callers there share its limits."""
@@ -48,18 +49,14 @@ class NatsPublisher:
 
     async def _publish(self, hub: Hub, identity: Identity, proto: pb.PubRequestInfo) -> pb.Response:
         try:
-            item = read_item(proto)
-            message_id, outcome = await self._settle(hub, identity, item)
+            message_id, outcome = await self._settle(hub, identity, read_item(proto))
             if outcome.error is not None:
                 raise outcome.error
         except HubbubError as error:
-            return pb.Response(req_id=proto.req_id, success=False, error=error_info(error))
-        return pb.Response(
-            req_id=proto.req_id,
-            success=True,
-            msg_id=outcome.message_id if outcome.duplicate else message_id,
-            channel_serial=str(outcome.serial) if outcome.serial else None,
-            duplicate=outcome.duplicate,
+            return result_proto(PublishResult(proto.req_id, error=error))
+        known = outcome.message_id if outcome.duplicate else message_id
+        return result_proto(
+            PublishResult(proto.req_id, known, outcome.serial, duplicate=outcome.duplicate)
         )
 
     async def _settle(

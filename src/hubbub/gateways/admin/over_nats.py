@@ -33,7 +33,7 @@ from hubbub.gateways.admin.routes import Access, Answer, AnyRoute
 from hubbub.gateways.micro import EndpointStats, MicroService
 from hubbub.ports.broker import Asked, Broker, Reply
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.protobuf.notices import error_info
+from hubbub.protocols.protobuf.events import error_info
 
 logger = logging.getLogger(__name__)
 

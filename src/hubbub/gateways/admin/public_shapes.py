@@ -1,4 +1,4 @@
-"""The JSON of the hub's own HTTP API, for its description. `protocols.json.shapes` reads and writes
+"""The JSON of the hub's own HTTP API, for its description. `protocols.json` reads and writes
 the same; a test holds the two together."""
 
 from __future__ import annotations
@@ -8,12 +8,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from hubbub.domain.envelope import HIGHEST_PRIORITY, MAX_TEXT
 from hubbub.domain.fields import Name, wire_name
 from hubbub.gateways.admin.shapes import ErrorInfo
 
 Serial = Annotated[
     str, Meta(description="A whole number as text.", extra_json_schema={"pattern": "^[0-9]+$"})
 ]
+
+
+_Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="Printable characters.")]
+_Milliseconds = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
 class Open(msgspec.Struct, frozen=True, kw_only=True, rename=wire_name):
@@ -43,13 +48,32 @@ class Producer(Open, frozen=True):
     fence: Annotated[Serial, Meta(extra_json_schema={"pattern": "^[0-9]{1,18}$"})] | None = None
 
 
-class PublishRequest(Open, frozen=True):
+class EnvelopeFields(Open, frozen=True, kw_only=True):
+    """The rarer fields of the envelope; `relevantUntil` is in ms since 1970, `ttl` in ms."""
+
+    subtype: _Text | None = None
+    author: _Text | None = None
+    sender: _Text | None = None
+    receiver: _Text | None = None
+    conversation_id: _Text | None = None
+    refers_to: _Text | None = None
+    priority: Annotated[int, Meta(ge=0, le=HIGHEST_PRIORITY)] | None = None
+    relevant_until: _Milliseconds | None = None
+    ttl: _Milliseconds | None = None
+    language: _Text | None = None
+    location: dict[str, Any] | None = None
+    headers: dict[str, Any] | None = None
+    delivery_policy: _Text | None = None
+
+
+class PublishRequest(EnvelopeFields, frozen=True, kw_only=True):
     channel: Name
     payload: Payload
     event: str | None = None
     extra: PublishExtras | None = None
     content_type: str | None = None
     producer: Producer | None = None
+    security_token: str | None = None
 
 
 class PublishBatch(Open, frozen=True):
@@ -75,7 +99,7 @@ class Published(Open, frozen=True):
     channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
 
 
-class PublishedMessage(Open, frozen=True):
+class PublishedMessage(EnvelopeFields, frozen=True, kw_only=True):
     """`ts` is in ms since 1970."""
 
     channel: str

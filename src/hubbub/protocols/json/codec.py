@@ -16,14 +16,17 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import NEWLINE, is_utf8
 from hubbub.domain.requests import Rejected, Request
-from hubbub.protocols.envelopes import check_frame
-from hubbub.protocols.json.client import read_notice, request_shape
-from hubbub.protocols.json.notices import message_json, notice_shape
-from hubbub.protocols.json.requests import read_request
-from hubbub.protocols.json.shapes import Envelope, Shape
+from hubbub.protocols.checks import check_frame
+from hubbub.protocols.json.events import notice_json, read_notice, read_request, request_json
+from hubbub.protocols.json.fast import message_json
 
-_envelope = msgspec.json.Decoder(Envelope).decode
-_encode = msgspec.json.Encoder().encode
+
+class _Envelope(msgspec.Struct, gc=False):
+    event: str
+    payload: msgspec.Raw = msgspec.Raw()
+
+
+_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class JsonCodec:
@@ -47,14 +50,14 @@ class JsonCodec:
         return b'{"event":"Publish","payload":%b}' % message_json(message)
 
     def encode(self, notice: Notice) -> bytes:
-        return _encode_envelope(*notice_shape(notice))
+        return _encode_envelope(*notice_json(notice))
 
     def join(self, units: Sequence[bytes]) -> bytes:
         """The payload of one WebSocket message that holds these units."""
         return b"\n".join(units)
 
     def encode_request(self, request: Request) -> bytes:
-        return _encode_envelope(*request_shape(request))
+        return _encode_envelope(*request_json(request))
 
     def decode_notices(self, data: bytes) -> list[Notice]:
         """The notices of one WebSocket message. Events that this version does not know are left
@@ -67,8 +70,8 @@ class JsonCodec:
             raise Malformed(f"the hub's frame cannot be read: {error}") from error
 
 
-def _encode_envelope(event: str, payload: Shape) -> bytes:
-    return b'{"event":"%b","payload":%b}' % (event.encode(), _encode(payload))
+def _encode_envelope(event: str, payload: bytes) -> bytes:
+    return b'{"event":"%b","payload":%b}' % (event.encode(), payload)
 
 
 def _decode_lines(data: bytes) -> list[Request]:

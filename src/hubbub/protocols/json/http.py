@@ -1,4 +1,4 @@
-"""The JSON bodies of the HTTP API: the socket's shapes, without the envelope."""
+"""The JSON bodies of the HTTP API: the socket's payloads, without the envelope."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.notices import HistoryPage, Member, Presence
 from hubbub.domain.payloads import is_utf8
 from hubbub.domain.requests import PublishItem
-from hubbub.protocols.json.notices import notice_shape
-from hubbub.protocols.json.requests import read_items
-
-_encode = msgspec.json.Encoder().encode
+from hubbub.protocols.json.events import notice_json, read_items
 
 
 def page_json(page: HistoryPage) -> bytes:
-    return _encode(notice_shape(page)[1])
+    return notice_json(page)[1]
 
 
 def presence_json(channel: str, members: tuple[Member, ...]) -> bytes:
-    return _encode(notice_shape(Presence(channel, members))[1])
+    return notice_json(Presence(channel, members))[1]
 
 
 def publish_items(body: bytes) -> list[PublishItem | HubbubError]:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from hubbub.domain.notices import TopicArticles, TopicSubscribed, TopicSubscriptions
 from hubbub.domain.payloads import read_json
 from hubbub.domain.requests import TopicAck
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
-from hubbub.protocols.json import topics as json_topics
-from hubbub.protocols.json.shapes import Serial
-from hubbub.protocols.topic_checks import check_ack
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.checks import check_ack
+from hubbub.protocols.json.events import notice_json, struct_json
+from hubbub.protocols.json.structs import Serial
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,18 +64,22 @@ def producer_json(state: ProducerState) -> bytes:
     return b'{"fence":"%d","sequence":"%d"}' % (state.fence, state.sequence)
 
 
-def state_json(info: SubscriptionInfo, answer: str | None = None) -> bytes:
-    return _encode(json_topics.state_shape(info, answer))
+def state_json(info: SubscriptionInfo) -> bytes:
+    return struct_json(info, pb.TopicState.DESCRIPTOR)
+
+
+def subscribed_json(info: SubscriptionInfo) -> bytes:
+    return notice_json(TopicSubscribed(info))[1]
 
 
 def states_json(infos: Iterable[SubscriptionInfo]) -> bytes:
-    return _encode({"subscriptions": [json_topics.state_shape(info) for info in infos]})
+    return notice_json(TopicSubscriptions(tuple(infos)))[1]
 
 
 def articles_json(articles: Iterable[Article]) -> bytes:
-    return _encode(json_topics.articles_shape(articles))
+    return struct_json(TopicArticles(tuple(articles)), pb.TopicArticles.DESCRIPTOR)
 
 
 def each_json(topics: Mapping[str, Iterable[Article]]) -> bytes:
-    shapes = {topic: json_topics.articles_shape(found) for topic, found in topics.items()}
-    return _encode({"topics": shapes})
+    each = {topic: articles_json(found) for topic, found in topics.items()}
+    return _encode({"topics": {topic: msgspec.Raw(text) for topic, text in each.items()}})

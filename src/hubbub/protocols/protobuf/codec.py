@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from google.protobuf.message import DecodeError
 
 from hubbub.domain.errors import HubbubError, Malformed
@@ -16,10 +15,14 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.envelopes import check_frame
-from hubbub.protocols.protobuf.client import read_notice, request_proto
-from hubbub.protocols.protobuf.notices import message_payload, notice_payload, varint
-from hubbub.protocols.protobuf.requests import read_request
+from hubbub.protocols.checks import check_frame
+from hubbub.protocols.protobuf.events import (
+    notice_payload,
+    read_notice,
+    read_request,
+    request_payload,
+)
+from hubbub.protocols.protobuf.fast import message_payload, varint
 
 _PUBLISH = pb.EventType.Publish
 
@@ -59,8 +62,7 @@ class ProtobufCodec:
         return b"".join(units)
 
     def encode_request(self, request: Request) -> bytes:
-        event, proto = request_proto(request)
-        return _unit(event, proto.SerializeToString())
+        return _unit(*request_payload(request))
 
     def decode_notices(self, data: bytes) -> list[Notice]:
         """The notices of one WebSocket message. Events that this version does not know are left
@@ -69,7 +71,7 @@ class ProtobufCodec:
             envelopes = pb.Frame.FromString(data).envelopes[:]
             found = (read_notice(each.event, each.payload) for each in envelopes)
             return [notice for notice in found if notice is not None]
-        except (DecodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except DecodeError as error:
             raise Malformed(f"the hub's frame cannot be read: {error}") from error
 
 

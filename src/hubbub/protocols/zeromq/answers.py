@@ -11,7 +11,8 @@ import msgspec
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo
 from hubbub.ports.bus import PublishOutcome
-from hubbub.protocols.json.topics import state_shape
+from hubbub.protocols.json.fast import with_attributes
+from hubbub.protocols.json.topics_http import state_json
 
 Frames = list[bytes]
 
@@ -68,8 +69,8 @@ def acknowledged(topic: str, floor: int) -> Frames:
 
 
 def subscribed(info: SubscriptionInfo) -> Frames:
-    state = _encode(state_shape(info))
-    return [b"SUBSCRIBED", info.key.channel.encode(), info.key.name.encode(), state]
+    names = info.key.channel.encode(), info.key.name.encode()
+    return [b"SUBSCRIBED", *names, state_json(info)]
 
 
 def unsubscribed(topic: str, subscription: str) -> Frames:
@@ -107,4 +108,5 @@ def _article(article: Article) -> Iterable[bytes]:
         event=message.event,
         publisher=message.publisher,
     )
-    return message.channel.encode(), b"%d" % message.serial, message.payload, _encode(info)
+    text = with_attributes(_encode(info), message.attributes)
+    return message.channel.encode(), b"%d" % message.serial, message.payload, text

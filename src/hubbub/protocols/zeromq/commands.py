@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.errors import BadRequest, Malformed, TooLarge
+from hubbub.domain.messages import Attributes
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import parse_payload
 from hubbub.domain.requests import (
@@ -27,10 +28,13 @@ from hubbub.domain.topics import (
     MAX_WAIT_SECONDS,
     SubscriptionOptions,
 )
-from hubbub.protocols.envelopes import MAX_SERIAL, check_event_name, parse_serial
-from hubbub.protocols.topic_checks import parse_start
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.checks import MAX_SERIAL, check_event_name, parse_serial, parse_start
+from hubbub.protocols.json.structs import JsonStructs, json_type
 
 MAX_OPTIONS_BYTES = 16 * 1024
+_STRUCTS = JsonStructs(strict=True)
+_Attributes = json_type((Attributes,), pb.Attributes.DESCRIPTOR)
 
 
 class Shutdown(msgspec.Struct, frozen=True):
@@ -59,6 +63,7 @@ class _PutOptions(msgspec.Struct, frozen=True, rename="camel"):
     fence: Number = 0
     event: str = ""
     content_type: str | None = None
+    security_token: str | None = None
 
 
 class _GetOptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,7 +95,9 @@ class _Name(msgspec.Struct, frozen=True):
 
 def _put(parts: Sequence[bytes]) -> PublishItem:
     topic = _name(parts[0], "topic")
-    options = _options("put", parts[2:], _PutOptions)
+    given = _json_object("put", parts[2:])
+    attributes = _attributes(given)
+    options = _converted("put", given, _PutOptions, _keys(_Attributes))
     producer = None
     if options.producer is not None:
         if options.sequence is None:
@@ -104,7 +111,25 @@ def _put(parts: Sequence[bytes]) -> PublishItem:
         raise Malformed("put: `sequence` and `fence` need `producer` beside them")
     event = check_event_name(options.event)
     payload, content_type = parse_payload(parts[1], options.content_type)
-    return PublishItem(topic, event, payload, content_type, store=True, producer=producer)
+    return PublishItem(
+        topic,
+        event,
+        payload,
+        content_type,
+        store=True,
+        producer=producer,
+        attributes=attributes,
+        security_token=options.security_token,
+    )
+
+
+def _attributes(given: dict[str, Any]) -> Attributes | None:
+    """Takes the rarer fields of the envelope out of the options of a put."""
+    named = {key: given.pop(key) for key in _keys(_Attributes) if given.get(key) is not None}
+    if not named:
+        return None
+    record = _converted("put", named, _Attributes)
+    return _STRUCTS.read(Attributes, pb.Attributes.DESCRIPTOR, record, "put: `")
 
 
 def _get(parts: Sequence[bytes]) -> TopicGet:

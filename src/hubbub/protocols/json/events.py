@@ -1,0 +1,183 @@
+"""The events of the protocol in JSON, without their envelopes: requests and notices, each as the
+hub and as the client has it. All follow from the table in `protocols.events`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hubbub.domain.errors import HubbubError, Malformed
+from hubbub.domain.notices import Notice, Published
+from hubbub.domain.requests import Publish, PublishItem, Rejected, Request
+from hubbub.protocols import events
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.checks import check_batch, check_item
+from hubbub.protocols.events import Event
+from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, read_publish
+from hubbub.protocols.json.structs import JsonStructs, json_type
+
+_encode = msgspec.json.Encoder().encode
+_REQUESTS = JsonStructs(strict=True)
+_NOTICES = JsonStructs(strict=False, faster=FASTER)
+_ITEM = pb.PubRequestInfo.DESCRIPTOR
+_NULL = Raw(b"null")
+_EMPTY = Raw(b"{}")
+
+
+class _Reader(NamedTuple):
+    decode: Callable[[Raw], Any]
+    events: tuple[Event, ...]
+
+
+def _readers(table: tuple[Event, ...]) -> dict[str, _Reader]:
+    return {
+        name: _Reader(_decoder(tuple(each.struct for each in found), found[0].message), found)
+        for name, found in events.by_name(table).items()
+    }
+
+
+def _decoder(structs: tuple[type[Struct], ...], message: Any) -> Callable[[Raw], Any]:
+    return msgspec.json.Decoder(json_type(structs, message)).decode
+
+
+class _AnyRequest(Struct):
+    """Enough of any request to answer it, however wrong the rest is."""
+
+    req_id: Any = msgspec.field(default=None, name="reqID")
+
+
+class _AnyPublishes(Struct):
+    """The items of a Publish one by one, for when not all of them can be read."""
+
+    publishes: list[Raw]
+
+
+_request_readers = _readers(events.REQUESTS)
+_notice_readers = _readers(events.NOTICES)
+_item = _decoder((PublishItem,), _ITEM)
+_any_request = msgspec.json.Decoder(_AnyRequest).decode
+_any_publishes = msgspec.json.Decoder(_AnyPublishes).decode
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+def request_json(request: Request) -> tuple[str, bytes]:
+    """The event and payload that ask for this. Raises `TypeError` for what a client cannot send."""
+    event = events.of_request(request)
+    return event.name, _encode(_REQUESTS.record(request, event.message))
+
+
+def read_request(name: str, payload: Raw) -> list[Request]:
+    """All that the envelope asks for. What cannot be read of it comes back as rejections."""
+    reader = _request_readers.get(name)
+    if reader is None:
+        return [Rejected(events.unknown_event(name), _req_id_of(payload))]
+    if not payload or payload == _NULL:
+        if reader.events[0].message_name != "Heartbeat":
+            return [Rejected(Malformed(f"{name}: Object missing required field `payload`"))]
+        payload = _EMPTY
+    try:
+        if name == "Publish":
+            return _read_publish(payload)
+        return [_read(reader, payload)]
+    except msgspec.DecodeError as error:
+        return [Rejected(_malformed(name, error, "$.payload"), _req_id_of(payload))]
+    except HubbubError as error:
+        return [Rejected(error, _req_id_of(payload))]
+    except RecursionError:
+        return [Rejected(Malformed(f"{name}: the payload is nested too deeply"))]
+
+
+def _read(reader: _Reader, payload: Raw) -> Request:
+    (event,) = reader.events
+    found = _REQUESTS.read(
+        event.struct, event.message, reader.decode(payload), f"{event.name}: `$.payload."
+    )
+    return event.check(found) if event.check else found  # type: ignore[return-value]
+
+
+def _read_publish(payload: Raw) -> list[Request]:
+    """The items that are in order are published although others are not, since each is answered
+    by itself."""
+    publish = read_publish(payload)
+    if publish is not None:
+        return [publish]
+    found = _read_each(payload)
+    items = tuple(item for _, item in found if isinstance(item, PublishItem))
+    rejected: list[Request] = [
+        Rejected(item, _req_id_of(text)) for text, item in found if isinstance(item, HubbubError)
+    ]
+    return [Publish(items), *rejected] if items or not rejected else rejected
+
+
+def read_items(payload: Raw) -> list[PublishItem | HubbubError]:
+    """The items of a batch, or what is wrong with each."""
+    return [item for _, item in _read_each(payload)]
+
+
+def _read_each(payload: Raw) -> list[tuple[Raw, PublishItem | HubbubError]]:
+    publishes = _any_publishes(payload).publishes
+    check_batch("Publish", len(publishes))
+    return [(text, _read_item(text, index)) for index, text in enumerate(publishes)]
+
+
+def _read_item(text: Raw, index: int) -> PublishItem | HubbubError:
+    path = f"$.payload.publishes[{index}]"
+    try:
+        return check_item(_REQUESTS.read(PublishItem, _ITEM, _item(text), f"Publish: `{path}."))
+    except msgspec.ValidationError as error:
+        return _malformed("Publish", error, path)
+    except HubbubError as error:
+        return error
+
+
+def _malformed(event: str, error: msgspec.DecodeError, path: str) -> Malformed:
+    """`path` is where in the envelope the text began that was decoded."""
+    found = str(error)
+    if " - at `$" not in found:
+        return Malformed(f"{event}: {found} - at `{path}`")
+    return Malformed(f"{event}: {found.replace('`$', f'`{path}', 1)}")
+
+
+def _req_id_of(text: Raw) -> int:
+    """The id of a request that may be wrong in every other way; 0 where there is none."""
+    try:
+        req_id = _any_request(text).req_id
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return req_id if type(req_id) is int and -(2**63) <= req_id < 2**63 else 0
+
+
+# -- notices --------------------------------------------------------------------------------------
+
+
+def notice_json(notice: Notice) -> tuple[str, bytes]:
+    """The event and payload that say this."""
+    event = events.of_notice(notice)
+    if isinstance(notice, Published):
+        return event.name, ack_json(notice)
+    return event.name, _encode(_NOTICES.record(notice, event.message))
+
+
+def struct_json(value: Struct, message: Any) -> bytes:
+    """What the hub says, as this message of spec/hubbub.proto."""
+    return _encode(_NOTICES.record(value, message))
+
+
+def read_notice(name: str, payload: Raw) -> Notice | None:
+    """What the hub says, or None for an event that this version does not know. Raises
+    `msgspec.DecodeError`."""
+    if name == "Publish":
+        delivery = read_delivery(payload)
+        if delivery is not None:
+            return delivery
+    reader = _notice_readers.get(name)
+    if reader is None:
+        return None
+    record = reader.decode(payload)
+    event = events.chosen(reader.events, record)
+    return _NOTICES.read(event.struct, event.message, record, f"the hub's {name}: `")  # type: ignore[return-value]

@@ -1,0 +1,230 @@
+"""The JSON that is hot, by hand: a message to deliver, an acknowledgement, a publish. Each function
+writes or reads what the general codec would (`structs`), and a test holds the two equal."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, field
+
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import JSON, Attributes, Message
+from hubbub.domain.notices import Delivery, Published, PublishResult
+from hubbub.domain.payloads import readable_json, typed_payload
+from hubbub.domain.requests import Producer, Publish, PublishItem
+from hubbub.domain.topics import Article
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.checks import check_batch, check_item
+from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
+from hubbub.protocols.json.structs import Int64, JsonStructs, Serial, json_type
+
+_encode = msgspec.json.Encoder().encode
+_GENERAL = JsonStructs(strict=False)
+_Attributes = json_type((Attributes,), pb.Attributes.DESCRIPTOR)
+
+
+# -- a message to deliver -------------------------------------------------------------------------
+
+
+def message_json(message: Message) -> bytes:
+    """The text of a ChannelPublish, put together from known parts."""
+    if message.content_type == JSON:
+        text = b'%b{"json":%b},"msgID":%b,"ts":%d%b%b' % (
+            _place(message.channel, message.event),
+            message.payload,
+            _encode(message.id),
+            message.published_at,
+            b',"channelSerial":"%d"' % message.serial if message.serial else b"",
+            _end(message.publisher),
+        )
+    else:
+        text = _other_message_json(message)
+    if message.attributes is None:
+        return text
+    return with_attributes(text, message.attributes)
+
+
+def _other_message_json(message: Message) -> bytes:
+    payload, content_type = write_payload(message.payload, message.content_type)
+    return b'%b%b,"msgID":%b,"ts":%d%b%b' % (
+        _place(message.channel, message.event),
+        _encode(payload),
+        _encode(message.id),
+        message.published_at,
+        b',"channelSerial":"%d"' % message.serial if message.serial else b"",
+        _end(message.publisher, content_type),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _place(channel: str, event: str) -> bytes:
+    return b'{"channel":%b,"event":%b,"payload":' % (_encode(channel), _encode(event))
+
+
+@lru_cache(maxsize=8192)
+def _end(publisher: str | None, content_type: str | None = None) -> bytes:
+    said = b"" if content_type is None else b',"contentType":%b' % _encode(content_type)
+    return said + (b"}" if publisher is None else b',"publisher":%b}' % _encode(publisher))
+
+
+def with_attributes(text: bytes, attributes: Attributes | None) -> bytes:
+    """A JSON object, which is not empty, with the attributes among its members."""
+    if attributes is None:
+        return text
+    members = _encode(msgspec.convert(attributes, _Attributes, from_attributes=True))[1:]
+    return text if members == b"}" else b"%b,%b" % (text[:-1], members)
+
+
+def article_json(article: Article) -> bytes:
+    """The text of a TopicArticle."""
+    return b'%b,"deliveries":%d,"redelivered":%b}' % (
+        message_json(article.message)[:-1],
+        article.deliveries,
+        b"true" if article.redelivered else b"false",
+    )
+
+
+FASTER: dict[type, Any] = {
+    Message: lambda message: Raw(message_json(message)),
+    Article: lambda article: Raw(article_json(article)),
+}
+
+
+class _Delivery(Struct, forbid_unknown_fields=True, gc=False):
+    """A ChannelPublish without attributes."""
+
+    channel: str
+    event: str
+    payload: Payload
+    message_id: str = field(name="msgID")
+    timestamp: Int64 = field(name="ts")
+    serial: Serial | None = field(default=None, name="channelSerial")
+    content_type: str | None = field(default=None, name="contentType")
+    publisher: str | None = None
+    retained: bool | None = None
+    previous_serial: Serial | None = field(default=None, name="previousSerial")
+
+
+_delivery = msgspec.json.Decoder(_Delivery).decode
+
+
+def read_delivery(text: Raw) -> Delivery | None:
+    """None: leave it to the general codec."""
+    try:
+        found = _delivery(text)
+    except msgspec.ValidationError:
+        return None
+    body, written_as = read_payload(found.payload)
+    previous = found.previous_serial
+    return Delivery(
+        Message(
+            found.message_id,
+            "",
+            found.channel,
+            found.event,
+            body,
+            found.content_type or written_as,
+            found.timestamp,
+            int(found.serial or 0),
+            found.publisher,
+        ),
+        found.retained or False,
+        None if previous is None else int(previous),
+    )
+
+
+# -- an acknowledgement ---------------------------------------------------------------------------
+
+
+def ack_json(notice: Published) -> bytes:
+    return b'{"published":[%b]}' % b",".join([_result_json(each) for each in notice.results])
+
+
+def _result_json(result: PublishResult) -> bytes:
+    if result.error is not None or result.message_id is None or result.duplicate:
+        return _encode(_GENERAL.record(result, pb.Response.DESCRIPTOR))
+    return b'{"reqID":%d,"msgID":%b%b,"success":true}' % (
+        result.req_id,
+        _encode(result.message_id),
+        b',"channelSerial":"%d"' % result.serial if result.serial else b"",
+    )
+
+
+# -- a publish ------------------------------------------------------------------------------------
+
+
+class _Extra(Struct, forbid_unknown_fields=True, gc=False):
+    store: bool | None = None
+    push: bool | None = None
+    retain: bool | None = None
+    transient: bool | None = None
+
+
+class _Producer(Struct, forbid_unknown_fields=True, gc=False):
+    id: str
+    sequence: Serial
+    fence: Serial | None = None
+
+
+class _Item(Struct, forbid_unknown_fields=True, gc=False):
+    """A PubRequestInfo without attributes."""
+
+    channel: str
+    payload: Payload
+    event: str | None = None
+    extra: _Extra | None = None
+    req_id: Int64 | None = field(default=None, name="reqID")
+    content_type: str | None = field(default=None, name="contentType")
+    producer: _Producer | None = None
+
+
+class _Items(Struct, gc=False):
+    publishes: list[_Item]
+
+
+_items = msgspec.json.Decoder(_Items).decode
+
+
+def read_publish(text: Raw) -> Publish | None:
+    """None: something is wrong with it, or rare in it; leave it to the general codec. Raises
+    `TooLarge`, `msgspec.DecodeError` for what is not JSON, and `RecursionError`."""
+    try:
+        found = _items(text).publishes
+        check_batch("Publish", len(found))
+        return Publish(tuple([_item(each) for each in found]))
+    except (msgspec.ValidationError, HubbubError):
+        return None
+
+
+def _item(found: _Item) -> PublishItem:
+    payload = found.payload
+    if payload.json and payload.text is UNSET and payload.base64 is UNSET:
+        body, content_type = readable_json(bytes(payload.json)), JSON
+    else:
+        body, content_type = given_payload(payload, "")
+    if found.content_type:
+        body, content_type = typed_payload(body, found.content_type)
+    extra = found.extra or _NO_EXTRA
+    return check_item(
+        PublishItem(
+            found.channel,
+            found.event or "",
+            body,
+            content_type,
+            extra.store or False,
+            extra.push or False,
+            extra.retain or False,
+            extra.transient or False,
+            found.req_id,
+            None if found.producer is None else _producer(found.producer),
+        )
+    )
+
+
+def _producer(found: _Producer) -> Producer:
+    return Producer(found.id, int(found.sequence), int(found.fence or 0))
+
+
+_NO_EXTRA = _Extra()
