@@ -31,8 +31,8 @@ from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.gateways.outlet import transmit
 from hubbub.ports.bus import Bus, FeedEvent
-from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.storage import Store
@@ -73,6 +73,7 @@ class FakeConnection:
     one_way = False
     technology = "test"
     behind = False
+    fd = -1
 
     def __init__(self, encoder: NoticeEncoder) -> None:
         self.encoder: Encoder = encoder
@@ -87,6 +88,12 @@ class FakeConnection:
         if self.error is None:
             self.heard += self._read(data)
             self._changed.set()
+
+    def block(self, data: bytes, sent: int) -> None:
+        raise AssertionError("nothing was written to a descriptor")
+
+    def lose(self) -> None:
+        raise AssertionError("nothing was written to a descriptor")
 
     def disconnect(self, error: HubbubError) -> None:
         if self.error is None:
@@ -129,11 +136,6 @@ class FakeConnection:
         """The notice of this kind with this number, counted from the beginning."""
         await self.until(lambda: len(self.all(kind)) >= count)
         return self.all(kind)[count - 1]
-
-
-def transmit(connections: Sequence[Connection], data: bytes) -> None:
-    for connection in connections:
-        connection.send(data)
 
 
 class NoProvider:

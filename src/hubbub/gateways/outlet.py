@@ -12,14 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from os import write
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 from hubbub.domain.errors import HubbubError, SlowConsumer
+from hubbub.engine.sessions.session import Session
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
-
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.session import Session
 
 LINGER_SECONDS = 2.0
 """How long a connection that is being closed may take to read its last words."""
@@ -77,7 +75,7 @@ class Outlet(asyncio.Protocol):
         except BlockingIOError:
             sent = 0
         except OSError:
-            self._lose()
+            self.lose()
             return
         if sent != len(data):
             self.block(data, sent)
@@ -166,7 +164,7 @@ class Outlet(asyncio.Protocol):
         if self._socket_fd < 0:
             if self.session is not None:
                 self.session.reason = error.code
-            self._lose()
+            self.lose()
         else:
             self.disconnect(error)
 
@@ -224,7 +222,7 @@ class Outlet(asyncio.Protocol):
             loop = asyncio.get_running_loop()
             loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _lose(self) -> None:
+    def lose(self) -> None:
         self._closing = True
         self.fd = -1
         self._release_drained()
@@ -247,7 +245,7 @@ class Outlet(asyncio.Protocol):
 def transmit(connections: Sequence[Connection], data: bytes) -> None:
     """Write the same bytes to many connections."""
     size = len(data)
-    for connection in cast("Sequence[Any]", connections):
+    for connection in connections:
         fd = connection.fd
         if fd < 0:
             connection.send(data)
@@ -257,7 +255,7 @@ def transmit(connections: Sequence[Connection], data: bytes) -> None:
         except BlockingIOError:
             sent = 0
         except OSError:
-            connection._lose()
+            connection.lose()
             continue
         if sent != size:
             connection.block(data, sent)

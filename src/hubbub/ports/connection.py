@@ -23,6 +23,9 @@ class Connection(Pausable, Protocol):
     at once waits in a bounded buffer, and whoever overflows it is cut off as a slow consumer."""
 
     encoder: Encoder
+    fd: int
+    """The descriptor of the socket while bytes may be written to it directly; -1: only `send` may
+    write. The fan-out writes to it without a call for each connection."""
     technology: str
     """What the journal calls this way in and out: websocket, sse …"""
     one_way: bool
@@ -34,6 +37,12 @@ class Connection(Pausable, Protocol):
 
     def send(self, data: bytes) -> None:
         """Write packed bytes, after all that was written before."""
+
+    def block(self, data: bytes, sent: int) -> None:
+        """The kernel took only `sent` of the bytes that were written to `fd`: bring the rest."""
+
+    def lose(self) -> None:
+        """Writing to `fd` failed: the client is gone."""
 
     def disconnect(self, error: HubbubError) -> None:
         """Say why, in the connection's own way, and close."""

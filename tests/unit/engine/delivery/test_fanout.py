@@ -43,6 +43,7 @@ class Ear:
     one_way = False
     technology = "test"
     behind = False
+    fd = -1
 
     def __init__(self, name: str = "") -> None:
         self.encoder: Encoder = Bytes()
@@ -54,6 +55,12 @@ class Ear:
     def send(self, data: bytes) -> None:
         self.heard += data
         self.writes += 1
+
+    def block(self, data: bytes, sent: int) -> None:
+        raise AssertionError("nothing was written to a descriptor")
+
+    def lose(self) -> None:
+        raise AssertionError("nothing was written to a descriptor")
 
     def disconnect(self, error: HubbubError) -> None: ...
 
