@@ -6,6 +6,7 @@ Needs nothing of the server. `hubbub.client.sync` has the same for programs with
 import logging
 
 from hubbub.client.client import Client, connect
+from hubbub.client.envelope import Envelope, PublishEnvelope
 from hubbub.client.errors import (
     AlreadyProcessed,
     ClientClosed,
@@ -43,6 +44,7 @@ from hubbub.client.topics.reader import TopicReader
 from hubbub.client.topics.shared import SharedReader
 from hubbub.client.topics.topics import Topics
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 
@@ -50,12 +52,14 @@ __all__ = [
     "AccessLost",
     "AlreadyProcessed",
     "Answer",
+    "Attributes",
     "Client",
     "ClientClosed",
     "ClientFailed",
     "Connected",
     "ConnectionLost",
     "Disconnected",
+    "Envelope",
     "FileInUse",
     "FileUnusable",
     "Gap",
@@ -75,6 +79,7 @@ __all__ = [
     "OutboxFull",
     "OutboxMismatch",
     "Presence",
+    "PublishEnvelope",
     "QueueFull",
     "Receipt",
     "Refusal",

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -17,6 +17,7 @@ from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.connection.tracker import Tracker
+from hubbub.client.envelope import PublishEnvelope, attributes_of
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.listeners import Listeners
 from hubbub.client.messages import (
@@ -34,6 +35,7 @@ from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.topics.topics import Topics
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.requests import History, PresenceQuery
 from hubbub.protocols.json.codec import JSON_V1
@@ -135,15 +137,16 @@ class Client:
         push: bool = False,
         transient: bool = False,
         content_type: str | None = None,
+        **envelope: Unpack[PublishEnvelope],
     ) -> Receipt:
-        """Publish and wait for the receipt. Texts and bytes go as they are, all else as JSON.
+        """Publish and wait for the receipt. Texts and bytes go as they are, all else as JSON. The
+        rarer fields of the envelope are keywords, too: `conversation_id="c", ttl=5000`.
 
         Without a connection the message waits for one. If the connection breaks after it was sent
         and before the receipt, it may or may not have arrived: `ConnectionLost`.
         """
-        return await self._queue(
-            Item(channel, data, event, content_type, store, retain, push, transient)
-        )
+        flags = store, retain, push, transient
+        return await self._queue(Item(channel, data, event, content_type, *flags, *_said(envelope)))
 
     def publish_nowait(
         self,
@@ -156,10 +159,12 @@ class Client:
         push: bool = False,
         transient: bool = False,
         content_type: str | None = None,
+        **envelope: Unpack[PublishEnvelope],
     ) -> None:
         """Queue a message that nobody answers for. Raises `QueueFull`."""
         self._supervisor.check_open()
-        item = Item(channel, data, event, content_type, store, retain, push, transient)
+        flags = store, retain, push, transient
+        item = Item(channel, data, event, content_type, *flags, *_said(envelope))
         self._state.send_queue.put(publish_item(item, None), None)
 
     async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
@@ -284,6 +289,10 @@ class Client:
     ) -> str:
         """Hand an event to a stream; answers its id once it cannot be lost any more."""
         return await self._services.submit(stream, data, event, content_type)
+
+
+def _said(envelope: PublishEnvelope) -> tuple[Attributes | None, str | None]:
+    return attributes_of(envelope), envelope.get("security_token")
 
 
 def connect(

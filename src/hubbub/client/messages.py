@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from hubbub.client.envelope import NO_ATTRIBUTES
 from hubbub.client.events import Gap
 from hubbub.domain import messages
 from hubbub.domain.errors import InvalidPayload
-from hubbub.domain.messages import BINARY, JSON, TEXT, is_json, is_text
+from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_json, is_text
 from hubbub.domain.notices import Delivery
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.topics import Article
@@ -36,6 +37,8 @@ class Message(msgspec.Struct, gc=False):
     publisher: str | None
     retained: bool = False
     gap: Gap | None = None
+    attributes: Attributes = NO_ATTRIBUTES
+    """The rarer fields of the envelope, such as `conversation_id`; None where one is not set."""
 
     @property
     def data(self) -> Any:
@@ -78,6 +81,8 @@ class Item(msgspec.Struct, frozen=True):
     retain: bool = False
     push: bool = False
     transient: bool = False
+    attributes: Attributes | None = None
+    security_token: str | None = None
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -111,6 +116,7 @@ def from_article(article: Article, subscription: str, epoch: str = "") -> TopicM
         source.published_at,
         source.serial,
         source.publisher,
+        attributes=source.attributes or NO_ATTRIBUTES,
         deliveries=article.deliveries,
         redelivered=article.redelivered,
         subscription=subscription,
@@ -129,6 +135,7 @@ def _convert(source: messages.Message, retained: bool) -> Message:
         source.serial,
         source.publisher,
         retained,
+        attributes=source.attributes or NO_ATTRIBUTES,
     )
 
 
@@ -167,4 +174,6 @@ def publish_item(item: Item, req_id: int | None) -> PublishItem:
         retain=item.retain,
         transient=item.transient,
         req_id=req_id,
+        attributes=item.attributes,
+        security_token=item.security_token,
     )

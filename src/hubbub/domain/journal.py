@@ -39,6 +39,9 @@ payload is always there: it is what the stream is for."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
+WHOLE_HEADERS: Final = "headers"
+"""In `extra`: a message's headers as one JSON object, where some of them are no strings."""
+
 KINDS: Final = frozenset(
     (
         SESSION_OPENED,

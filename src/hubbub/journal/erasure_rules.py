@@ -1,10 +1,10 @@
 """What erasure does to one event of a user: who it was goes, what can be counted stays.
 
-An event is the user's own if it names the user as its doer, sender or receiver, if it belongs to
-one of the user's sessions or durable subscriptions, or to the user's own channel. Of those the
-payload, the headers, the extra values and the language are removed. Names and ids that lead to the
-user become an alias, the same one everywhere, so that sessions, users, sequences and threads are
-counted as before. The alias is random: nobody can find the user by it.
+An event is the user's own if it names the user as its doer, author, sender or receiver, if it
+belongs to one of the user's sessions or durable subscriptions, or to the user's own channel. Of
+those the payload, the headers, the extra values, the language and the location are removed. Names
+and ids that lead to the user become an alias, the same one everywhere, so that sessions, users,
+sequences and threads are counted as before. The alias is random: nobody can find the user by it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 import secrets
 from typing import Any, Final
 
+import msgspec
+
 from hubbub.domain.journal import JournalEvent
 from hubbub.domain.names import user_channel
 
-REMOVED: Final = ("payload", "headers", "extra", "language")
+REMOVED: Final = ("payload", "headers", "extra", "language", "location")
 MAPS: Final = ("headers", "extra")
 NAMES: Final = tuple(
     name
@@ -38,11 +40,12 @@ class Subject:
         self.sessions: set[str] = set()
         self.subscriptions: set[tuple[str | None, str]] = set()
         """Durable ones, each with its channel: their names may also be others'."""
+        self._quoted = msgspec.json.encode(user).decode()
         self._aliases: dict[tuple[str, object], str] = {}
 
     def owns(self, row: Row) -> bool:
         return (
-            self.user in (row["user"], row["sender"], row["receiver"])
+            self.user in (row["user"], row["author"], row["sender"], row["receiver"])
             or row["channel"] == self.channel
             or row["session"] in self.sessions
             or (row["channel"], row["subscription"]) in self.subscriptions
@@ -61,8 +64,12 @@ class Subject:
                 done[name] = user_channel(self.alias)
         for name in MAPS:
             if done[name] is not None:
-                done[name] = [pair for pair in done[name] if self.user not in pair]
+                done[name] = [pair for pair in done[name] if not self._is_named(pair)]
         return done
+
+    def _is_named(self, pair: tuple[str, str]) -> bool:
+        """Whether a name or a value is the user's id, or JSON with the id inside."""
+        return self.user in pair or self._quoted in pair[1]
 
     def _hide(self, row: Row, done: Row) -> None:
         for name in REMOVED:

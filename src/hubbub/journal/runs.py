@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from hubbub.domain.journal import PUBLISHED, JournalEvent, PayloadRule
+from hubbub.domain.journal import PUBLISHED, WHOLE_HEADERS, JournalEvent, PayloadRule
 from hubbub.domain.messages import Attributes, Message
 
 Row = tuple[int, int, str, int | None, int, bytes | None]
@@ -201,6 +201,7 @@ def _with_attributes(
         ttl=attributes.ttl,
         location=None if attributes.location is None else _json(attributes.location),
         dead_letter_of=attributes.dead_letter_of,
+        extra=_whole(attributes.headers),
     )
 
 
@@ -208,6 +209,13 @@ def _texts(headers: dict[str, Any] | None) -> dict[str, str] | None:
     if headers is None:
         return None
     return {name: v if isinstance(v, str) else _json(v) for name, v in headers.items()}
+
+
+def _whole(headers: dict[str, Any] | None) -> dict[str, str] | None:
+    """All of the headers as JSON, where `_texts` does not tell all."""
+    if headers is None or all(isinstance(value, str) for value in headers.values()):
+        return None
+    return {WHOLE_HEADERS: _json(headers)}
 
 
 def _json(value: object) -> str:

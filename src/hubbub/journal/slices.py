@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import PUBLISHED
-from hubbub.domain.messages import BINARY
+from hubbub.domain.journal import PUBLISHED, WHOLE_HEADERS
+from hubbub.domain.messages import BINARY, Attributes
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealed import find
 
+_ENVELOPE: Final = (
+    "subtype",
+    "author",
+    "sender",
+    "receiver",
+    "conversation_id",
+    "refers_to",
+    "priority",
+    "relevant_until",
+    "ttl",
+    "language",
+)
+"""Columns that are fields of a message's attributes as they are."""
 _COLUMNS: Final = (
     "at",
     "published_at",
@@ -24,6 +37,11 @@ _COLUMNS: Final = (
     "payload",
     "size",
     "stored",
+    *_ENVELOPE,
+    "location",
+    "headers",
+    "policy",
+    "extra",
 )
 
 
@@ -37,6 +55,7 @@ class Recorded(msgspec.Struct, frozen=True):
     payload: bytes | None
     size: int
     stored: bool
+    attributes: Attributes | None = None
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +90,7 @@ def channels_of(journal: Path, hub: str) -> list[str]:
     return sorted(name for name in found["channel"].unique().to_pylist() if name is not None)
 
 
-def _once(rows: list[dict[str, object]]) -> Iterator[Recorded]:
+def _once(rows: list[dict[str, Any]]) -> Iterator[Recorded]:
     seen = set()
     for row in rows:
         if row["message_id"] is None or row["message_id"] in seen:
@@ -86,6 +105,20 @@ def _once(rows: list[dict[str, object]]) -> Iterator[Recorded]:
                 "payload": row["payload"],
                 "size": row["size"] or 0,
                 "stored": row["stored"] is True,
+                "attributes": _attributes(row),
             },
             Recorded,
         )
+
+
+def _attributes(row: dict[str, Any]) -> dict[str, Any] | None:
+    given = {name: row[name] for name in _ENVELOPE}
+    given["delivery_policy"] = row["policy"]
+    given["location"] = None if row["location"] is None else msgspec.json.decode(row["location"])
+    whole = dict(row["extra"] or ()).get(WHOLE_HEADERS)
+    if whole is not None:
+        given["headers"] = msgspec.json.decode(whole)
+    elif row["headers"] is not None:
+        given["headers"] = dict(row["headers"])
+    found = {name: value for name, value in given.items() if value is not None}
+    return found or None

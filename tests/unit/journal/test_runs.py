@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.journals import seal
 from hubbub.domain.journal import PUBLISHED, SESSION_OPENED, JournalEvent
 from hubbub.domain.messages import JSON, Attributes, Message
 from hubbub.journal.records import events_of
 from hubbub.journal.runs import Gathered, Row, Shared, unpack
+from hubbub.journal.slices import Slice, read_slice
 
 pytestmark = pytest.mark.spec("PIPE-01")
 
@@ -97,3 +100,47 @@ def test_no_event_is_lost_whatever_places_a_writer_gave(places: list[int]) -> No
     read = unpack([*others, (shared, rows)])
     assert len(read) == len(places) + 3
     assert [each for each in read if each.kind == SESSION_OPENED] == others
+
+
+def decode(gathered: Gathered) -> list[JournalEvent]:
+    return list(events_of(gathered.body()))
+
+
+ALL = Attributes(
+    subtype="s",
+    author="ann",
+    sender="svc",
+    receiver="bob",
+    conversation_id="c",
+    refers_to="m0",
+    priority=5,
+    relevant_until=2**50,
+    ttl=0,
+    language="de",
+    location={"lat": 1.5, "lng": -2, "name": "home"},
+    headers={"plain": "x", "rich": [1, {"a": None}]},
+    delivery_policy="at_least_one",
+)
+
+
+@pytest.mark.spec("LIVE-20", "PIPE-06")
+@pytest.mark.parametrize("said", [ALL, msgspec.structs.replace(ALL, headers={"k": "[1]"}), None])
+def test_the_whole_envelope_comes_back_from_a_sealed_segment(
+    tmp_path: Path, said: Attributes | None
+) -> None:
+    gathered = Gathered("n")
+    sent = Message("m1", "demo", "chat", "e", b"1", "text/plain", 1000, 1, attributes=said)
+    gathered.published(sent, "e1", "payload")
+    seal(tmp_path, *decode(gathered))
+    (found,) = read_slice(tmp_path, Slice(hub="demo", channel="chat"))
+    assert found.attributes == said
+
+
+@pytest.mark.spec("LIVE-20")
+def test_a_dead_letter_is_no_answer(tmp_path: Path) -> None:
+    letter = msgspec.structs.replace(ALL, dead_letter_of="m7")
+    gathered = Gathered("n")
+    sent = Message("m1", "demo", "chat", "e", b"1", "text/plain", 1000, 1, attributes=letter)
+    gathered.published(sent, "e1", "payload")
+    (event,) = decode(gathered)
+    assert (event.dead_letter_of, event.refers_to, event.conversation_id) == ("m7", None, None)

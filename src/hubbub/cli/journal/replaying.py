@@ -184,6 +184,7 @@ class Replay:
             message.event,
             message.content_type or BINARY,
             store=message.stored if self._store is None else self._store,
+            attributes=message.attributes,
         )
 
     def report(self, dry_run: bool) -> Report:

@@ -9,6 +9,8 @@ import click
 import msgspec
 
 from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence, TopicMessage
+from hubbub.client.envelope import fields_of
+from hubbub.domain.envelope import wire_name
 from hubbub.domain.messages import is_json, is_text
 
 # What a terminal could take for a command, but for tabs.
@@ -32,6 +34,7 @@ def message_line(message: Message, as_json: bool) -> str:
         message.event,
         "(retained)" if message.retained else "",
         _delivery(message),
+        _envelope(message),
         _readable(message),
     ]
     return escape_control("  ".join(part for part in parts if part))
@@ -41,6 +44,19 @@ def _delivery(message: Message) -> str:
     if isinstance(message, TopicMessage) and message.redelivered:
         return f"(delivery {message.deliveries})" if message.deliveries > 1 else "(redelivered)"
     return ""
+
+
+def _envelope(message: Message) -> str:
+    said = [
+        f"{name}={value if isinstance(value, str) else to_json(value)}"
+        for name, value in _fields(message).items()
+    ]
+    return f"[{' '.join(said)}]" if said else ""
+
+
+def _fields(message: Message) -> dict[str, object]:
+    """The rarer fields of the envelope that are set, by their names on the wire."""
+    return {wire_name(name): value for name, value in fields_of(message.attributes).items()}
 
 
 def _readable(message: Message) -> str:
@@ -72,6 +88,7 @@ def _message_json(message: Message) -> str:
         shown["publisher"] = message.publisher
     if message.retained:
         shown["retained"] = True
+    shown |= _fields(message)
     if isinstance(message, TopicMessage):
         shown["deliveries"] = message.deliveries
         shown["redelivered"] = message.redelivered

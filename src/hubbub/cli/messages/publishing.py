@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from hubbub.cli.failures import WRONG, fail, run
+from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
-from hubbub.client import Client
+from hubbub.client import Client, PublishEnvelope
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.payloads import is_utf8, json_text
@@ -32,6 +33,7 @@ from hubbub.domain.payloads import is_utf8, json_text
 @click.option("--push", is_flag=True, help="Also as a push notification.")
 @click.option("--transient", is_flag=True, help="Do not keep it, whatever else is said.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
+@envelope_options
 @hub_options
 def publish(
     make_client: Callable[[], Client],
@@ -46,6 +48,7 @@ def publish(
     push: bool,
     transient: bool,
     quiet: bool,
+    envelope: PublishEnvelope,
 ) -> None:
     """Publish DATA to CHANNEL: as an argument, from a file or from standard input.
 
@@ -64,6 +67,7 @@ def publish(
                 push=push,
                 transient=transient,
                 content_type=content_type,
+                **envelope,
             )
         if not quiet:
             click.echo(f"{receipt.id} {receipt.serial}" if receipt.serial else receipt.id)

@@ -10,14 +10,17 @@ from pathlib import Path
 import click
 
 from hubbub.cli.failures import WRONG, advice, fail, run
+from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.publishing import read_payload
 from hubbub.client import (
     Client,
     ClientClosed,
     Disconnected,
+    Envelope,
     Options,
     Outbox,
+    PublishEnvelope,
     Receipt,
     Refusal,
 )
@@ -50,6 +53,7 @@ OFFLINE = Options(start_offline=True)
     help="With --outbox: seconds to wait for the hub.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
+@envelope_options
 @hub_options
 def put(
     make_client: Callable[..., Client],
@@ -62,6 +66,7 @@ def put(
     outbox: Path | None,
     wait: float,
     quiet: bool,
+    envelope: PublishEnvelope,
 ) -> None:
     """Put MESSAGE into TOPIC; `-` is standard input. Prints its id and serial once it is on disk.
 
@@ -80,12 +85,18 @@ def put(
 
     async def work() -> None:
         async with make_client() as client:
-            _show(await client.topics.put(topic, payload, event, content_type=content_type), quiet)
+            receipt = await client.topics.put(
+                topic, payload, event, content_type=content_type, **envelope
+            )
+            _show(receipt, quiet)
 
     if outbox is None:
         run(work())
-    else:
-        run(_put_safely(make_client, outbox, (topic, payload, event), content_type, wait, quiet))
+        return
+    if "security_token" in envelope:
+        fail("a security token is never written down: leave out --outbox", WRONG)
+    what = topic, payload, event
+    run(_put_safely(make_client, outbox, what, content_type, envelope, wait, quiet))
 
 
 async def _put_safely(
@@ -93,6 +104,7 @@ async def _put_safely(
     file: Path,
     message: tuple[str, bytes, str],
     content_type: str,
+    envelope: Envelope,
     wait: float,
     quiet: bool,
 ) -> None:
@@ -102,7 +114,7 @@ async def _put_safely(
         Outbox(client, file, on_refused=_tell_refused) as outbox,
     ):
         trouble = _Trouble(client)
-        receipt = await outbox.submit(*message, content_type=content_type)
+        receipt = await outbox.submit(*message, content_type=content_type, **envelope)
         await asyncio.wait([receipt], timeout=wait)
         try:
             if receipt.done():

@@ -7,6 +7,7 @@ from collections import deque
 
 import msgspec
 
+from hubbub.client.envelope import size_of
 from hubbub.client.errors import QueueFull
 from hubbub.client.messages import Receipt
 from hubbub.domain.errors import HubbubError
@@ -66,7 +67,7 @@ class SendQueue:
         size = 0
         while self._queue and len(items) < FRAME_ITEMS:
             outgoing = self._queue[0]
-            size += len(outgoing.item.payload)
+            size += len(outgoing.item.payload) + size_of(outgoing.item.attributes)
             if items and size > FRAME_BYTES:
                 break
             self._queue.popleft()

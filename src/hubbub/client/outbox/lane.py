@@ -224,7 +224,7 @@ class Lane:
         frame: list[Waiting] = []
         size = 0
         for message in following:
-            size += len(message.draft.payload)
+            size += message.draft.size
             if frame and size > self._context.frame_bytes:
                 break
             frame.append(message)
@@ -326,4 +326,5 @@ def _item(message: Waiting, producer: str, fence: int) -> PublishItem:
         draft.content_type,
         store=True,
         producer=Producer(producer, message.sequence, fence),
+        attributes=draft.attributes,
     )

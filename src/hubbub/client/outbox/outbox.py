@@ -15,9 +15,10 @@ import contextlib
 import sqlite3
 from os import PathLike
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 from hubbub.client.client import Client
+from hubbub.client.envelope import Envelope, attributes_of
 from hubbub.client.errors import ClientClosed
 from hubbub.client.local_file import FileLock, FileThread, join_transaction
 from hubbub.client.messages import Receipt
@@ -25,6 +26,7 @@ from hubbub.client.outbox import tables
 from hubbub.client.outbox.sender import POLL_SECONDS, OnRefused, Sender
 from hubbub.client.outbox.tables import Limits, Refusal
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import Attributes
 
 CLOSE_SECONDS = 5.0
 
@@ -113,6 +115,7 @@ class Outbox:
         *,
         content_type: str | None = None,
         confirm: Literal[True],
+        **envelope: Unpack[Envelope],
     ) -> Receipt: ...
     @overload
     async def put(
@@ -123,6 +126,7 @@ class Outbox:
         *,
         content_type: str | None = None,
         confirm: bool = False,
+        **envelope: Unpack[Envelope],
     ) -> Receipt | None: ...
 
     async def put(
@@ -133,6 +137,7 @@ class Outbox:
         *,
         content_type: str | None = None,
         confirm: bool = False,
+        **envelope: Unpack[Envelope],
     ) -> Receipt | None:
         """Returns when the message is in the file and will reach the hub. With `confirm`, waits
         until the hub has it on disk and answers the receipt; raises what the hub has against it.
@@ -140,20 +145,36 @@ class Outbox:
         Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
         """
         if confirm:
-            return await (await self.submit(topic, data, event, content_type=content_type))
-        await self._write(topic, data, event, content_type)
+            return await (
+                await self.submit(topic, data, event, content_type=content_type, **envelope)
+            )
+        await self._write(topic, data, event, content_type, attributes_of(envelope))
         return None
 
     async def submit(
-        self, topic: str, data: object, event: str = "", *, content_type: str | None = None
+        self,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+        **envelope: Unpack[Envelope],
     ) -> asyncio.Future[Receipt]:
         """Returns when the message is in the file. Await what it answers for the receipt, or for
         what the hub has against the message."""
-        return self._sender.receipt(await self._write(topic, data, event, content_type))
+        attributes = attributes_of(envelope)
+        return self._sender.receipt(await self._write(topic, data, event, content_type, attributes))
 
-    async def _write(self, topic: str, data: object, event: str, content_type: str | None) -> int:
+    async def _write(
+        self,
+        topic: str,
+        data: object,
+        event: str,
+        content_type: str | None,
+        attributes: Attributes | None,
+    ) -> int:
         self._sender.check()
-        message = tables.draft(topic, data, event, content_type)
+        message = tables.draft(topic, data, event, content_type, attributes)
         place = await self._file.write(lambda file: tables.add(file, message))
         self._sender.stir(topic)
         return place
@@ -166,12 +187,13 @@ class Outbox:
         event: str = "",
         *,
         content_type: str | None = None,
+        **envelope: Unpack[Envelope],
     ) -> None:
         """Put as part of a transaction of the application: when it commits, the message will reach
         the hub; when it does not, the message never was. The connection is one to the file of this
         outbox."""
         self._sender.check()
-        put_in(connection, topic, data, event, content_type=content_type)
+        put_in(connection, topic, data, event, content_type=content_type, **envelope)
         self._sender.expect_commit()
 
     async def waiting(self) -> int:
@@ -211,11 +233,12 @@ def put_in(
     event: str = "",
     *,
     content_type: str | None = None,
+    **envelope: Unpack[Envelope],
 ) -> None:
     """Write a message into the outbox tables of the application's database, as part of its own
     transaction. Whichever process has an `Outbox` on this database sends it after the commit.
     Raises `OutboxFull`."""
-    message = tables.draft(topic, data, event, content_type)
+    message = tables.draft(topic, data, event, content_type, attributes_of(envelope))
     join_transaction(connection)
     try:
         tables.add(connection, message)

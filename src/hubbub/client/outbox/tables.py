@@ -11,17 +11,19 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
+from typing import Any
 
 import msgspec
 
 from hubbub.client.errors import OutboxFull, OutboxMismatch
 from hubbub.client.messages import encode_data
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.messages import Attributes
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import typed_payload
 from hubbub.protocols.checks import check_event_name
 
-FORMAT = 1
+FORMAT = 2
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS hubbub_outbox (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -45,7 +47,8 @@ _SCHEMA = (
         number INTEGER NOT NULL,
         event TEXT NOT NULL,
         content_type TEXT NOT NULL,
-        payload BLOB NOT NULL
+        payload BLOB NOT NULL,
+        attributes BLOB
     )""",
     """CREATE INDEX IF NOT EXISTS hubbub_outbox_order
         ON hubbub_outbox_messages (topic, number)""",
@@ -57,9 +60,16 @@ _SCHEMA = (
         payload BLOB NOT NULL,
         code TEXT NOT NULL,
         message TEXT NOT NULL,
-        refused_at INTEGER NOT NULL
+        refused_at INTEGER NOT NULL,
+        attributes BLOB
     )""",
 )
+_FROM_FORMAT_1 = (
+    "ALTER TABLE hubbub_outbox_messages ADD COLUMN attributes BLOB",
+    "ALTER TABLE hubbub_outbox_refused ADD COLUMN attributes BLOB",
+    "UPDATE hubbub_outbox SET format = 2",
+)
+_attributes = msgspec.json.Decoder(Attributes).decode
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -76,6 +86,12 @@ class Draft(msgspec.Struct, frozen=True):
     event: str
     content_type: str
     payload: bytes
+    attributes: Attributes | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that count towards the outbox's limit."""
+        return len(self.payload) + len(_written(self.attributes) or b"")
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -98,6 +114,7 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
     refused_at: int
     """Milliseconds since 1970."""
+    attributes: Attributes | None = None
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -106,12 +123,18 @@ class Owner(msgspec.Struct, frozen=True):
     user: str | None
 
 
-def draft(topic: str, data: object, event: str = "", content_type: str | None = None) -> Draft:
+def draft(
+    topic: str,
+    data: object,
+    event: str = "",
+    content_type: str | None = None,
+    attributes: Attributes | None = None,
+) -> Draft:
     """Raises `InvalidName` or `InvalidPayload`: what no hub would take is never written down."""
     check_name(topic, "topic")
     check_event_name(event)
     payload, plain_type = typed_payload(*encode_data(data, content_type))
-    return Draft(topic, event, plain_type, payload)
+    return Draft(topic, event, plain_type, payload, attributes)
 
 
 def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> None:
@@ -131,7 +154,15 @@ def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> Non
             (limits.messages, limits.payload_bytes) * 2,
         )
     (found,) = connection.execute("SELECT format FROM hubbub_outbox").fetchone()
-    if found != FORMAT:
+    _upgrade(connection, found)
+
+
+def _upgrade(connection: sqlite3.Connection, found: int) -> None:
+    """Bring a file of an older format to this one. Raises `OutboxMismatch`."""
+    if found == 1:
+        for statement in _FROM_FORMAT_1:
+            connection.execute(statement)
+    elif found != FORMAT:
         raise OutboxMismatch(
             f"the outbox has format {found}, this version knows {FORMAT}; use a newer version"
         )
@@ -166,10 +197,11 @@ def sent_by(connection: sqlite3.Connection, user: str) -> None:
 
 def add(connection: sqlite3.Connection, message: Draft) -> int:
     """Write a message down behind those of its topic; answers its place. Raises `OutboxFull`."""
-    size = len(message.payload)
-    held, held_bytes, most, most_bytes = connection.execute(
-        "SELECT messages, bytes, max_messages, max_bytes FROM hubbub_outbox"
+    size = message.size
+    held, held_bytes, most, most_bytes, found = connection.execute(
+        "SELECT messages, bytes, max_messages, max_bytes, format FROM hubbub_outbox"
     ).fetchone()
+    _upgrade(connection, found)
     if held >= most or held_bytes + size > most_bytes:
         raise OutboxFull(
             f"the outbox holds {held} messages with {held_bytes} bytes, at most {most} with "
@@ -181,9 +213,16 @@ def add(connection: sqlite3.Connection, message: Draft) -> int:
         (message.topic,),
     ).fetchall()
     added = connection.execute(
-        "INSERT INTO hubbub_outbox_messages (topic, number, event, content_type, payload)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (message.topic, number, message.event, message.content_type, message.payload),
+        "INSERT INTO hubbub_outbox_messages"
+        " (topic, number, event, content_type, payload, attributes) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            message.topic,
+            number,
+            message.event,
+            message.content_type,
+            message.payload,
+            _written(message.attributes),
+        ),
     )
     _count(connection, 1, size)
     assert added.lastrowid is not None
@@ -202,13 +241,13 @@ def waiting(connection: sqlite3.Connection, topic: str, after: int, limit: int) 
     """The next messages of a topic behind a sequence, in order."""
     _, given_back = _numbers(connection, topic)
     found = connection.execute(
-        "SELECT place, number, event, content_type, payload FROM hubbub_outbox_messages"
-        " WHERE topic = ? AND number > ? ORDER BY number LIMIT ?",
+        "SELECT place, number, event, content_type, payload, attributes"
+        " FROM hubbub_outbox_messages WHERE topic = ? AND number > ? ORDER BY number LIMIT ?",
         (topic, after + given_back, limit),
     )
     return [
-        Waiting(place, number - given_back, Draft(topic, event, content_type, payload))
-        for place, number, event, content_type, payload in found
+        Waiting(place, number - given_back, Draft(topic, event, kind, payload, _read(attributes)))
+        for place, number, event, kind, payload, attributes in found
     ]
 
 
@@ -229,24 +268,21 @@ def refuse(connection: sqlite3.Connection, place: int, error: HubbubError) -> Re
     goes to the one behind it in the same transaction: whenever the process ends, the file says
     either both or none of this."""
     found = connection.execute(
-        "SELECT topic, number, event, content_type, payload FROM hubbub_outbox_messages"
-        " WHERE place = ?",
+        "SELECT topic, number, event, content_type, payload, attributes"
+        " FROM hubbub_outbox_messages WHERE place = ?",
         (place,),
     ).fetchone()
     if found is None:
         return None
-    topic, number, event, content_type, payload = found
+    topic, number, event, content_type, payload, attributes = found
     if number != _first(connection, topic):
         return None  # it was not its turn yet: it will be refused again, or not
     now = int(time.time() * 1000)
-    refusal = Refusal(place, topic, event, content_type, payload, error.code, error.message, now)
-    connection.execute(
-        "INSERT INTO hubbub_outbox_refused VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        msgspec.structs.astuple(refusal),
-    )
+    row = (place, topic, event, content_type, payload, error.code, error.message, now, attributes)
+    connection.execute("INSERT INTO hubbub_outbox_refused VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM hubbub_outbox_messages WHERE place = ?", (place,))
     _give_back(connection, topic, 1)
-    return refusal
+    return _refusal(row)
 
 
 def reconcile(connection: sqlite3.Connection, topic: str, last: int) -> None:
@@ -272,7 +308,11 @@ def reconcile(connection: sqlite3.Connection, topic: str, last: int) -> None:
 
 def refused(connection: sqlite3.Connection) -> list[Refusal]:
     found = connection.execute("SELECT * FROM hubbub_outbox_refused ORDER BY place")
-    return [Refusal(*row) for row in found]
+    return [_refusal(row) for row in found]
+
+
+def _refusal(row: tuple[Any, ...]) -> Refusal:
+    return msgspec.structs.replace(Refusal(*row[:-1]), attributes=_read(row[-1]))
 
 
 def forget(connection: sqlite3.Connection, place: int) -> None:
@@ -283,14 +323,23 @@ def put_again(connection: sqlite3.Connection, place: int) -> str | None:
     """A refused message becomes the newest of its topic; answers the topic."""
     found = connection.execute(
         "DELETE FROM hubbub_outbox_refused WHERE place = ?"
-        " RETURNING topic, event, content_type, payload",
+        " RETURNING topic, event, content_type, payload, attributes",
         (place,),
     ).fetchall()
-    for topic, event, content_type, payload in found:
-        _count(connection, -1, -len(payload))
-        add(connection, Draft(topic, event, content_type, payload))
+    for topic, event, content_type, payload, attributes in found:
+        message = Draft(topic, event, content_type, payload, _read(attributes))
+        _count(connection, -1, -message.size)
+        add(connection, message)
         return str(topic)
     return None
+
+
+def _written(attributes: Attributes | None) -> bytes | None:
+    return None if attributes is None else msgspec.json.encode(attributes)
+
+
+def _read(written: bytes | None) -> Attributes | None:
+    return None if written is None else _attributes(written)
 
 
 def _numbers(connection: sqlite3.Connection, topic: str) -> tuple[int, int]:
@@ -320,7 +369,8 @@ def _delete(connection: sqlite3.Connection, table: str, places: list[int]) -> No
         size
         for place in places
         for (size,) in connection.execute(
-            f"DELETE FROM {table} WHERE place = ? RETURNING length(payload)",  # noqa: S608
+            f"DELETE FROM {table} WHERE place = ?"  # noqa: S608
+            " RETURNING length(payload) + coalesce(length(attributes), 0)",
             (place,),
         ).fetchall()
     ]

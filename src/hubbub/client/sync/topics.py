@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
+from hubbub.client.envelope import Envelope
 from hubbub.client.inbox.inbox import Inbox as AsyncInbox
 from hubbub.client.messages import Receipt, TopicMessage
 from hubbub.client.outbox.outbox import Outbox as AsyncOutbox
@@ -87,6 +88,7 @@ class Outbox(Waiting[AsyncOutbox]):
         *,
         content_type: str | None = None,
         confirm: Literal[True],
+        **envelope: Unpack[Envelope],
     ) -> Receipt: ...
     @overload
     def put(
@@ -97,6 +99,7 @@ class Outbox(Waiting[AsyncOutbox]):
         *,
         content_type: str | None = None,
         confirm: bool = False,
+        **envelope: Unpack[Envelope],
     ) -> Receipt | None: ...
 
     def put(
@@ -107,9 +110,12 @@ class Outbox(Waiting[AsyncOutbox]):
         *,
         content_type: str | None = None,
         confirm: bool = False,
+        **envelope: Unpack[Envelope],
     ) -> Receipt | None:
         return self._runner.run(
-            self._inner.put(topic, data, event, content_type=content_type, confirm=confirm)
+            self._inner.put(
+                topic, data, event, content_type=content_type, confirm=confirm, **envelope
+            )
         )
 
     close = waits(AsyncOutbox.close)

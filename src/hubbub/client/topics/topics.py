@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, Unpack
 
 import msgspec
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.envelope import PublishEnvelope, attributes_of
 from hubbub.client.errors import ConnectionLost
 from hubbub.client.messages import Item, Receipt, TopicMessage, from_article, publish_item
 from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, OnReplaced, Start, TopicReader
@@ -41,12 +42,29 @@ class Topics:
     # -- putting --------------------------------------------------------------------------------
 
     async def put(
-        self, topic: str, data: object, event: str = "", *, content_type: str | None = None
+        self,
+        topic: str,
+        data: object,
+        event: str = "",
+        *,
+        content_type: str | None = None,
+        **envelope: Unpack[PublishEnvelope],
     ) -> Receipt:
         """Store a message and answer its place once it is on disk. It is stored once, however often
         the connection breaks meanwhile; if this process crashes, nobody knows whether it was. For
         that there is `Outbox`."""
-        item = publish_item(Item(topic, data, event, content_type, store=True), None)
+        item = publish_item(
+            Item(
+                topic,
+                data,
+                event,
+                content_type,
+                store=True,
+                attributes=attributes_of(envelope),
+                security_token=envelope.get("security_token"),
+            ),
+            None,
+        )
         producer = self._producers.setdefault(topic, _Producer())
         try:
             async with asyncio.timeout(self._seconds), producer.turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from hubbub.client import FileInUse, OutboxFull, OutboxMismatch, put_in
 from hubbub.client.local_file import FileLock, open_file, transaction
 from hubbub.client.outbox import tables
-from hubbub.domain.errors import InvalidName, InvalidPayload, NotPermitted
+from hubbub.domain.errors import InvalidAttribute, InvalidName, InvalidPayload, NotPermitted
+from hubbub.domain.messages import Attributes
 
 pytestmark = pytest.mark.spec("ONCE-02")
 
@@ -194,3 +196,63 @@ def test_a_put_outside_of_a_transaction_is_refused(file: sqlite3.Connection) -> 
     with transaction(file):
         put_in(file, "t", "message")
     assert numbered(file) == [(1, "message")]
+
+
+@pytest.mark.spec("LIVE-20")
+def test_the_envelope_is_kept_until_the_hub_has_the_message(file: sqlite3.Connection) -> None:
+    given = Attributes(conversation_id="c", ttl=5, headers={"k": [1]})
+    place = tables.add(file, tables.draft("t", "a", "", None, given))
+    (waiting,) = tables.waiting(file, "t", 0, 10)
+    assert waiting.draft.attributes == given
+    assert held_bytes(file) == waiting.draft.size > len("a")
+    refusal = tables.refuse(file, place, NotPermitted("no"))
+    assert refusal is not None
+    assert refusal.attributes == given
+    assert tables.refused(file) == [refusal]
+    tables.put_again(file, place)
+    (again,) = tables.waiting(file, "t", 0, 10)
+    assert again.draft == waiting.draft
+    tables.confirm(file, [again.place])
+    assert held_bytes(file) == 0
+
+
+def held_bytes(file: sqlite3.Connection) -> int:
+    (found,) = file.execute("SELECT bytes FROM hubbub_outbox").fetchone()
+    return int(found)
+
+
+FORMAT_1 = (
+    *(
+        f"ALTER TABLE {table} DROP COLUMN attributes"
+        for table in ("hubbub_outbox_messages", "hubbub_outbox_refused")
+    ),
+    "UPDATE hubbub_outbox SET format = 1",
+)
+
+
+@pytest.mark.parametrize("by", ["outbox", "application"])
+def test_a_file_of_the_first_format_goes_on(file: sqlite3.Connection, by: str) -> None:
+    add(file, "old")
+    for statement in FORMAT_1:
+        file.execute(statement)
+    if by == "outbox":
+        tables.prepare(file)
+        add(file, "new")
+    else:
+        with transaction(file):
+            put_in(file, "t", "new", refers_to="m")
+    assert numbered(file) == [(1, "old"), (2, "new")]
+
+
+@pytest.mark.spec("LIVE-20")
+@pytest.mark.parametrize(
+    "wrong", [{"ttl": -1}, {"ttl": "5"}, {"headers": {"k": object()}}, {"location": [1]}]
+)
+def test_an_envelope_that_no_hub_takes_is_never_written_down(
+    file: sqlite3.Connection, wrong: Any
+) -> None:
+    with pytest.raises(InvalidAttribute), transaction(file):
+        put_in(file, "t", "new", **wrong)
+    with pytest.raises(TypeError, match="conversationID"), transaction(file):
+        put_in(file, "t", "new", conversationID="c")  # type: ignore[call-arg]
+    assert numbered(file) == []
