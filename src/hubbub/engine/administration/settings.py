@@ -205,7 +205,7 @@ class NamedSettings(Generic[S]):
 
 
 def _visible(found: Versioned[S]) -> Versioned[S]:
-    return msgspec.structs.replace(found, value=hide_secrets(found.value))
+    return found.map(hide_secrets)
 
 
 def refuse(problems: Iterable[Problem]) -> None:

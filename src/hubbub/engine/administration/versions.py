@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from hubbub.domain.errors import VersionMismatch
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Versioned(msgspec.Struct, Generic[T], frozen=True):
@@ -19,6 +21,10 @@ class Versioned(msgspec.Struct, Generic[T], frozen=True):
     value: T
     version: int
     created: bool = False
+
+    def map(self, change: Callable[[T], U]) -> Versioned[U]:
+        """The same setting in another form."""
+        return Versioned(self.name, change(self.value), self.version, self.created)
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -12,11 +12,10 @@ from hubbub.domain.analytics import Rows, RowsQuery
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import given
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.paging import NoQuery, given
+from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 
-_ALL = "/v1/admin/analytics"
-_HUB = "/v1/admin/hubs/{hub}/analytics"
+ANALYTICS_ROUTES = Routes("/v1/admin", "Analytics", Access.ADMIN, (NotFound, Unavailable))
 
 
 class HubRowsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,33 +66,45 @@ class AnalyticsRows(shapes.Shape, frozen=True):
     computed_at: int | None
 
 
-async def list_analytics(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    tables = admin.analytics.tables(call.path.get("hub"))
-    return Answer(
-        AnalyticsTables(
-            tables=[AnalyticsTable(table=each.name, question=each.question) for each in tables]
-        )
+@ANALYTICS_ROUTES.serve(
+    "GET", "/hubs/{hub}/analytics", name="listHubAnalytics", access=Access.SERVICE,
+    summary="List the tables of the data pipeline, for a hub", errors=(NotFound,),
+)  # fmt: skip
+@ANALYTICS_ROUTES.serve("GET", "/analytics", errors=())
+async def list_analytics(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> AnalyticsTables:
+    """List the tables of the data pipeline."""
+    tables = admin.analytics.tables(request.path.get("hub"))
+    return AnalyticsTables(
+        tables=[AnalyticsTable(table=each.name, question=each.question) for each in tables]
     )
 
 
-async def get_analytics(admin: Administration, call: Call[AllRowsQuery, None]) -> Answer:
-    found = await admin.analytics.rows(_query(call, given(call.query.hub)))
-    return Answer(_shown(found))
+@ANALYTICS_ROUTES.serve("GET", "/analytics/{table}")
+async def get_analytics(
+    admin: Administration, request: AdminRequest[AllRowsQuery, None]
+) -> AnalyticsRows:
+    """Read rows of a table, of all hubs or of one."""
+    return _shown(await admin.analytics.rows(_query(request, given(request.query.hub))))
 
 
-async def get_hub_analytics(admin: Administration, call: Call[HubRowsQuery, None]) -> Answer:
-    found = await admin.analytics.rows_of_hub(_query(call, call.hub))
-    return Answer(_shown(found))
+@ANALYTICS_ROUTES.serve("GET", "/hubs/{hub}/analytics/{table}", access=Access.SERVICE)
+async def get_hub_analytics(
+    admin: Administration, request: AdminRequest[HubRowsQuery, None]
+) -> AnalyticsRows:
+    """Read rows of a table, of one hub."""
+    return _shown(await admin.analytics.rows_of_hub(_query(request, request.hub)))
 
 
-def _query(call: Call[Any, None], hub: str | None) -> RowsQuery:
-    since, until = given(call.query.since), given(call.query.until)
+def _query(request: AdminRequest[Any, None], hub: str | None) -> RowsQuery:
+    since, until = given(request.query.since), given(request.query.until)
     return RowsQuery(
-        table=call.path["table"],
+        table=request.path["table"],
         hub=hub,
         since=since.timestamp() if since is not None else None,
         until=until.timestamp() if until is not None else None,
-        limit=call.query.limit,
+        limit=request.query.limit,
     )
 
 
@@ -106,30 +117,3 @@ def _shown(found: Rows) -> AnalyticsRows:
         more=found.more,
         computed_at=int(at * 1000) if at is not None else None,
     )
-
-
-ANALYTICS_ROUTES: list[AnyRoute] = [
-    Route(
-        method="GET", path=_ALL, operation_id="listAnalytics", tag="Analytics",
-        summary="List the tables of the data pipeline", access=Access.ADMIN,
-        handler=list_analytics, query=NoQuery, answers={200: AnalyticsTables},
-    ),
-    Route(
-        method="GET", path=f"{_ALL}/{{table}}", operation_id="getAnalytics", tag="Analytics",
-        summary="Read rows of a table, of all hubs or of one", access=Access.ADMIN,
-        handler=get_analytics, query=AllRowsQuery, answers={200: AnalyticsRows},
-        errors=(NotFound, Unavailable),
-    ),
-    Route(
-        method="GET", path=_HUB, operation_id="listHubAnalytics", tag="Analytics",
-        summary="List the tables of the data pipeline, for a hub", access=Access.SERVICE,
-        handler=list_analytics, query=NoQuery, answers={200: AnalyticsTables},
-        errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/{{table}}", operation_id="getHubAnalytics", tag="Analytics",
-        summary="Read rows of a table, of one hub", access=Access.SERVICE,
-        handler=get_hub_analytics, query=HubRowsQuery, answers={200: AnalyticsRows},
-        errors=(NotFound, Unavailable),
-    ),
-]  # fmt: skip

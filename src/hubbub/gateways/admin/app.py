@@ -24,9 +24,9 @@ from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
 from hubbub.gateways.admin.routes import (
     Access,
-    Answer,
+    AdminRequest,
+    AdminResponse,
     AnyRoute,
-    Call,
     Router,
 )
 from hubbub.gateways.asgi import Message, Receive, Scope, Send
@@ -73,14 +73,14 @@ class AdminApplication:
         query_string: bytes,
         body: bytes,
         address: str = "",
-    ) -> Answer:
+    ) -> AdminResponse:
         """Check, read and do what was asked for, however it came in. Raises `HubbubError`."""
         hub = path.get("hub", ANY_HUB)
         actor = await self._authenticate(route, hub, headers, address)
         self._throttle.admit(hub, actor.identity, address)
         if len(body) > route.max_body_bytes:
             raise TooLarge(f"the body is larger than {route.max_body_bytes} bytes")
-        call: Call[Any, Any] = Call(
+        request: AdminRequest[Any, Any] = AdminRequest(
             actor=actor,
             path=path,
             query=_query(route, query_string),
@@ -90,7 +90,7 @@ class AdminApplication:
             address=address,
         )
         assert route.handler is not None
-        return await route.handler(self._administration, call)
+        return route.respond(await route.handler(self._administration, request))
 
     async def _authenticate(
         self, route: AnyRoute, hub: str, headers: Mapping[bytes, bytes], address: str
@@ -201,7 +201,7 @@ def _versions(header: str) -> Iterable[int]:
             yield int(text)
 
 
-async def _succeed(send: Send, answer: Answer, none_match: str) -> None:
+async def _succeed(send: Send, answer: AdminResponse, none_match: str) -> None:
     headers: list[tuple[bytes, bytes]] = [(b"cache-control", b"no-store")]
     status = answer.status
     if answer.version:

@@ -11,8 +11,9 @@ from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.conversion import into
+from hubbub.gateways.admin.paging import ListQuery, NoQuery, make_page, page_of
+from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,75 +54,53 @@ PARTS = (
 )  # fmt: skip
 
 
-def saved(found: Versioned[Any], value: object) -> Answer:
-    return Answer(value, 201 if found.created else 200, found.version)
-
-
-def _routes_of(part: Part) -> list[AnyRoute]:
-    async def list_all(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-        every = await part.settings(admin).all(call.hub)
-        page, following = page_of(every, call.query, lambda each: each.name)
-        return Answer(
-            make_page(
-                [
-                    shapes.Named(
-                        name=each.name, version=each.version, value=part.to_wire(each.value)
-                    )
-                    for each in page
-                ],
-                following,
-            )
-        )
-
-    async def get(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-        found = await part.settings(admin).get(call.hub, call.path[part.parameter])
-        return Answer(part.to_wire(found.value), version=found.version)
-
-    async def put(admin: Administration, call: Call[NoQuery, Any]) -> Answer:
-        kept = await part.settings(admin).put(
-            call.actor,
-            call.hub,
-            call.path[part.parameter],
-            part.from_wire(call.body),
-            call.condition,
-        )
-        return saved(kept, part.to_wire(kept.value))
-
-    async def delete(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-        await part.settings(admin).delete(
-            call.actor, call.hub, call.path[part.parameter], call.condition
-        )
-        return Answer(status=204)
-
-    path = f"/v1/admin/hubs/{{hub}}/{part.segment}"
+def _add_routes(part: Part) -> None:
+    path = f"/{part.segment}"
     item = f"{path}/{{{part.parameter}}}"
     plural = part.one if part.one.endswith("s") else f"{part.one}s"
     changes = (VersionMismatch, NotFound)
-    return [
-        Route(
-            method="GET", path=path, operation_id=f"list{plural}", tag="Settings",
-            summary=f"List the {part.many} of a hub", access=Access.SERVICE, handler=list_all,
-            query=ListQuery, answers={200: shapes.Page[shapes.Named[part.body]]},  # type: ignore[name-defined]
-            errors=(NotFound,),
-        ),
-        Route(
-            method="GET", path=item, operation_id=f"get{part.one}", tag="Settings",
-            summary=f"Read one of the {part.many} of a hub", access=Access.SERVICE, handler=get,
-            query=NoQuery, answers={200: part.body}, errors=(NotFound,), versioned=True,
-        ),
-        Route(
-            method="PUT", path=item, operation_id=f"put{part.one}", tag="Settings",
-            summary=f"Create or replace one of the {part.many} of a hub", access=Access.SERVICE,
-            handler=put, query=NoQuery, body=part.body,
-            answers={200: part.body, 201: part.body}, errors=(*changes, Conflict), versioned=True,
-        ),
-        Route(
-            method="DELETE", path=item, operation_id=f"delete{part.one}", tag="Settings",
-            summary=f"Delete one of the {part.many} of a hub", access=Access.SERVICE,
-            handler=delete, query=NoQuery, answers={204: None}, versioned=True,
-            errors=(*changes, Conflict) if part.referred_to else changes,
-        ),
-    ]  # fmt: skip
+    serve = PART_ROUTES.serve
+
+    def wire(found: Versioned[Any]) -> Versioned[Any]:
+        return found.map(part.to_wire)
+
+    @serve(
+        "GET", path, name=f"list{plural}", summary=f"List the {part.many} of a hub",
+        answers={200: shapes.Page[shapes.Named[part.body]]},  # type: ignore[name-defined]
+    )  # fmt: skip
+    async def list_all(
+        admin: Administration, request: AdminRequest[ListQuery, None]
+    ) -> shapes.Page[Any]:
+        every = await part.settings(admin).all(request.hub)
+        page, following = page_of(every, request.query, lambda each: each.name)
+        return make_page([into(shapes.Named[Any], wire(each)) for each in page], following)
+
+    @serve(
+        "GET", item, name=f"get{part.one}", summary=f"Read one of the {part.many} of a hub",
+        answers={200: part.body},
+    )  # fmt: skip
+    async def get(admin: Administration, request: AdminRequest[NoQuery, None]) -> Versioned[Any]:
+        return wire(await part.settings(admin).get(request.hub, request.path[part.parameter]))
+
+    @serve(
+        "PUT", item, name=f"put{part.one}",
+        summary=f"Create or replace one of the {part.many} of a hub", body=part.body,
+        answers={200: part.body, 201: part.body}, errors=(*changes, Conflict),
+    )  # fmt: skip
+    async def put(admin: Administration, request: AdminRequest[NoQuery, Any]) -> Versioned[Any]:
+        name, value = request.path[part.parameter], part.from_wire(request.body)
+        settings = part.settings(admin)
+        return wire(await settings.put(request.actor, request.hub, name, value, request.condition))
+
+    @serve(
+        "DELETE", item, name=f"delete{part.one}", summary=f"Delete one of the {part.many} of a hub",
+        versioned=True, errors=(*changes, Conflict) if part.referred_to else changes,
+    )  # fmt: skip
+    async def delete(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
+        name = request.path[part.parameter]
+        await part.settings(admin).delete(request.actor, request.hub, name, request.condition)
 
 
-PART_ROUTES: list[AnyRoute] = [route for part in PARTS for route in _routes_of(part)]
+PART_ROUTES = Routes("/v1/admin/hubs/{hub}", "Settings", Access.SERVICE, (NotFound,))
+for part in PARTS:
+    _add_routes(part)

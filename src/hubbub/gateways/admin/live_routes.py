@@ -14,22 +14,32 @@ from hubbub.domain.rules import ChannelSettings
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.engine.administration.views import BatchResult, Counters, SessionView, Topology
 from hubbub.gateways.admin import public_shapes, shapes
-from hubbub.gateways.admin.paging import ListQuery, given, make_page, page_of
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.conversion import into
+from hubbub.gateways.admin.paging import (
+    ListQuery,
+    NoQuery,
+    PageQuery,
+    cut,
+    given,
+    make_page,
+    page_of,
+)
+from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.http import error_shape
 from hubbub.protocols.json.http import publish_items
 
-_HUB = "/v1/admin/hubs/{hub}"
-_CHANNEL = f"{_HUB}/channels/{{channel}}"
+CHANNEL_ROUTES = Routes("/v1/admin/hubs/{hub}", "Channels", Access.SERVICE, (NotFound,))
+SESSION_ROUTES = Routes("/v1/admin/hubs/{hub}/sessions", "Sessions", Access.SERVICE, (NotFound,))
+FIGURE_ROUTES = Routes("/v1/admin", "Figures", Access.ADMIN)
+_SETTINGS = "/channels/{channel}/settings"
+_METADATA = "/channels/{channel}/metadata"
 
 
 class ChannelQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
     live: Annotated[bool, Meta(description="Only channels with sessions.")] = False
 
 
-class SessionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: shapes.Limit = 100
-    cursor: shapes.Cursor = ""
+class SessionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     user: Annotated[str, Meta(max_length=255, description="Only this user's.")] | UnsetType = UNSET
     channel: Annotated[Name, Meta(description="Only those that follow it.")] | UnsetType = UNSET
 
@@ -44,13 +54,17 @@ class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # -- channels -------------------------------------------------------------------------------------
 
 
-async def list_channels(admin: Administration, call: Call[ChannelQuery, None]) -> Answer:
-    settings = {each.name: each for each in await admin.channels.all(call.hub)}
-    live = await admin.live.live_channels(call.hub)
-    names = sorted(live) if call.query.live else sorted({*settings, *live})
-    page, following = page_of(names, call.query, str)
+@CHANNEL_ROUTES.serve("GET", "/channels")
+async def list_channels(
+    admin: Administration, request: AdminRequest[ChannelQuery, None]
+) -> shapes.Page[shapes.ChannelView]:
+    """List channels that have settings or sessions."""
+    settings = {each.name: each for each in await admin.channels.all(request.hub)}
+    live = await admin.live.live_channels(request.hub)
+    names = sorted(live) if request.query.live else sorted({*settings, *live})
+    page, following = page_of(names, request.query, str)
     views = [_channel_view(name, settings.get(name), live.get(name, 0)) for name in page]
-    return Answer(make_page(views, following))
+    return make_page(views, following)
 
 
 def _channel_view(
@@ -66,65 +80,92 @@ def _channel_view(
     )
 
 
-async def get_channel_settings(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    found = await admin.channels.get(call.hub, call.path["channel"])
-    return Answer(shapes.ChannelSettings(rules=found.value.rules), version=found.version)
+def _rules(found: Versioned[ChannelSettings]) -> Versioned[shapes.ChannelSettings]:
+    return found.map(lambda settings: shapes.ChannelSettings(rules=settings.rules))
 
 
+def _metadata(found: Versioned[ChannelSettings]) -> Versioned[shapes.Metadata]:
+    return found.map(lambda settings: shapes.Metadata(metadata=settings.metadata))
+
+
+@CHANNEL_ROUTES.serve("GET", _SETTINGS)
+async def get_channel_settings(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> Versioned[shapes.ChannelSettings]:
+    """Read the settings of a channel."""
+    return _rules(await admin.channels.get(request.hub, request.path["channel"]))
+
+
+@CHANNEL_ROUTES.serve("PUT", _SETTINGS, errors=(NotFound, Conflict, VersionMismatch))
 async def put_channel_settings(
-    admin: Administration, call: Call[NoQuery, shapes.ChannelSettings]
-) -> Answer:
-    saved = await admin.channels.put_rules(
-        call.actor, call.hub, call.path["channel"], call.body.rules, call.condition
-    )
-    return Answer(call.body, 201 if saved.created else 200, saved.version)
-
-
-async def delete_channel_settings(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.channels.delete(call.actor, call.hub, call.path["channel"], call.condition)
-    return Answer(status=204)
-
-
-async def get_metadata(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    found = await admin.channels.get(call.hub, call.path["channel"])
-    return Answer(shapes.Metadata(metadata=found.value.metadata), version=found.version)
-
-
-async def put_metadata(admin: Administration, call: Call[NoQuery, shapes.Metadata]) -> Answer:
-    saved = await admin.channels.put_metadata(
-        call.actor, call.hub, call.path["channel"], call.body.metadata, call.condition
-    )
-    return Answer(call.body, 201 if saved.created else 200, saved.version)
-
-
-async def get_presence(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    channel = check_name(call.path["channel"], "channel")
-    members = await admin.live.presence(call.actor.identity, call.hub, channel)
-    return Answer(
-        public_shapes.PresenceList(
-            channel=channel,
-            presence=[
-                public_shapes.PresenceMember(
-                    session_id=member.session_id,
-                    user_id=member.user_id,
-                    extra=member.extra,
-                    timestamp=member.timestamp,
-                )
-                for member in members
-            ],
+    admin: Administration, request: AdminRequest[NoQuery, shapes.ChannelSettings]
+) -> Versioned[shapes.ChannelSettings]:
+    """Replace the settings of a channel; its metadata stays."""
+    channel, rules = request.path["channel"], request.body.rules
+    return _rules(
+        await admin.channels.put_rules(
+            request.actor, request.hub, channel, rules, request.condition
         )
     )
 
 
-# -- messages -------------------------------------------------------------------------------------
+@CHANNEL_ROUTES.serve("DELETE", _SETTINGS, versioned=True, errors=(NotFound, VersionMismatch))
+async def delete_channel_settings(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> None:
+    """Forget the settings and metadata of a channel."""
+    channel = request.path["channel"]
+    await admin.channels.delete(request.actor, request.hub, channel, request.condition)
 
 
-async def publish_batch(admin: Administration, call: Call[NoQuery, bytes]) -> Answer:
-    items = publish_items(call.raw)
+@CHANNEL_ROUTES.serve("GET", _METADATA)
+async def get_channel_metadata(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> Versioned[shapes.Metadata]:
+    """Read the metadata of a channel."""
+    return _metadata(await admin.channels.get(request.hub, request.path["channel"]))
+
+
+@CHANNEL_ROUTES.serve("PUT", _METADATA, errors=(NotFound, VersionMismatch))
+async def put_channel_metadata(
+    admin: Administration, request: AdminRequest[NoQuery, shapes.Metadata]
+) -> Versioned[shapes.Metadata]:
+    """Replace the metadata of a channel; its settings stay."""
+    channel, metadata = request.path["channel"], request.body.metadata
+    return _metadata(
+        await admin.channels.put_metadata(
+            request.actor, request.hub, channel, metadata, request.condition
+        )
+    )
+
+
+@CHANNEL_ROUTES.serve("GET", "/channels/{channel}/presence")
+async def get_channel_presence(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> public_shapes.PresenceList:
+    """See who is in a channel."""
+    channel = check_name(request.path["channel"], "channel")
+    members = await admin.live.presence(request.actor.identity, request.hub, channel)
+    return public_shapes.PresenceList(
+        channel=channel,
+        presence=[into(public_shapes.PresenceMember, member) for member in members],
+    )
+
+
+@CHANNEL_ROUTES.serve(
+    "POST", "/messages", name="publishBatchAsAdmin", body=public_shapes.PublishBatch,
+    answers={200: public_shapes.PublishResults}, max_body_bytes=64 * 1024 * 1024,
+    reads_itself=True,
+)  # fmt: skip
+async def publish_batch(
+    admin: Administration, request: AdminRequest[NoQuery, bytes]
+) -> dict[str, Any]:
+    """Publish messages, with a result for each."""
+    items = publish_items(request.raw)
     if not items:
         raise BadRequest("'publishes' is empty; give at least one message")
-    results = await admin.live.publish(call.actor.identity, call.hub, items)
-    return Answer({"published": [_result(result) for result in results]})
+    results = await admin.live.publish(request.actor.identity, request.hub, items)
+    return {"published": [_result(result) for result in results]}
 
 
 def _result(result: BatchResult) -> dict[str, Any]:
@@ -139,125 +180,54 @@ def _result(result: BatchResult) -> dict[str, Any]:
 # -- sessions -------------------------------------------------------------------------------------
 
 
-async def list_sessions(admin: Administration, call: Call[SessionQuery, None]) -> Answer:
-    query = call.query
+@SESSION_ROUTES.serve("GET", "")
+async def list_sessions(
+    admin: Administration, request: AdminRequest[SessionQuery, None]
+) -> shapes.Page[SessionView]:
+    """List open sessions."""
+    query = request.query
     found = await admin.live.sessions(
-        call.hub, query.limit + 1, query.cursor, given(query.user), given(query.channel)
+        request.hub, query.limit + 1, query.cursor, given(query.user), given(query.channel)
     )
-    page = found[: query.limit]
-    more = len(found) > query.limit
-    return Answer(make_page(page, page[-1].session_id if more else None))
+    return make_page(*cut(found, query.limit, lambda session: session.session_id))
 
 
-async def get_session(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(await admin.live.session(call.hub, call.path["session"]))
+@SESSION_ROUTES.serve("GET", "/{session}")
+async def get_session(admin: Administration, request: AdminRequest[NoQuery, None]) -> SessionView:
+    """Read an open session."""
+    return await admin.live.session(request.hub, request.path["session"])
 
 
-async def disconnect_session(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.live.disconnect(call.actor, call.hub, call.path["session"])
-    return Answer(status=204)
+@SESSION_ROUTES.serve("DELETE", "/{session}")
+async def disconnect_session(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
+    """End a session for good."""
+    await admin.live.disconnect(request.actor, request.hub, request.path["session"])
 
 
 # -- figures --------------------------------------------------------------------------------------
 
 
-async def get_topology(admin: Administration, call: Call[TopologyQuery, None]) -> Answer:
-    hub = given(call.query.hub)
+@FIGURE_ROUTES.serve("GET", "/topology")
+async def get_topology(
+    admin: Administration, request: AdminRequest[TopologyQuery, None]
+) -> Topology:
+    """Read nodes, hubs and channels with the number of their sessions."""
+    hub = given(request.query.hub)
     if hub is not None:
         check_name(hub, "hub")
-    return Answer(await admin.live.topology(hub, call.query.channels))
+    return await admin.live.topology(hub, request.query.channels)
 
 
-async def get_all_counters(admin: Administration, call: Call[NoQuery, None]) -> Answer:
+@FIGURE_ROUTES.serve("GET", "/counters")
+async def get_all_counters(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> shapes.AllCounters:
+    """Read the counters of all hubs."""
     total, hubs = await admin.live.all_counters()
-    return Answer(shapes.AllCounters(total=total, hubs=hubs))
+    return shapes.AllCounters(total=total, hubs=hubs)
 
 
-async def get_counters(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(await admin.live.counters(call.hub))
-
-
-LIVE_ROUTES: list[AnyRoute] = [
-    Route(
-        method="GET", path=f"{_HUB}/channels", operation_id="listChannels", tag="Channels",
-        summary="List channels that have settings or sessions", access=Access.SERVICE,
-        handler=list_channels, query=ChannelQuery,
-        answers={200: shapes.Page[shapes.ChannelView]}, errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path=f"{_CHANNEL}/settings", operation_id="getChannelSettings",
-        tag="Channels", summary="Read the settings of a channel", access=Access.SERVICE,
-        handler=get_channel_settings, query=NoQuery, answers={200: shapes.ChannelSettings},
-        errors=(NotFound,), versioned=True,
-    ),
-    Route(
-        method="PUT", path=f"{_CHANNEL}/settings", operation_id="putChannelSettings",
-        tag="Channels", summary="Replace the settings of a channel; its metadata stays",
-        access=Access.SERVICE, handler=put_channel_settings, query=NoQuery,
-        body=shapes.ChannelSettings,
-        answers={200: shapes.ChannelSettings, 201: shapes.ChannelSettings},
-        errors=(NotFound, Conflict, VersionMismatch), versioned=True,
-    ),
-    Route(
-        method="DELETE", path=f"{_CHANNEL}/settings", operation_id="deleteChannelSettings",
-        tag="Channels", summary="Forget the settings and metadata of a channel",
-        access=Access.SERVICE, handler=delete_channel_settings, query=NoQuery,
-        answers={204: None}, errors=(NotFound, VersionMismatch), versioned=True,
-    ),
-    Route(
-        method="GET", path=f"{_CHANNEL}/metadata", operation_id="getChannelMetadata",
-        tag="Channels", summary="Read the metadata of a channel", access=Access.SERVICE,
-        handler=get_metadata, query=NoQuery, answers={200: shapes.Metadata}, errors=(NotFound,),
-        versioned=True,
-    ),
-    Route(
-        method="PUT", path=f"{_CHANNEL}/metadata", operation_id="putChannelMetadata",
-        tag="Channels", summary="Replace the metadata of a channel; its settings stay",
-        access=Access.SERVICE, handler=put_metadata, query=NoQuery, body=shapes.Metadata,
-        answers={200: shapes.Metadata, 201: shapes.Metadata}, errors=(NotFound, VersionMismatch),
-        versioned=True,
-    ),
-    Route(
-        method="GET", path=f"{_CHANNEL}/presence", operation_id="getChannelPresence",
-        tag="Channels", summary="See who is in a channel", access=Access.SERVICE,
-        handler=get_presence, query=NoQuery, answers={200: public_shapes.PresenceList},
-        errors=(NotFound,),
-    ),
-    Route(
-        method="POST", path=f"{_HUB}/messages", operation_id="publishBatchAsAdmin",
-        tag="Channels", summary="Publish messages, with a result for each",
-        access=Access.SERVICE, handler=publish_batch, query=NoQuery,
-        body=public_shapes.PublishBatch, answers={200: public_shapes.PublishResults},
-        errors=(NotFound,), max_body_bytes=64 * 1024 * 1024, reads_itself=True,
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/sessions", operation_id="listSessions", tag="Sessions",
-        summary="List open sessions", access=Access.SERVICE, handler=list_sessions,
-        query=SessionQuery, answers={200: shapes.Page[SessionView]}, errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/sessions/{{session}}", operation_id="getSession",
-        tag="Sessions", summary="Read an open session", access=Access.SERVICE,
-        handler=get_session, query=NoQuery, answers={200: SessionView}, errors=(NotFound,),
-    ),
-    Route(
-        method="DELETE", path=f"{_HUB}/sessions/{{session}}", operation_id="disconnectSession",
-        tag="Sessions", summary="End a session for good", access=Access.SERVICE,
-        handler=disconnect_session, query=NoQuery, answers={204: None}, errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path="/v1/admin/topology", operation_id="getTopology", tag="Figures",
-        summary="Read nodes, hubs and channels with the number of their sessions",
-        access=Access.ADMIN, handler=get_topology, query=TopologyQuery, answers={200: Topology},
-    ),
-    Route(
-        method="GET", path="/v1/admin/counters", operation_id="getAllCounters", tag="Figures",
-        summary="Read the counters of all hubs", access=Access.ADMIN, handler=get_all_counters,
-        query=NoQuery, answers={200: shapes.AllCounters},
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/counters", operation_id="getCounters", tag="Figures",
-        summary="Read the counters of a hub", access=Access.SERVICE, handler=get_counters,
-        query=NoQuery, answers={200: Counters}, errors=(NotFound,),
-    ),
-]  # fmt: skip
+@FIGURE_ROUTES.serve("GET", "/hubs/{hub}/counters", access=Access.SERVICE, errors=(NotFound,))
+async def get_counters(admin: Administration, request: AdminRequest[NoQuery, None]) -> Counters:
+    """Read the counters of a hub."""
+    return await admin.live.counters(request.hub)

@@ -29,7 +29,7 @@ from hubbub.domain.errors import (
 )
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.nats_publishing import OVER_NATS, NatsPublisher
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute
+from hubbub.gateways.admin.routes import Access, AdminResponse, AnyRoute
 from hubbub.gateways.micro import EndpointStats, MicroService
 from hubbub.ports.broker import Asked, Broker, Reply
 from hubbub.protocols import hubbub_pb2 as pb
@@ -189,7 +189,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _reply(answer: Answer) -> pb.AdminReply:
+def _reply(answer: AdminResponse) -> pb.AdminReply:
     reply = pb.AdminReply(ack=True, version=answer.version or 0)
     value = answer.value
     if value is not None:

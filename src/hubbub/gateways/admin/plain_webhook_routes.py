@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -18,12 +18,10 @@ from hubbub.domain.errors import (
 from hubbub.domain.fields import Name
 from hubbub.domain.webhooks import MAX_SECRET_BYTES, Algorithm
 from hubbub.gateways.admin.public_shapes import Open
-from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
+from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.admin.shapes import Shape
 from hubbub.protocols.json.webhooks import WebhookView
 
-_WEBHOOKS = "/v1/hubs/{hub}/webhooks"
-_WEBHOOK = f"{_WEBHOOKS}/{{webhook}}"
 _FINDING = (NotSubscribed, NotPermitted, Unavailable)
 
 
@@ -79,31 +77,23 @@ class Replayed(Open, frozen=True):
     failed: int
 
 
-def _route(method: str, path: str, operation_id: str, summary: str, **more: Any) -> AnyRoute:
-    more = {"query": NoQuery, "errors": _FINDING, **more}
-    return Route(
-        method=method, path=path, operation_id=operation_id, tag="Webhooks", summary=summary,
-        access=Access.HUB, **more,
-    )  # fmt: skip
-
-
-PLAIN_WEBHOOK_ROUTES: list[AnyRoute] = [
-    _route(
-        "POST", _WEBHOOKS, "createWebhook", "Have a channel's messages sent to a URL",
-        body=WebhookOrder, answers={201: WebhookView},
-        errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
-    ),
-    _route(
-        "GET", _WEBHOOKS, "listWebhooks",
-        "List webhooks: one's own, or all of the hub for services and administrators",
-        query=WebhooksQuery, answers={200: PlainWebhooks}, errors=(NotPermitted, Unavailable),
-    ),
-    _route(
-        "GET", _WEBHOOK, "readWebhook", "See how a webhook is doing", answers={200: WebhookView}
-    ),
-    _route("DELETE", _WEBHOOK, "deleteWebhook", "End a webhook", answers={204: None}),
-    _route(
-        "POST", f"{_WEBHOOK}/replay", "replayWebhook",
-        "Send what could not be delivered once more", answers={200: Replayed},
-    ),
-]  # fmt: skip
+PLAIN_WEBHOOK_ROUTES = Routes("/v1/hubs/{hub}/webhooks", "Webhooks", Access.HUB, _FINDING)
+_describe = PLAIN_WEBHOOK_ROUTES.describe
+_describe(
+    "POST", "", "createWebhook", "Have a channel's messages sent to a URL",
+    body=WebhookOrder, answers={201: WebhookView},
+    errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
+)  # fmt: skip
+_describe(
+    "GET", "", "listWebhooks",
+    "List webhooks: one's own, or all of the hub for services and administrators",
+    query=WebhooksQuery, answers={200: PlainWebhooks}, errors=(NotPermitted, Unavailable),
+)  # fmt: skip
+_describe(
+    "GET", "/{webhook}", "readWebhook", "See how a webhook is doing", answers={200: WebhookView}
+)  # fmt: skip
+_describe("DELETE", "/{webhook}", "deleteWebhook", "End a webhook", answers={204: None})
+_describe(
+    "POST", "/{webhook}/replay", "replayWebhook",
+    "Send what could not be delivered once more", answers={200: Replayed},
+)  # fmt: skip

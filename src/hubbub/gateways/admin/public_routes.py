@@ -19,10 +19,9 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.fields import Name
 from hubbub.gateways.admin import public_shapes as shapes
-from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
+from hubbub.gateways.admin.routes import Access, Routes
 
-_HUB = "/v1/hubs/{hub}"
-_CHANNEL = f"{_HUB}/channels/{{channel}}"
+_MESSAGES = "/channels/{channel}/messages"
 _PUBLISHING = (
     NotFound, NotPermitted, InvalidPayload, TooLarge, WrongChannelKind, QuotaExceeded, Unavailable,
 )  # fmt: skip
@@ -31,14 +30,7 @@ Number = Annotated[int, Meta(ge=0, le=10**17)]
 
 
 class PublishQuery(msgspec.Struct, frozen=True):
-    event: Annotated[
-        str,
-        Meta(
-            max_length=255,
-            description="What happened, in a word.",
-            extra_json_schema={"pattern": "^[A-Za-z0-9._-]*$"},
-        ),
-    ] = ""
+    event: shapes.Event = ""
     store: Annotated[bool, Meta(description="Keep it, where the rules allow it.")] = False
     retain: Annotated[bool, Meta(description="Show it to each new subscriber.")] = False
     push: Annotated[bool, Meta(description="Also to push services.")] = False
@@ -63,52 +55,39 @@ class EventsQuery(msgspec.Struct, frozen=True):
     ] = msgspec.field(default="", name="lastEventID")
 
 
-def _page(
-    path: str,
-    operation_id: str,
-    summary: str,
-    answers: Any,
-    kind: str,
-    access: Access = Access.ANYONE,
-) -> AnyRoute:
-    return Route(
-        method="GET", path=path, operation_id=operation_id, tag="Server", summary=summary,
-        access=access, query=NoQuery, answers=answers, answer_type=kind,
-    )  # fmt: skip
+PUBLIC_ROUTES = Routes("/v1/hubs/{hub}", "Messages", Access.HUB, (NotFound, NotPermitted))
+PUBLIC_ROUTES.describe(
+    "POST", _MESSAGES, "publish", "Publish a message; the body is the payload",
+    query=PublishQuery, body=Any, content_type="*/*", answers={200: shapes.Published},
+    errors=_PUBLISHING,
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", _MESSAGES, "readHistory",
+    "Read what was published; at most one of after, before, afterTime, beforeTime",
+    query=HistoryQuery, answers={200: shapes.HistoryPage},
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", "/channels/{channel}/presence", "readPresence", "See who is in a channel",
+    answers={200: shapes.PresenceList},
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "POST", "/messages", "publishBatch", "Publish messages, with a result for each",
+    body=shapes.PublishBatch, answers={200: shapes.PublishResults}, errors=(NotFound,),
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", "/events", "followEvents", "Follow channels as server-sent events", query=EventsQuery,
+    answers={200: str}, answer_type="text/event-stream",
+)  # fmt: skip
 
-
-PUBLIC_ROUTES: list[AnyRoute] = [
-    Route(
-        method="POST", path=f"{_CHANNEL}/messages", operation_id="publish", tag="Messages",
-        summary="Publish a message; the body is the payload", access=Access.HUB,
-        query=PublishQuery, body=Any, content_type="*/*", answers={200: shapes.Published},
-        errors=_PUBLISHING,
-    ),
-    Route(
-        method="GET", path=f"{_CHANNEL}/messages", operation_id="readHistory", tag="Messages",
-        summary="Read what was published; at most one of after, before, afterTime, beforeTime",
-        access=Access.HUB, query=HistoryQuery, answers={200: shapes.HistoryPage},
-        errors=(NotFound, NotPermitted),
-    ),
-    Route(
-        method="GET", path=f"{_CHANNEL}/presence", operation_id="readPresence", tag="Messages",
-        summary="See who is in a channel", access=Access.HUB, query=NoQuery,
-        answers={200: shapes.PresenceList}, errors=(NotFound, NotPermitted),
-    ),
-    Route(
-        method="POST", path=f"{_HUB}/messages", operation_id="publishBatch", tag="Messages",
-        summary="Publish messages, with a result for each", access=Access.HUB, query=NoQuery,
-        body=shapes.PublishBatch, answers={200: shapes.PublishResults}, errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/events", operation_id="followEvents", tag="Messages",
-        summary="Follow channels as server-sent events", access=Access.HUB, query=EventsQuery,
-        answers={200: str}, answer_type="text/event-stream", errors=(NotFound, NotPermitted),
-    ),
-    _page("/healthz", "getHealth", "Whether the process lives", {200: shapes.Health},
-          "application/json"),
-    _page("/readyz", "getReadiness", "Whether clients should come here",
-          {200: shapes.Readiness, 503: shapes.Readiness}, "application/json"),
-    _page("/metrics", "getMetrics", "Metrics for Prometheus; also with admin.metricsToken",
-          {200: str}, "text/plain", Access.ADMIN),
-]  # fmt: skip
+SERVER_ROUTES = Routes("", "Server", Access.ANYONE)
+SERVER_ROUTES.describe(
+    "GET", "/healthz", "getHealth", "Whether the process lives", answers={200: shapes.Health}
+)
+SERVER_ROUTES.describe(
+    "GET", "/readyz", "getReadiness", "Whether clients should come here",
+    answers={200: shapes.Readiness, 503: shapes.Readiness},
+)  # fmt: skip
+SERVER_ROUTES.describe(
+    "GET", "/metrics", "getMetrics", "Metrics for Prometheus; also with admin.metricsToken",
+    answers={200: str}, answer_type="text/plain", access=Access.ADMIN,
+)  # fmt: skip

@@ -7,13 +7,22 @@ it, and the tests of access walk through it.
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError, MethodNotAllowed, NotFound
-from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
+from hubbub.domain.fields import wire_name
+from hubbub.engine.administration import (
+    ANY_VERSION,
+    Actor,
+    Administration,
+    Condition,
+    Versioned,
+)
+from hubbub.gateways.admin.paging import NoQuery
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B")
@@ -31,11 +40,7 @@ class Access(enum.Enum):
     ADMIN = "admin"
 
 
-class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The route takes no parameters."""
-
-
-class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+class AdminRequest(msgspec.Struct, Generic[Q, B], frozen=True):
     """One request, checked and read."""
 
     actor: Actor
@@ -51,7 +56,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         return self.path["hub"]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AdminResponse(msgspec.Struct, frozen=True):
     """`version` becomes the ETag."""
 
     value: Any = None
@@ -59,7 +64,8 @@ class Answer(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
-Handler = Callable[[Administration, Call[Q, B]], Awaitable[Answer]]
+Handler = Callable[[Administration, AdminRequest[Q, B]], Awaitable[Any]]
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 
 class Route(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
@@ -93,8 +99,81 @@ class Route(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     def parameters(self) -> list[str]:
         return [part[1:-1] for part in self.segments if part.startswith("{")]
 
+    def respond(self, result: Any) -> AdminResponse:
+        """What a handler returned, as a response."""
+        if isinstance(result, AdminResponse):
+            return result
+        if isinstance(result, Versioned):
+            return AdminResponse(result.value, 201 if result.created else 200, result.version)
+        return AdminResponse(result, min(self.answers))
+
 
 AnyRoute = Route[Any, Any]
+
+
+class Routes(list[AnyRoute]):
+    """Routes that have the beginning of their paths and other things in common."""
+
+    def __init__(
+        self,
+        prefix: str,
+        tag: str,
+        access: Access,
+        errors: Sequence[type[HubbubError]] = (),
+    ) -> None:
+        super().__init__()
+        self._prefix = prefix
+        self._common = {"tag": tag, "access": access, "errors": errors, "query": NoQuery}
+
+    def describe(
+        self, method: str, path: str, operation_id: str, summary: str, **more: Any
+    ) -> None:
+        """Add a route that another part of the listener serves."""
+        self.append(
+            Route(
+                method=method,
+                path=self._prefix + path,
+                operation_id=operation_id,
+                summary=summary,
+                **{**self._common, **more},
+            )
+        )
+
+    def serve(
+        self, method: str, path: str, *, name: str = "", summary: str = "", **more: Any
+    ) -> Callable[[H], H]:
+        """Decorates a handler. The operation has its name, the summary is the first paragraph of
+        its docstring, `query` and `body` are the types in `AdminRequest[…]`, and the type that it
+        returns is that of the answer: `Versioned` means that the route has versions, None that
+        there is no body. `more` overrides any of it."""
+
+        def add(handler: H) -> H:
+            hints = get_type_hints(handler, include_extras=True)
+            query, body = get_args(hints["request"])
+            described = {
+                "handler": handler,
+                "query": query,
+                "body": None if body is type(None) else body,
+                **_answers(method, hints["return"]),
+                **more,
+            }
+            paragraph = (inspect.getdoc(handler) or "").partition("\n\n")[0]
+            summary_of = summary or " ".join(paragraph.split()).removesuffix(".")
+            self.describe(
+                method, path, name or wire_name(handler.__name__), summary_of, **described
+            )
+            return handler
+
+        return add
+
+
+def _answers(method: str, result: Any) -> dict[str, Any]:
+    if result is type(None):
+        return {"answers": {204: None}}
+    if get_origin(result) is not Versioned:
+        return {"answers": {200: result}}
+    (kind,) = get_args(result)
+    return {"answers": {200: kind} | ({201: kind} if method == "PUT" else {}), "versioned": True}
 
 
 class Router:

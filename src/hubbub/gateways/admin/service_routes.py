@@ -18,10 +18,8 @@ from hubbub.domain.errors import (
     StreamUnavailable,
     TooLarge,
 )
-from hubbub.gateways.admin.public_shapes import Open
-from hubbub.gateways.admin.routes import Access, AnyRoute, Route
-
-_HUB = "/v1/hubs/{hub}"
+from hubbub.gateways.admin.public_shapes import Event, Open
+from hubbub.gateways.admin.routes import Access, Routes
 
 
 class CallQuery(msgspec.Struct, frozen=True):
@@ -31,36 +29,26 @@ class CallQuery(msgspec.Struct, frozen=True):
 
 
 class SubmitQuery(msgspec.Struct, frozen=True):
-    event: Annotated[
-        str,
-        Meta(
-            max_length=255,
-            description="What happened, in a word.",
-            extra_json_schema={"pattern": "^[A-Za-z0-9._-]*$"},
-        ),
-    ] = ""
+    event: Event = ""
 
 
 class Submitted(Open, frozen=True):
     msg_id: str
 
 
-SERVICE_ROUTES: list[AnyRoute] = [
-    Route(
-        method="POST", path=f"{_HUB}/rpc/{{method}}", operation_id="callService", tag="Services",
-        summary="Call a method of a service; the body is the payload, and the answer's is that of "
-        "the service", access=Access.HUB, query=CallQuery, body=Any, content_type="*/*",
-        answers={200: Any}, answer_type="*/*",
-        errors=(
-            NotPermitted, ServiceNotFound, ServiceRefused, ServiceTimeout, ServiceFailed,
-            ServiceUnavailable, TooLarge, Limited,
-        ),
+SERVICE_ROUTES = Routes("/v1/hubs/{hub}", "Services", Access.HUB)
+SERVICE_ROUTES.describe(
+    "POST", "/rpc/{method}", "callService",
+    "Call a method of a service; the body is the payload, and the answer's is that of the service",
+    query=CallQuery, body=Any, content_type="*/*", answers={200: Any}, answer_type="*/*",
+    errors=(
+        NotPermitted, ServiceNotFound, ServiceRefused, ServiceTimeout, ServiceFailed,
+        ServiceUnavailable, TooLarge, Limited,
     ),
-    Route(
-        method="POST", path=f"{_HUB}/streams/{{stream}}/events", operation_id="submitEvent",
-        tag="Services", summary="Hand an event to a stream; the body is the payload",
-        access=Access.HUB, query=SubmitQuery, body=Any, content_type="*/*",
-        answers={200: Submitted},
-        errors=(NotPermitted, StreamUnavailable, TooLarge, Limited),
-    ),
-]  # fmt: skip
+)  # fmt: skip
+SERVICE_ROUTES.describe(
+    "POST", "/streams/{stream}/events", "submitEvent",
+    "Hand an event to a stream; the body is the payload", query=SubmitQuery, body=Any,
+    content_type="*/*", answers={200: Submitted},
+    errors=(NotPermitted, StreamUnavailable, TooLarge, Limited),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Routes of hubs and of the settings that they are made of."""
+"""Routes of hubs and of the settings that hold for all of a hub."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import HubSettings
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.crud import saved
-from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.paging import ListQuery, NoQuery, make_page, page_of
+from hubbub.gateways.admin.routes import Access, AdminRequest, AdminResponse, Routes
 
-_HUB = "/v1/admin/hubs/{hub}"
-
-
-# -- hubs -----------------------------------------------------------------------------------------
+HUB_ROUTES = Routes("/v1/admin", "Hubs", Access.ADMIN)
+SETTINGS_ROUTES = Routes("/v1/admin", "Settings", Access.SERVICE, (NotFound,))
 
 
-async def list_hubs(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    found, following = page_of(admin.hubs.names(), call.query, str)
-    return Answer(make_page([_hub_entry(admin, hub) for hub in found], following))
+@HUB_ROUTES.serve("GET", "/hubs")
+async def list_hubs(
+    admin: Administration, request: AdminRequest[ListQuery, None]
+) -> shapes.Page[shapes.HubEntry]:
+    """List all hubs."""
+    found, following = page_of(admin.hubs.names(), request.query, str)
+    return make_page([_hub_entry(admin, hub) for hub in found], following)
 
 
 def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
@@ -31,9 +32,14 @@ def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
     )
 
 
-async def create_hub(admin: Administration, call: Call[NoQuery, shapes.HubCreation]) -> Answer:
-    kept = await admin.hubs.create(call.actor, call.body.hub, call.body.settings)
-    return Answer(_hub_view(admin, call.body.hub, kept), 201, kept.version)
+@HUB_ROUTES.serve("POST", "/hubs", answers={201: shapes.HubView}, errors=(Conflict,))
+async def create_hub(
+    admin: Administration, request: AdminRequest[NoQuery, shapes.HubCreation]
+) -> AdminResponse:
+    """Create a hub."""
+    hub = request.body.hub
+    kept = await admin.hubs.create(request.actor, hub, request.body.settings)
+    return AdminResponse(_hub_view(admin, hub, kept), 201, kept.version)
 
 
 def _hub_view(admin: Administration, hub: str, settings: Versioned[HubSettings]) -> shapes.HubView:
@@ -48,75 +54,47 @@ def _hub_view(admin: Administration, hub: str, settings: Versioned[HubSettings])
     )
 
 
-async def get_hub(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(_hub_view(admin, call.hub, await admin.hubs.settings(call.hub)))
+@HUB_ROUTES.serve("GET", "/hubs/{hub}", access=Access.SERVICE, errors=(NotFound,))
+async def get_hub(admin: Administration, request: AdminRequest[NoQuery, None]) -> shapes.HubView:
+    """Read a hub and how it is used."""
+    return _hub_view(admin, request.hub, await admin.hubs.settings(request.hub))
 
 
-async def delete_hub(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.hubs.delete(call.actor, call.hub)
-    return Answer(status=204)
+@HUB_ROUTES.serve("DELETE", "/hubs/{hub}", errors=(NotFound,))
+async def delete_hub(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
+    """Delete a hub with all that it holds, and end its sessions."""
+    await admin.hubs.delete(request.actor, request.hub)
 
 
-async def get_settings(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    found = await admin.hubs.settings(call.hub)
-    return Answer(found.value, version=found.version)
+@SETTINGS_ROUTES.serve("GET", "/hubs/{hub}/settings")
+async def get_hub_settings(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> Versioned[HubSettings]:
+    """Read the settings of a hub."""
+    return await admin.hubs.settings(request.hub)
 
 
-async def put_settings(admin: Administration, call: Call[NoQuery, HubSettings]) -> Answer:
-    kept = await admin.hubs.put_settings(call.actor, call.hub, call.body, call.condition)
-    return saved(kept, kept.value)
+@SETTINGS_ROUTES.serve("PUT", "/hubs/{hub}/settings", errors=(NotFound, Conflict, VersionMismatch))
+async def put_hub_settings(
+    admin: Administration, request: AdminRequest[NoQuery, HubSettings]
+) -> Versioned[HubSettings]:
+    """Replace the settings of a hub; an administrator may create it so."""
+    return await admin.hubs.put_settings(
+        request.actor, request.hub, request.body, request.condition
+    )
 
 
-async def list_all_auth_providers(admin: Administration, call: Call[ListQuery, None]) -> Answer:
-    """Of all hubs; the prefix and the cursor are about `hub/name`."""
+@SETTINGS_ROUTES.serve("GET", "/auth-providers", access=Access.ADMIN, errors=())
+async def list_all_auth_providers(
+    admin: Administration, request: AdminRequest[ListQuery, None]
+) -> shapes.Page[shapes.ProviderOfHub]:
+    """List the auth providers of all hubs.
+
+    The prefix and the cursor are about `hub/name`."""
     every = [
         shapes.ProviderOfHub(hub=hub, name=found.name, version=found.version, value=found.value)
         for hub in admin.node.directory.names()
         for found in await admin.auth_providers.all(hub)
     ]
     every.sort(key=lambda each: f"{each.hub}/{each.name}")
-    found, following = page_of(every, call.query, lambda each: f"{each.hub}/{each.name}")
-    return Answer(make_page(found, following))
-
-
-SETTINGS_ROUTES: list[AnyRoute] = [
-    Route(
-        method="GET", path="/v1/admin/hubs", operation_id="listHubs", tag="Hubs",
-        summary="List all hubs", access=Access.ADMIN, handler=list_hubs, query=ListQuery,
-        answers={200: shapes.Page[shapes.HubEntry]},
-    ),
-    Route(
-        method="POST", path="/v1/admin/hubs", operation_id="createHub", tag="Hubs",
-        summary="Create a hub", access=Access.ADMIN, handler=create_hub, query=NoQuery,
-        body=shapes.HubCreation, answers={201: shapes.HubView}, errors=(Conflict,),
-    ),
-    Route(
-        method="GET", path=_HUB, operation_id="getHub", tag="Hubs",
-        summary="Read a hub and how it is used", access=Access.SERVICE, handler=get_hub,
-        query=NoQuery, answers={200: shapes.HubView}, errors=(NotFound,),
-    ),
-    Route(
-        method="DELETE", path=_HUB, operation_id="deleteHub", tag="Hubs",
-        summary="Delete a hub with all that it holds, and end its sessions",
-        access=Access.ADMIN, handler=delete_hub, query=NoQuery, answers={204: None},
-        errors=(NotFound,),
-    ),
-    Route(
-        method="GET", path=f"{_HUB}/settings", operation_id="getHubSettings", tag="Settings",
-        summary="Read the settings of a hub", access=Access.SERVICE, handler=get_settings,
-        query=NoQuery, answers={200: HubSettings}, errors=(NotFound,), versioned=True,
-    ),
-    Route(
-        method="PUT", path=f"{_HUB}/settings", operation_id="putHubSettings", tag="Settings",
-        summary="Replace the settings of a hub; an administrator may create it so",
-        access=Access.SERVICE, handler=put_settings, query=NoQuery, body=HubSettings,
-        answers={200: HubSettings, 201: HubSettings},
-        errors=(NotFound, Conflict, VersionMismatch), versioned=True,
-    ),
-    Route(
-        method="GET", path="/v1/admin/auth-providers", operation_id="listAllAuthProviders",
-        tag="Settings", summary="List the auth providers of all hubs", access=Access.ADMIN,
-        handler=list_all_auth_providers, query=ListQuery,
-        answers={200: shapes.Page[shapes.ProviderOfHub]},
-    ),
-]  # fmt: skip
+    return make_page(*page_of(every, request.query, lambda each: f"{each.hub}/{each.name}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import NotFound, Unavailable
@@ -13,20 +12,20 @@ from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
-from hubbub.gateways.admin.paging import given, make_page
+from hubbub.gateways.admin.paging import NoQuery, PageQuery, given, make_page
 from hubbub.gateways.admin.public_shapes import Serial
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.topic_routes import TopicOptions
 
-_HUB = "/v1/admin/hubs/{hub}"
-_ONE = f"{_HUB}/channels/{{channel}}/subscriptions/{{owner}}/{{subscription}}"
+SUBSCRIPTION_ROUTES = Routes(
+    "/v1/admin/hubs/{hub}", "Durable subscriptions", Access.SERVICE, (NotFound, Unavailable)
+)
+_ONE = "/channels/{channel}/subscriptions/{owner}/{subscription}"
 _BETWEEN = "\n"
 """Of the parts of a cursor; in no name."""
 
 
-class SubscriptionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: shapes.Limit = 100
-    cursor: shapes.Cursor = ""
+class SubscriptionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     channel: Annotated[Name, Meta(description="Only those of this channel.")] | UnsetType = UNSET
     owner: (
         Annotated[str, Meta(max_length=300, description="Only this caller's, such as `u:ann`.")]
@@ -82,46 +81,35 @@ def _position(cursor: str) -> tuple[str, str, str] | None:
     return channel, owner, name
 
 
-def _key(call: Call[NoQuery, None]) -> SubscriptionKey:
-    path = call.path
-    return SubscriptionKey(call.hub, path["channel"], path["owner"], path["subscription"])
+def _key(request: AdminRequest[NoQuery, None]) -> SubscriptionKey:
+    path = request.path
+    return SubscriptionKey(request.hub, path["channel"], path["owner"], path["subscription"])
 
 
-async def list_subscriptions(admin: Administration, call: Call[SubscriptionQuery, None]) -> Answer:
-    query = call.query
+@SUBSCRIPTION_ROUTES.serve("GET", "/subscriptions", name="listDurableSubscriptions")
+async def list_subscriptions(
+    admin: Administration, request: AdminRequest[SubscriptionQuery, None]
+) -> shapes.Page[SubscriptionView]:
+    """List the durable subscriptions of a hub."""
+    query = request.query
     page, following = await admin.subscriptions.page(
-        call.hub, query.limit, _position(query.cursor), given(query.channel), given(query.owner)
+        request.hub, query.limit, _position(query.cursor), given(query.channel), given(query.owner)
     )
     cursor = _BETWEEN.join(following) if following is not None else None
-    return Answer(make_page([_view(info) for info in page], cursor))
+    return make_page([_view(info) for info in page], cursor)
 
 
-async def get_subscription(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    return Answer(_view(await admin.subscriptions.get(_key(call))))
+@SUBSCRIPTION_ROUTES.serve("GET", _ONE)
+async def get_durable_subscription(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> SubscriptionView:
+    """Read where a durable subscription stands."""
+    return _view(await admin.subscriptions.get(_key(request)))
 
 
-async def delete_subscription(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    await admin.subscriptions.remove(call.actor, _key(call))
-    return Answer(status=204)
-
-
-SUBSCRIPTION_ROUTES: list[AnyRoute] = [
-    Route(
-        method="GET", path=f"{_HUB}/subscriptions", operation_id="listDurableSubscriptions",
-        tag="Durable subscriptions", summary="List the durable subscriptions of a hub",
-        access=Access.SERVICE, handler=list_subscriptions, query=SubscriptionQuery,
-        answers={200: shapes.Page[SubscriptionView]}, errors=(NotFound, Unavailable),
-    ),
-    Route(
-        method="GET", path=_ONE, operation_id="getDurableSubscription", tag="Durable subscriptions",
-        summary="Read where a durable subscription stands", access=Access.SERVICE,
-        handler=get_subscription, query=NoQuery, answers={200: SubscriptionView},
-        errors=(NotFound, Unavailable),
-    ),
-    Route(
-        method="DELETE", path=_ONE, operation_id="deleteDurableSubscription",
-        tag="Durable subscriptions", summary="Remove a durable subscription for good",
-        access=Access.SERVICE, handler=delete_subscription, query=NoQuery, answers={204: None},
-        errors=(NotFound, Unavailable),
-    ),
-]  # fmt: skip
+@SUBSCRIPTION_ROUTES.serve("DELETE", _ONE)
+async def delete_durable_subscription(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> None:
+    """Remove a durable subscription for good."""
+    await admin.subscriptions.remove(request.actor, _key(request))

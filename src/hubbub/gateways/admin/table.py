@@ -7,17 +7,23 @@ from functools import cache
 from typing import Any
 
 from hubbub.engine.administration import Administration
-from hubbub.gateways.admin.access_routes import ACCESS_ROUTES
+from hubbub.gateways.admin.access_routes import (
+    ACCESS_ROUTES,
+    AUDIT_ROUTES,
+    OWN_PUSH_ROUTES,
+    USERS_PUSH_ROUTES,
+)
 from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.crud import PART_ROUTES
-from hubbub.gateways.admin.live_routes import LIVE_ROUTES
+from hubbub.gateways.admin.live_routes import CHANNEL_ROUTES, FIGURE_ROUTES, SESSION_ROUTES
 from hubbub.gateways.admin.openapi import describe
+from hubbub.gateways.admin.paging import NoQuery
 from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
-from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES
-from hubbub.gateways.admin.routes import Access, Answer, AnyRoute, Call, NoQuery, Route
+from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES, SERVER_ROUTES
+from hubbub.gateways.admin.routes import AdminRequest, AnyRoute
 from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
-from hubbub.gateways.admin.settings_routes import SETTINGS_ROUTES
+from hubbub.gateways.admin.settings_routes import HUB_ROUTES, SETTINGS_ROUTES
 from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
 from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
@@ -28,34 +34,33 @@ def openapi_document() -> bytes:
     return describe(ROUTES)
 
 
-async def _get_openapi(admin: Administration, call: Call[NoQuery, None]) -> Answer:
-    """Made in a thread, once: it takes a moment for which nobody else should wait."""
-    return Answer(await asyncio.to_thread(openapi_document))
+@SERVER_ROUTES.serve("GET", "/openapi.json", answers={200: dict[str, Any]})
+async def get_openapi(admin: Administration, request: AdminRequest[NoQuery, None]) -> bytes:
+    """This description.
+
+    Made in a thread, once: it takes a moment for which nobody else should wait."""
+    return await asyncio.to_thread(openapi_document)
 
 
 ROUTES: list[AnyRoute] = [
+    *HUB_ROUTES,
     *SETTINGS_ROUTES,
     *PART_ROUTES,
-    *LIVE_ROUTES,
+    *CHANNEL_ROUTES,
+    *SESSION_ROUTES,
+    *FIGURE_ROUTES,
     *SUBSCRIPTION_ROUTES,
     *WEBHOOK_ROUTES,
     *ACCESS_ROUTES,
+    *AUDIT_ROUTES,
+    *OWN_PUSH_ROUTES,
+    *USERS_PUSH_ROUTES,
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
     *SERVICE_ROUTES,
     *PLAIN_WEBHOOK_ROUTES,
-    Route(
-        method="GET",
-        path="/openapi.json",
-        operation_id="getOpenapi",
-        tag="Server",
-        summary="This description",
-        access=Access.ANYONE,
-        handler=_get_openapi,
-        query=NoQuery,
-        answers={200: dict[str, Any]},
-    ),
+    *SERVER_ROUTES,
 ]
 
 

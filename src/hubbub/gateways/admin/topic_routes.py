@@ -21,12 +21,11 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.fields import Name
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH
-from hubbub.gateways.admin.public_shapes import Open, PublishedMessage, Serial
-from hubbub.gateways.admin.routes import Access, AnyRoute, NoQuery, Route
+from hubbub.gateways.admin.public_shapes import Event, Open, PublishedMessage, Serial
+from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.admin.shapes import Shape
 
-_HUB = "/v1/hubs/{hub}"
-_TOPIC = f"{_HUB}/topics/{{topic}}"
+_TOPIC = "/topics/{topic}"
 _SUBSCRIPTION = f"{_TOPIC}/subscriptions/{{subscription}}"
 _READING = (TopicNotFound, NotSubscribed, NotPermitted, Unavailable)
 _PUTTING = (
@@ -41,14 +40,7 @@ Consumer = Annotated[
 
 
 class PutQuery(msgspec.Struct, frozen=True):
-    event: Annotated[
-        str,
-        Meta(
-            max_length=255,
-            description="What happened, in a word.",
-            extra_json_schema={"pattern": "^[A-Za-z0-9._-]*$"},
-        ),
-    ] = ""
+    event: Event = ""
     producer: Annotated[Name, Meta(description="Who puts it.")] | None = None
     sequence: (
         Annotated[
@@ -194,57 +186,49 @@ class TopicStates(Open, frozen=True):
     subscriptions: list[TopicState]
 
 
-def _route(method: str, path: str, operation_id: str, summary: str, **more: Any) -> AnyRoute:
-    more = {"query": NoQuery, "errors": _READING, **more}
-    return Route(
-        method=method, path=path, operation_id=operation_id, tag="Topics", summary=summary,
-        access=Access.HUB, **more,
-    )  # fmt: skip
-
-
-TOPIC_ROUTES: list[AnyRoute] = [
-    _route(
-        "POST", f"{_TOPIC}/messages", "putMessage",
-        "Put a message, which makes the topic if need be; the body is the payload. Answered when "
-        "it is on disk", query=PutQuery, body=Any, content_type="*/*", answers={200: PutReply},
-        errors=_PUTTING,
-    ),
-    _route(
-        "POST", f"{_TOPIC}/producers/{{producer}}", "openProducer",
-        "Take a producer over: puts under an older fence are refused from now on",
-        answers={200: ProducerState}, errors=(TopicNotFound, NotPermitted, Unavailable),
-    ),
-    _route(
-        "GET", _SUBSCRIPTION, "readSubscription", "See where one's own subscription stands",
-        answers={200: TopicState},
-    ),
-    _route(
-        "PUT", _SUBSCRIPTION, "subscribeTopic",
-        "Subscribe for good, or change the options; the body may be empty", query=StartQuery,
-        body=TopicOptions, answers={200: TopicSubscribed},
-        errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
-    ),
-    _route(
-        "DELETE", _SUBSCRIPTION, "unsubscribeTopic", "Give one's own subscription up",
-        answers={200: TopicUnsubscribed},
-    ),
-    _route(
-        "POST", f"{_SUBSCRIPTION}/get", "getMessages",
-        "Get the next messages that are not acknowledged; it may wait for one", query=GetQuery,
-        answers={200: TopicArticles},
-    ),
-    _route(
-        "POST", f"{_SUBSCRIPTION}/ack", "acknowledgeMessages",
-        "Say what is done; answered when that is on disk", body=Acknowledgement,
-        answers={200: TopicAcked},
-    ),
-    _route(
-        "GET", f"{_HUB}/subscriptions", "listSubscriptions", "List one's own subscriptions",
-        answers={200: TopicStates}, errors=(Unavailable,),
-    ),
-    _route(
-        "POST", f"{_HUB}/subscriptions/get", "getFromEach",
-        "Get a message of each topic with a subscription of this name", query=NameQuery,
-        answers={200: EachTopic}, errors=(Unavailable,),
-    ),
-]  # fmt: skip
+TOPIC_ROUTES = Routes("/v1/hubs/{hub}", "Topics", Access.HUB, _READING)
+_describe = TOPIC_ROUTES.describe
+_describe(
+    "POST", f"{_TOPIC}/messages", "putMessage",
+    "Put a message, which makes the topic if need be; the body is the payload. Answered when "
+    "it is on disk", query=PutQuery, body=Any, content_type="*/*", answers={200: PutReply},
+    errors=_PUTTING,
+)  # fmt: skip
+_describe(
+    "POST", f"{_TOPIC}/producers/{{producer}}", "openProducer",
+    "Take a producer over: puts under an older fence are refused from now on",
+    answers={200: ProducerState}, errors=(TopicNotFound, NotPermitted, Unavailable),
+)  # fmt: skip
+_describe(
+    "GET", _SUBSCRIPTION, "readSubscription", "See where one's own subscription stands",
+    answers={200: TopicState},
+)  # fmt: skip
+_describe(
+    "PUT", _SUBSCRIPTION, "subscribeTopic",
+    "Subscribe for good, or change the options; the body may be empty", query=StartQuery,
+    body=TopicOptions, answers={200: TopicSubscribed},
+    errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
+)  # fmt: skip
+_describe(
+    "DELETE", _SUBSCRIPTION, "unsubscribeTopic", "Give one's own subscription up",
+    answers={200: TopicUnsubscribed},
+)  # fmt: skip
+_describe(
+    "POST", f"{_SUBSCRIPTION}/get", "getMessages",
+    "Get the next messages that are not acknowledged; it may wait for one", query=GetQuery,
+    answers={200: TopicArticles},
+)  # fmt: skip
+_describe(
+    "POST", f"{_SUBSCRIPTION}/ack", "acknowledgeMessages",
+    "Say what is done; answered when that is on disk", body=Acknowledgement,
+    answers={200: TopicAcked},
+)  # fmt: skip
+_describe(
+    "GET", "/subscriptions", "listSubscriptions", "List one's own subscriptions",
+    answers={200: TopicStates}, errors=(Unavailable,),
+)  # fmt: skip
+_describe(
+    "POST", "/subscriptions/get", "getFromEach",
+    "Get a message of each topic with a subscription of this name", query=NameQuery,
+    answers={200: EachTopic}, errors=(Unavailable,),
+)  # fmt: skip
