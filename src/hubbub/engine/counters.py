@@ -72,6 +72,11 @@ class HubCounters:
         self.publishes = Durations()
         """Publish requests, by the time it took until they were handed on."""
 
+    @property
+    def sessions(self) -> int:
+        """Those that are open now."""
+        return self.sessions_opened - self.sessions_closed
+
 
 class TopicCounters:
     """What the owner of a hub's channels did for its durable subscriptions, in messages since the

@@ -59,12 +59,6 @@ def redact(text: str) -> str:
     return text
 
 
-def log_event(logger: logging.Logger, level: int, message: str, /, **fields: object) -> None:
-    """Log an event with its fields: `log_event(logger, INFO, "session opened", hub=hub)`."""
-    if logger.isEnabledFor(level):
-        logger.log(level, message, extra={"fields": fields}, stacklevel=2)
-
-
 def _is_secret(name: str) -> bool:
     return name.lower().replace("_", "").replace("-", "") in _SECRET_NAMES
 

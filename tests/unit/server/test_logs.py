@@ -9,9 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from hubbub.server.logs import configure, log_event, redact
+from hubbub.server.logs import configure, redact
 
 LOGGER = logging.getLogger("hubbub.test")
+
+
+def log_event(logger: logging.Logger, level: int, message: str, /, **fields: object) -> None:
+    """As the hub logs an event with its fields."""
+    logger.log(level, message, extra={"fields": fields}, stacklevel=2)
 
 
 @pytest.fixture(autouse=True)

@@ -193,16 +193,9 @@ def _load_of(hub: Hub, channels: int) -> HubLoad:
 
 def _counters(counters: HubCounters) -> Counters:
     publishes = counters.publishes
+    own = [name for name in Counters.__struct_fields__ if hasattr(counters, name)]
     return Counters(
-        messages_in=counters.messages_in,
-        bytes_in=counters.bytes_in,
-        messages_out=counters.messages_out,
-        bytes_out=counters.bytes_out,
-        messages_refused=counters.messages_refused,
-        sessions=counters.sessions_opened - counters.sessions_closed,
-        sessions_opened=counters.sessions_opened,
-        subscriptions=counters.subscriptions,
-        slow_consumers=counters.slow_consumers,
+        **{name: getattr(counters, name) for name in own},
         publish_requests=publishes.count,
         publish_seconds_mean=publishes.seconds / publishes.count if publishes.count else 0.0,
     )

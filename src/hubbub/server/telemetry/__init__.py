@@ -6,17 +6,13 @@ import json
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from hubbub import __version__
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.engine.counters import HubCounters, TopicCounters
+from hubbub.engine.counters import TopicCounters
 from hubbub.engine.node import Node
 from hubbub.engine.topics.lags import HubLag, LagSurvey
 from hubbub.engine.webhooks.driver import Driver
@@ -24,70 +20,59 @@ from hubbub.gateways.http import Request
 from hubbub.journal.writer import JournalWriter
 from hubbub.server.telemetry.access import MetricsAccess
 from hubbub.server.telemetry.cluster import ClusterCollector, ClusterFigures
-from hubbub.server.telemetry.webhooks import WebhookCollector, histogram
+from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
+from hubbub.server.telemetry.webhooks import WebhookCollector
 
-_COUNTERS: tuple[tuple[str, str, Callable[[HubCounters], float]], ...] = (
-    ("hubbub_messages_in", "Messages taken from publishers.", lambda c: c.messages_in),
-    ("hubbub_bytes_in", "Payload bytes taken from publishers.", lambda c: c.bytes_in),
-    ("hubbub_messages_out", "Messages delivered to subscribers.", lambda c: c.messages_out),
-    ("hubbub_bytes_out", "Bytes sent to subscribers.", lambda c: c.bytes_out),
-    ("hubbub_messages_refused", "Requests that were refused.", lambda c: c.messages_refused),
+_COUNTERS: tuple[Figure, ...] = (
+    ("messages_in", "messages_in", "Messages taken from publishers."),
+    ("bytes_in", "bytes_in", "Payload bytes taken from publishers."),
+    ("messages_out", "messages_out", "Messages delivered to subscribers."),
+    ("bytes_out", "bytes_out", "Bytes sent to subscribers."),
+    ("messages_refused", "messages_refused", "Requests that were refused."),
     (
-        "hubbub_messages_expired",
+        "messages_expired",
+        "messages_expired",
         "Messages not delivered live since their time to live was over.",
-        lambda c: c.messages_expired,
     ),
-    ("hubbub_sessions_opened", "Sessions opened.", lambda c: c.sessions_opened),
-    ("hubbub_sessions_closed", "Sessions closed.", lambda c: c.sessions_closed),
-    (
-        "hubbub_slow_consumers",
-        "Sessions cut off for reading too slowly.",
-        lambda c: c.slow_consumers,
-    ),
-    ("hubbub_puts", "Messages put to topics.", lambda c: c.puts),
-    ("hubbub_put_duplicates", "Puts that were there already.", lambda c: c.duplicates),
-    ("hubbub_calls", "Calls of services.", lambda c: c.calls),
-    ("hubbub_calls_failed", "Those that no service answered well.", lambda c: c.calls_failed),
-    ("hubbub_stream_events", "Events handed to streams.", lambda c: c.stream_events),
-    (
-        "hubbub_stream_events_failed",
-        "Those that no stream confirmed.",
-        lambda c: c.stream_events_failed,
-    ),
+    ("sessions_opened", "sessions_opened", "Sessions opened."),
+    ("sessions_closed", "sessions_closed", "Sessions closed."),
+    ("slow_consumers", "slow_consumers", "Sessions cut off for reading too slowly."),
+    ("puts", "puts", "Messages put to topics."),
+    ("put_duplicates", "duplicates", "Puts that were there already."),
+    ("calls", "calls", "Calls of services."),
+    ("calls_failed", "calls_failed", "Those that no service answered well."),
+    ("stream_events", "stream_events", "Events handed to streams."),
+    ("stream_events_failed", "stream_events_failed", "Those that no stream confirmed."),
 )
-_TOPIC_COUNTERS: tuple[tuple[str, str, Callable[[TopicCounters], float]], ...] = (
+_GAUGES: tuple[Figure, ...] = (
+    ("sessions", "sessions", "Open sessions."),
+    ("subscriptions", "subscriptions", "Subscriptions."),
+)
+_TOPIC_COUNTERS: tuple[Figure, ...] = (
+    ("topic_gets", "handed_out", "Messages that durable subscriptions handed out."),
+    ("topic_redeliveries", "redelivered", "Those that were not the first time."),
+    ("topic_acknowledgements", "acknowledged", "Messages acknowledged."),
+    ("topic_dead_letters", "dead_letters", "Messages put to dead letters."),
     (
-        "hubbub_topic_gets",
-        "Messages that durable subscriptions handed out.",
-        lambda c: c.handed_out,
-    ),
-    ("hubbub_topic_redeliveries", "Those that were not the first time.", lambda c: c.redelivered),
-    ("hubbub_topic_acknowledgements", "Messages acknowledged.", lambda c: c.acknowledged),
-    ("hubbub_topic_dead_letters", "Messages put to dead letters.", lambda c: c.dead_letters),
-    (
-        "hubbub_topic_expired",
+        "topic_expired",
+        "expired",
         "Messages whose time to live was over before a durable subscription or webhook got them.",
-        lambda c: c.expired,
     ),
-    (
-        "hubbub_topic_missed",
-        "Messages deleted before a durable subscription got them.",
-        lambda c: c.missed,
-    ),
-    ("hubbub_reclaimed_messages", "Messages deleted by retention.", lambda c: c.reclaimed),
-    ("hubbub_reclaimed_bytes", "Their payload bytes.", lambda c: c.reclaimed_bytes),
+    ("topic_missed", "missed", "Messages deleted before a durable subscription got them."),
+    ("reclaimed_messages", "reclaimed", "Messages deleted by retention."),
+    ("reclaimed_bytes", "reclaimed_bytes", "Their payload bytes."),
 )
-_LAGS: tuple[tuple[str, str, Callable[[HubLag], float]], ...] = (
-    ("hubbub_durable_subscriptions", "Durable subscriptions.", lambda lag: lag.subscriptions),
+_LAGS: tuple[Figure, ...] = (
+    ("durable_subscriptions", "subscriptions", "Durable subscriptions."),
     (
-        "hubbub_topic_lag",
+        "topic_lag",
+        "total",
         "Messages that durable subscriptions have not acknowledged, summed over them.",
-        lambda lag: lag.total,
     ),
     (
-        "hubbub_topic_lag_largest",
+        "topic_lag_largest",
+        "largest",
         "Messages that the durable subscription farthest behind has not acknowledged.",
-        lambda lag: lag.largest,
     ),
 )
 
@@ -104,23 +89,17 @@ class TopicCollector:
     def collect(self) -> Iterable[Metric]:
         hubs = sorted({*self._node.counters, *self._owner.counters, *self._lags.hubs})
         nothing, no_lag = TopicCounters(), HubLag()
-        for name, text, read in _TOPIC_COUNTERS:
-            counter = CounterMetricFamily(name, text, labels=["hub"])
-            for hub in hubs:
-                counter.add_metric([hub], read(self._owner.counters.get(hub, nothing)))
-            yield counter
-        for name, text, look in _LAGS:
-            gauge = GaugeMetricFamily(name, text, labels=["hub"])
-            for hub in hubs:
-                gauge.add_metric([hub], look(self._lags.hubs.get(hub, no_lag)))
-            yield gauge
-        waiting = GaugeMetricFamily(
-            "hubbub_waiting_consumers", "Consumers that wait for a message.", labels=["hub"]
+        counted = {hub: self._owner.counters.get(hub, nothing) for hub in hubs}
+        lags = {hub: self._lags.hubs.get(hub, no_lag) for hub in hubs}
+        waiting = self._owner.durable.waiting()
+        yield from by_hub(CounterMetricFamily, _TOPIC_COUNTERS, counted)
+        yield from by_hub(GaugeMetricFamily, _LAGS, lags)
+        yield filled(
+            GaugeMetricFamily,
+            "waiting_consumers",
+            "Consumers that wait for a message.",
+            {hub: waiting.get(hub, 0) for hub in hubs},
         )
-        counts = self._owner.durable.waiting()
-        for hub in hubs:
-            waiting.add_metric([hub], counts.get(hub, 0))
-        yield waiting
         yield self._single()
 
     def _single(self) -> Metric:
@@ -155,25 +134,16 @@ class HubCollector:
 
     def collect(self) -> Iterable[Metric]:
         hubs = self._node.counters
-        for name, text, read in _COUNTERS:
-            family = CounterMetricFamily(name, text, labels=["hub"])
-            for hub, counters in hubs.items():
-                family.add_metric([hub], read(counters))
-            yield family
-        yield self._gauge(
-            "hubbub_sessions", "Open sessions.", lambda c: c.sessions_opened - c.sessions_closed
-        )
-        yield self._gauge("hubbub_subscriptions", "Subscriptions.", lambda c: c.subscriptions)
-        channels = GaugeMetricFamily("hubbub_channels", "Channels in use.", labels=["hub"])
-        for hub in hubs:
-            channels.add_metric([hub], self._owner.channels.count(hub))
-        yield channels
+        yield from by_hub(CounterMetricFamily, _COUNTERS, hubs)
+        yield from by_hub(GaugeMetricFamily, _GAUGES, hubs)
+        channels = {hub: self._owner.channels.count(hub) for hub in hubs}
+        yield filled(GaugeMetricFamily, "channels", "Channels in use.", channels)
         yield GaugeMetricFamily("hubbub_hubs", "Hubs in memory.", value=len(self._node.hubs))
         yield GaugeMetricFamily(
             "hubbub_http_connections", "Open HTTP connections.", value=self._http_connections()
         )
         yield histogram(
-            "hubbub_publish_seconds",
+            "publish_seconds",
             "Time to take in one publish request.",
             {hub: counters.publishes for hub, counters in hubs.items()},
         )
@@ -183,12 +153,6 @@ class HubCollector:
             )
         if self._journal is not None:
             yield from _journal_metrics(self._journal)
-
-    def _gauge(self, name: str, text: str, read: Callable[[HubCounters], float]) -> Metric:
-        family = GaugeMetricFamily(name, text, labels=["hub"])
-        for hub, counters in self._node.counters.items():
-            family.add_metric([hub], read(counters))
-        return family
 
 
 def _journal_metrics(journal: JournalWriter) -> Iterable[Metric]:

@@ -6,18 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hubbub.domain.webhooks import Kind
-from hubbub.engine.counters import BUCKETS, Durations
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters
 from hubbub.engine.webhooks.driver import Driver
+from hubbub.server.telemetry.families import Figure, by_hub, histogram
+
+_COUNTERS: tuple[Figure, ...] = (
+    ("webhook_deliveries", "answered.count", "Messages that arrived at their webhooks."),
+    ("webhook_dead_letters", "dead_letters", "Messages that webhooks gave up."),
+    ("webhooks_ended", "ended", "Webhooks that their receiver or their lease put an end to."),
+)
+_GAUGES: tuple[Figure, ...] = (
+    ("webhooks_sending", "sending", "Webhooks with a request under way."),
+    ("webhooks_waiting", "waiting", "Webhooks whose message waits for its turn or its next try."),
+)
 
 
 class WebhookCollector:
@@ -34,41 +39,12 @@ class WebhookCollector:
         now = {hub: pushes.get(hub, nobody) for hub in hubs}
         yield self._requests(counted)
         yield histogram(
-            "hubbub_webhook_seconds",
+            "webhook_seconds",
             "Time from the request to the receiver's answer, of messages that arrived.",
             {hub: counters.answered for hub, counters in counted.items()},
         )
-        for name, text, values in (
-            (
-                "hubbub_webhook_deliveries",
-                "Messages that arrived at their webhooks.",
-                {hub: counters.answered.count for hub, counters in counted.items()},
-            ),
-            (
-                "hubbub_webhook_dead_letters",
-                "Messages that webhooks gave up.",
-                {hub: counters.dead_letters for hub, counters in counted.items()},
-            ),
-            (
-                "hubbub_webhooks_ended",
-                "Webhooks that their receiver or their lease put an end to.",
-                {hub: counters.ended for hub, counters in counted.items()},
-            ),
-        ):
-            yield _filled(CounterMetricFamily(name, text, labels=["hub"]), values)
-        for name, text, values in (
-            (
-                "hubbub_webhooks_sending",
-                "Webhooks with a request under way.",
-                {hub: found.sending for hub, found in now.items()},
-            ),
-            (
-                "hubbub_webhooks_waiting",
-                "Webhooks whose message waits for its turn or its next try.",
-                {hub: found.waiting for hub, found in now.items()},
-            ),
-        ):
-            yield _filled(GaugeMetricFamily(name, text, labels=["hub"]), values)
+        yield from by_hub(CounterMetricFamily, _COUNTERS, counted)
+        yield from by_hub(GaugeMetricFamily, _GAUGES, now)
         kinds = GaugeMetricFamily(
             "hubbub_webhooks", "Webhooks that this node drives.", labels=["hub", "kind"]
         )
@@ -96,23 +72,3 @@ class WebhookCollector:
             for outcome, count in {"ok": 0, **counters.outcomes}.items():
                 family.add_metric([hub, outcome], count)
         return family
-
-
-def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
-    for hub, value in values.items():
-        family.add_metric([hub], value)
-    return family
-
-
-def histogram(name: str, text: str, durations: Mapping[str, Durations]) -> Metric:
-    """By hub."""
-    family = HistogramMetricFamily(name, text, labels=["hub"])
-    for hub, found in durations.items():
-        total = 0
-        buckets: list[tuple[str, float]] = []
-        for power in range(BUCKETS - 1):
-            total += found.buckets[power]
-            buckets.append((f"{2**power / 1e6:.6g}", total))
-        buckets.append(("+Inf", found.count))
-        family.add_metric([hub], buckets, found.seconds)
-    return family

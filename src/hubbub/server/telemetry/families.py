@@ -1,0 +1,54 @@
+"""Families of metrics with a series for each hub, made from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from hubbub.engine.counters import BUCKETS, Durations
+
+Figure = tuple[str, str, str]
+"""The name of a family behind `hubbub_`, the attribute of what is known of a hub, the help text."""
+
+
+def by_hub(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    figures: Sequence[Figure],
+    known: Mapping[str, object],
+) -> Iterator[Metric]:
+    """A family for each figure, with what is `known` of each hub."""
+    for name, attribute, text in figures:
+        read = attrgetter(attribute)
+        yield filled(kind, name, text, {hub: read(found) for hub, found in known.items()})
+
+
+def filled(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    values: Mapping[str, float],
+) -> Metric:
+    family = kind(f"hubbub_{name}", text, labels=["hub"])
+    for hub, value in values.items():
+        family.add_metric([hub], value)
+    return family
+
+
+def histogram(name: str, text: str, durations: Mapping[str, Durations]) -> Metric:
+    family = HistogramMetricFamily(f"hubbub_{name}", text, labels=["hub"])
+    for hub, found in durations.items():
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for power in range(BUCKETS - 1):
+            total += found.buckets[power]
+            buckets.append((f"{2**power / 1e6:.6g}", total))
+        buckets.append(("+Inf", found.count))
+        family.add_metric([hub], buckets, found.seconds)
+    return family
