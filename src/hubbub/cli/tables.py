@@ -11,21 +11,26 @@ import click
 from hubbub.cli.messages.printing import escape_control, to_json
 
 Entry = Mapping[str, Any]
-Column = tuple[str, Callable[[Any], object]]
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""By title: the name of a field, or what reads it from an entry."""
 
 
-def show_list(entries: Iterable[Entry], columns: Sequence[Column], none: str, json: bool) -> None:
+def show_list(entries: Iterable[Entry], columns: Columns, none: str, json: bool) -> None:
     """`none` is said to people where there are no entries."""
     if json:
         for entry in entries:
             click.echo(to_json(entry))
         return
-    rows = [[readable(value(entry)) for _, value in columns] for entry in entries]
+    rows = [[readable(_value(entry, each)) for each in columns.values()] for entry in entries]
     if not rows:
         click.echo(none, err=True)
         return
-    for line in table([title for title, _ in columns], rows):
+    for line in table(list(columns), rows):
         click.echo(line)
+
+
+def _value(entry: Entry, column: str | Callable[[Any], object]) -> object:
+    return entry[column] if isinstance(column, str) else column(entry)
 
 
 def show_entry(entry: Entry, json: bool) -> None:

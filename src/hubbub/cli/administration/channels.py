@@ -8,18 +8,19 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.administration.commands import add_list, prefix_option
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.cli.tables import Columns, show_entry
 
-_COLUMNS: list[Column] = [
-    ("CHANNEL", lambda channel: channel["channel"]),
-    ("SESSIONS", lambda channel: channel["sessions"]),
-    ("RULES OF ITS OWN", lambda channel: channel["rules"]),
-    ("METADATA", lambda channel: channel["metadata"] or None),
-]
+_COLUMNS: Columns = {
+    "CHANNEL": "channel",
+    "SESSIONS": "sessions",
+    "RULES OF ITS OWN": "rules",
+    "METADATA": lambda channel: channel["metadata"] or None,
+}
 
 
 @click.group()
@@ -27,19 +28,12 @@ def channels() -> None:
     """See the channels of a hub, and change the settings of single ones."""
 
 
-@channels.command("list")
-@click.option("--prefix", help="Only names that begin so.")
-@click.option("--live", is_flag=True, help="Only those that sessions follow now.")
-@json_lines_option
-@hub_option
-@admin_options
-def list_channels(
-    admin: AdminClient, hub: str, prefix: str | None, live: bool, as_json: bool
-) -> None:
-    """List channels that have sessions or settings of their own."""
-    found = admin.pages("hubs", hub, "channels", prefix=prefix, live="true" if live else None)
-    nothing = f"no channel of the hub {hub!r} has sessions or settings of its own"
-    show_list(found, _COLUMNS, nothing, as_json)
+add_list(
+    channels, "channels", _COLUMNS,
+    "no channel of the hub {hub!r} has sessions or settings of its own",
+    "List channels that have sessions or settings of their own.", prefix_option,
+    click.option("--live", is_flag=True, help="Only those that sessions follow now."),
+)  # fmt: skip
 
 
 @channels.command()

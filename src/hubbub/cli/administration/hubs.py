@@ -7,20 +7,21 @@ import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.assignments import assign
-from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
+from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.cli.tables import Columns, show_entry
 from hubbub.domain.errors import InvalidName
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubSettings
 
-_COLUMNS: list[Column] = [
-    ("HUB", lambda hub: hub["hub"]),
-    ("SESSIONS", lambda hub: hub["sessions"]),
-    ("CHANNELS", lambda hub: hub["channels"]),
-    ("SETTINGS", lambda hub: "stored" if hub["stored"] else "none of its own"),
-]
+_COLUMNS: Columns = {
+    "HUB": "hub",
+    "SESSIONS": "sessions",
+    "CHANNELS": "channels",
+    "SETTINGS": lambda hub: "stored" if hub["stored"] else "none of its own",
+}
 
 
 @click.group()
@@ -28,22 +29,8 @@ def hubs() -> None:
     """See, create, change and delete hubs."""
 
 
-@hubs.command("list")
-@click.option("--prefix", help="Only names that begin so.")
-@json_lines_option
-@admin_options
-def list_hubs(admin: AdminClient, prefix: str | None, as_json: bool) -> None:
-    """List all hubs."""
-    show_list(admin.pages("hubs", prefix=prefix), _COLUMNS, "there are no hubs", as_json)
-
-
-@hubs.command()
-@click.argument("hub")
-@json_option
-@admin_options
-def show(admin: AdminClient, hub: str, as_json: bool) -> None:
-    """Show HUB with its settings and how it is used."""
-    show_entry(admin.get("hubs", hub), as_json)
+add_list(hubs, "/hubs", _COLUMNS, "there are no hubs", "List all hubs.", prefix_option)
+add_show(hubs, "/hubs/{hub}", "Show HUB with its settings and how it is used.")
 
 
 @hubs.command()
@@ -87,12 +74,7 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
     show_entry(admin.put(*path, body=wanted, over=before), as_json)
 
 
-@hubs.command()
-@click.argument("hub")
-@yes_option
-@admin_options
-def delete(admin: AdminClient, hub: str, yes: bool) -> None:
-    """Delete HUB with all that it holds, and end its sessions."""
-    confirm(f"Delete the hub {hub!r}, its messages and its settings?", yes)
-    admin.delete("hubs", hub)
-    click.echo(f"deleted {hub}")
+add_removal(
+    hubs, "delete", "/hubs/{hub}", "Delete the hub {hub!r}, its messages and its settings?",
+    "Delete HUB with all that it holds, and end its sessions.",
+)  # fmt: skip

@@ -7,10 +7,11 @@ import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.assignments import assign
-from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
+from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.cli.tables import Columns, show_entry
 from hubbub.domain.rules import Rules
 
 
@@ -22,11 +23,11 @@ def _named(name: str, value: object) -> str:
     return name if value is True else f"{name}={value}"
 
 
-_COLUMNS: list[Column] = [
-    ("RULES", lambda rules: rules["name"]),
-    ("ON", lambda rules: [_named(*item) for item in rules["value"].items() if _is_on(*item)]),
-    ("JOURNAL", lambda rules: rules["value"]["journal"]),
-]
+_COLUMNS: Columns = {
+    "RULES": "name",
+    "ON": lambda rules: [_named(*item) for item in rules["value"].items() if _is_on(*item)],
+    "JOURNAL": lambda rules: rules["value"]["journal"],
+}
 
 
 @click.group()
@@ -34,25 +35,11 @@ def rules() -> None:
     """See, change and delete the rules of a hub."""
 
 
-@rules.command("list")
-@click.option("--prefix", help="Only names that begin so.")
-@json_lines_option
-@hub_option
-@admin_options
-def list_rules(admin: AdminClient, hub: str, prefix: str | None, as_json: bool) -> None:
-    """List the rules with what they turn on."""
-    found = admin.pages("hubs", hub, "rules", prefix=prefix)
-    show_list(found, _COLUMNS, f"the hub {hub!r} has no rules", as_json)
-
-
-@rules.command()
-@click.argument("name")
-@json_option
-@hub_option
-@admin_options
-def show(admin: AdminClient, hub: str, name: str, as_json: bool) -> None:
-    """Show the rules NAME."""
-    show_entry(admin.get("hubs", hub, "rules", name), as_json)
+add_list(
+    rules, "rules", _COLUMNS, "the hub {hub!r} has no rules",
+    "List the rules with what they turn on.", prefix_option,
+)  # fmt: skip
+add_show(rules, "rules/{name}", "Show the rules NAME.")
 
 
 @rules.command("set")
@@ -78,13 +65,7 @@ def set_rules(
     show_entry(admin.put(*path, body=wanted, over=before, new=before is None), as_json)
 
 
-@rules.command()
-@click.argument("name")
-@yes_option
-@hub_option
-@admin_options
-def delete(admin: AdminClient, hub: str, name: str, yes: bool) -> None:
-    """Delete the rules NAME, which nothing may use any more."""
-    confirm(f"Delete the rules {name!r} of the hub {hub!r}?", yes)
-    admin.delete("hubs", hub, "rules", name)
-    click.echo(f"deleted {name}")
+add_removal(
+    rules, "delete", "rules/{name}", "Delete the rules {name!r} of the hub {hub!r}?",
+    "Delete the rules NAME, which nothing may use any more.",
+)  # fmt: skip

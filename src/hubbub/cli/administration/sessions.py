@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.administration.commands import add_list
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.tables import Column, local_time, show_list
+from hubbub.cli.tables import Columns, local_time
 
 _SHOWN_CHANNELS = 5
 
@@ -22,27 +23,21 @@ def _channels(names: list[str]) -> list[str]:
     return [*names[:_SHOWN_CHANNELS], f"and {more} more"] if more > 0 else names
 
 
-_COLUMNS: list[Column] = [
-    ("SESSION", lambda session: session["sessionID"]),
-    ("USER", lambda session: session["userID"]),
-    ("LEVEL", lambda session: session["level"]),
-    ("SINCE", lambda session: local_time(session["openedAt"])),
-    ("CHANNELS", lambda session: _channels(session["channels"])),
-]
+_COLUMNS: Columns = {
+    "SESSION": "sessionID",
+    "USER": "userID",
+    "LEVEL": "level",
+    "SINCE": lambda session: local_time(session["openedAt"]),
+    "CHANNELS": lambda session: _channels(session["channels"]),
+}
 
 
-@sessions.command("list")
-@click.option("--user", help="Only those of this user.")
-@click.option("--channel", help="Only those that follow this channel.")
-@json_lines_option
-@hub_option
-@admin_options
-def list_sessions(
-    admin: AdminClient, hub: str, user: str | None, channel: str | None, as_json: bool
-) -> None:
-    """List the open sessions."""
-    found = admin.pages("hubs", hub, "sessions", user=user, channel=channel)
-    show_list(found, _COLUMNS, f"no such session is open in the hub {hub!r}", as_json)
+add_list(
+    sessions, "sessions", _COLUMNS, "no such session is open in the hub {hub!r}",
+    "List the open sessions.",
+    click.option("--user", help="Only those of this user."),
+    click.option("--channel", help="Only those that follow this channel."),
+)  # fmt: skip
 
 
 @sessions.command()

@@ -8,17 +8,17 @@ from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Column, show_entry, show_list
+from hubbub.cli.tables import Columns, show_entry, show_list
 
-_COLUMNS: list[Column] = [
-    ("HUB", lambda hub: hub["hub"]),
-    ("SESSIONS", lambda hub: hub["sessions"]),
-    ("SUBSCRIPTIONS", lambda hub: hub["subscriptions"]),
-    ("MESSAGES IN", lambda hub: hub["messagesIn"]),
-    ("OUT", lambda hub: hub["messagesOut"]),
-    ("REFUSED", lambda hub: hub["messagesRefused"]),
-    ("SLOW CONSUMERS", lambda hub: hub["slowConsumers"]),
-]
+_COLUMNS: Columns = {
+    "HUB": "hub",
+    "SESSIONS": "sessions",
+    "SUBSCRIPTIONS": "subscriptions",
+    "MESSAGES IN": "messagesIn",
+    "OUT": "messagesOut",
+    "REFUSED": "messagesRefused",
+    "SLOW CONSUMERS": "slowConsumers",
+}
 
 
 @click.command()

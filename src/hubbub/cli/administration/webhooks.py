@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
+from hubbub.cli.administration.commands import add_list, add_removal
+from hubbub.cli.administration.options import admin_options, json_lines_option
 from hubbub.cli.failures import FAILED
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Column, local_time, show_entry, show_list
+from hubbub.cli.tables import Columns, local_time, show_entry, show_list
 
 _TIMES = ("createdAt", "expiresAt", "lastDeliveredAt", "nextTryAt")
 
@@ -30,24 +31,24 @@ def _time(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else local_time(milliseconds)
 
 
-_COLUMNS: list[Column] = [
-    ("ID", lambda found: found["id"]),
-    ("KIND", lambda found: found["kind"]),
-    ("CHANNEL", lambda found: found["channel"]),
-    ("CALLBACK", lambda found: found["callback"]),
-    ("STATE", lambda found: found["state"]),
-    ("WAITING", lambda found: _status(found, "lag")),
-    ("TRIES", lambda found: _status(found, "attempts")),
-    ("NEXT TRY", lambda found: _time(_status(found, "nextTryAt"))),
-    ("DEAD", lambda found: _status(found, "deadLetters")),
-    ("LAST ERROR", lambda found: _status(found, "lastError")),
-]
-_TOPIC_COLUMNS: list[Column] = [
-    ("CHANNEL", lambda found: found["channel"]),
-    ("KEY", lambda found: found["withKey"]),
-    ("SINCE", lambda found: _time(found["createdAt"])),
-    ("FETCHED FROM", lambda found: found["url"]),
-]
+_COLUMNS: Columns = {
+    "ID": "id",
+    "KIND": "kind",
+    "CHANNEL": "channel",
+    "CALLBACK": "callback",
+    "STATE": "state",
+    "WAITING": lambda found: _status(found, "lag"),
+    "TRIES": lambda found: _status(found, "attempts"),
+    "NEXT TRY": lambda found: _time(_status(found, "nextTryAt")),
+    "DEAD": lambda found: _status(found, "deadLetters"),
+    "LAST ERROR": lambda found: _status(found, "lastError"),
+}
+_TOPIC_COLUMNS: Columns = {
+    "CHANNEL": "channel",
+    "KEY": "withKey",
+    "SINCE": lambda found: _time(found["createdAt"]),
+    "FETCHED FROM": "url",
+}
 
 
 @click.group()
@@ -94,19 +95,13 @@ def _readable(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@webhooks.command()
-@click.argument("webhook")
-@yes_option
-@hub_option
-@admin_options
-def remove(admin: AdminClient, hub: str, webhook: str, yes: bool) -> None:
+add_removal(
+    webhooks, "remove", "webhooks/{webhook}", "Remove the webhook {webhook!r}?",
     """Remove the WEBHOOK of this id for good.
 
     What waits for it is not sent any more. Its dead letters stay in their channel.
-    """
-    confirm(f"Remove the webhook {webhook!r}?", yes)
-    admin.delete("hubs", hub, "webhooks", webhook)
-    click.echo(f"removed {webhook}")
+    """,
+)  # fmt: skip
 
 
 @webhooks.command()
@@ -136,26 +131,15 @@ def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
         sys.exit(FAILED)
 
 
-@webhooks.command()
-@json_lines_option
-@hub_option
-@admin_options
-def topics(admin: AdminClient, hub: str, as_json: bool) -> None:
-    """List the topics that were registered, or that the hub fetches."""
-    found = admin.pages("hubs", hub, "web-topics")
-    show_list(found, _TOPIC_COLUMNS, f"the hub {hub!r} has no registered topic", as_json)
-
-
-@webhooks.command("remove-topic")
-@click.argument("channel")
-@yes_option
-@hub_option
-@admin_options
-def remove_topic(admin: AdminClient, hub: str, channel: str, yes: bool) -> None:
+add_list(
+    webhooks, "web-topics", _TOPIC_COLUMNS, "the hub {hub!r} has no registered topic",
+    "List the topics that were registered, or that the hub fetches.", name="topics",
+)  # fmt: skip
+add_removal(
+    webhooks, "remove-topic", "web-topics/{channel}",
+    "Remove the topic {channel!r} and its subscriptions?",
     """Remove the topic CHANNEL, and who subscribed to it by Light-PubSubHubbub.
 
     The channel and its messages stay.
-    """
-    confirm(f"Remove the topic {channel!r} and its subscriptions?", yes)
-    admin.delete("hubs", hub, "web-topics", channel)
-    click.echo(f"removed {channel}")
+    """,
+)  # fmt: skip

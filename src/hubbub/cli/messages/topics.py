@@ -11,7 +11,7 @@ import msgspec
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.tables import Column, show_list
+from hubbub.cli.tables import Columns, show_list
 from hubbub.client import Client, SubscriptionInfo, SubscriptionOptions
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
@@ -25,18 +25,18 @@ name_option = click.option(
     help="Which of your durable subscriptions.",
 )
 
-_COLUMNS: list[Column] = [
-    ("topic", lambda entry: entry["topic"]),
-    ("name", lambda entry: entry["name"]),
-    ("lag", lambda entry: entry["lag"]),
-    ("floor", lambda entry: entry["floor"]),
-    ("head", lambda entry: entry["head"]),
-    ("held", lambda entry: entry["handedOut"]),
-    ("again", lambda entry: entry["redeliveries"]),
-    ("dead", lambda entry: entry["deadLetters"]),
-    ("missed", lambda entry: entry["missed"]),
-    ("shared", lambda entry: entry["shared"]),
-]
+_COLUMNS: Columns = {
+    "topic": "topic",
+    "name": "name",
+    "lag": "lag",
+    "floor": "floor",
+    "head": "head",
+    "held": "handedOut",
+    "again": "redeliveries",
+    "dead": "deadLetters",
+    "missed": "missed",
+    "shared": "shared",
+}
 
 
 @click.command()
