@@ -126,7 +126,8 @@ class SessionState:
         tokens: Tokens,
     ) -> None:
         self.hub = hub
-        self.id = secrets.token_urlsafe(12)
+        # A letter first: a command line would take an id that begins with '-' for an option.
+        self.id = f"s{secrets.token_urlsafe(12)}"
         self.connection = connection
         self.identity = identity
         self.address = address
