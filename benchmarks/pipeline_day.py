@@ -42,6 +42,7 @@ _SHARES = {
     journal.DELIVERED: 0.40,
     journal.RECEIVED: 0.014,
     journal.ACKNOWLEDGED: 0.014,
+    journal.EXPIRED: 0.001,
     journal.DEAD_LETTERED: 0.001,
     journal.WEBHOOK_ATTEMPT: 0.01,
     journal.ADAPTER_ATTEMPT: 0.01,

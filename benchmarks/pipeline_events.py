@@ -310,6 +310,7 @@ MAKERS: Mapping[str, Maker] = {
     journal.DELIVERED: delivered,
     journal.RECEIVED: _receipts(journal.RECEIVED),
     journal.ACKNOWLEDGED: _receipts(journal.ACKNOWLEDGED),
+    journal.EXPIRED: _receipts(journal.EXPIRED),
     journal.DEAD_LETTERED: _receipts(journal.DEAD_LETTERED),
     journal.WEBHOOK_ATTEMPT: _attempts(journal.WEBHOOK_ATTEMPT),
     journal.ADAPTER_ATTEMPT: _attempts(journal.ADAPTER_ATTEMPT),

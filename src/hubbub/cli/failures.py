@@ -41,7 +41,10 @@ def advice(error: HubbubError) -> str:
     if isinstance(error, UntrustedServer):
         return "; give the authority's certificate with --cafile or HUBBUB_CA_FILE"
     if isinstance(error, NotAuthenticated | InvalidToken):
-        return "; make a token with `hubbub token` and give it with --token or HUBBUB_TOKEN"
+        return (
+            "; give the right hub with --hub, and a token with --token or HUBBUB_TOKEN"
+            " (`hubbub token` makes one)"
+        )
     if isinstance(error, NotPermitted):
         return "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`)"
     if isinstance(error, NotSubscribed):

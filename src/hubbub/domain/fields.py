@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.names import MAX_NAME_CHARS, MAX_USER_ID_CHARS
 
 
 def wire_name(name: str) -> str:
@@ -24,6 +24,10 @@ Name = Annotated[
 ]
 Text = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$")
+]
+UserId = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_USER_ID_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$"),
 ]
 Pattern = Annotated[
     str,

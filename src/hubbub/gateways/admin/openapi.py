@@ -20,6 +20,7 @@ from hubbub.domain.errors import (
     Timeout,
     TooLarge,
 )
+from hubbub.domain.names import MAX_USER_ID_CHARS
 from hubbub.gateways.admin.routes import Access, AnyRoute
 from hubbub.gateways.admin.shapes import Error
 
@@ -54,7 +55,10 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "method": ("The method's name, percent-encoded.", _NAME),
     "stream": ("The stream's name, percent-encoded.", {**_NAME, "maxLength": 248}),
     "session": ("The session's id.", {"type": "string", "minLength": 1}),
-    "user": ("The user's id.", {**_NAME, "pattern": r"^[!-~]+$"}),
+    "user": (
+        "The user's id.",
+        {**_NAME, "maxLength": MAX_USER_ID_CHARS, "pattern": r"^[!-~]+$"},
+    ),
     "platform": ("For example fcm.", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
     "table": ("A table of the pipeline.", {"type": "string", "pattern": "^[a-z_]{1,64}$"}),
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),

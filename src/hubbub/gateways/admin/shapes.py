@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.fields import Name, Text, wire_name
+from hubbub.domain.fields import Name, UserId, wire_name
 from hubbub.domain.rules import AuthProvider, HubSettings
 from hubbub.engine.administration.views import Counters
 
@@ -136,13 +136,13 @@ class AllCounters(Shape, frozen=True):
 class RevokeToken(Shape, frozen=True, tag_field="kind", tag="token"):
     """Revoke the token with the id `subject`."""
 
-    subject: Text
+    subject: UserId
 
 
 class RevokeUser(Shape, frozen=True, tag_field="kind", tag="user"):
     """Revoke all tokens of the user `subject` that were issued so far."""
 
-    subject: Text
+    subject: UserId
 
 
 class RevokeHub(Shape, frozen=True, tag_field="kind", tag="hub"):
@@ -190,7 +190,7 @@ class Grant(Shape, frozen=True):
 class TokenRequest(Shape, frozen=True):
     """Who the token is for, and what they may do."""
 
-    user_id: Text | None = None
+    user_id: UserId | None = None
     level: Literal["client", "service"] = "client"
     channels: Annotated[tuple[Grant, ...], Meta(max_length=100)] = ()
     rpcs: Annotated[tuple[Annotated[str, Meta(max_length=255)], ...], Meta(max_length=100)] = ()
