@@ -145,7 +145,7 @@ async def test_upkeep_under_a_clock_set_back_deletes_nothing_too_early(
         await post(hub, "log:a", "state", store="false", retain="true")
     clock.set(-DAY)
     async with running(tmp_path, clock) as hub:
-        await hub.server._delete_expired()
+        await hub.server.delete_expired()
         assert await retained(hub, "log:a") is not None
 
 
@@ -197,7 +197,7 @@ async def test_no_heartbeat_limit_or_idle_time_goes_by_the_wall_clock(
         epoch = (await history(hub, "news"))["epoch"]
         for change in (365 * DAY, -2 * 365 * DAY, 365 * DAY):
             clock.set(change)
-            await hub.server._sweep()
+            await hub.server.sweep()
             assert (await subscriber.publish("news", {"text": "still here"}))["success"]
             await subscriber.find("Publish")
         assert (await history(hub, "news"))["epoch"] == epoch

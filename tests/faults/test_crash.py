@@ -351,6 +351,6 @@ async def test_the_death_of_the_stores_writer_loses_nothing_acknowledged(tmp_pat
 
 
 def kill_writer(hub: RunningHub) -> None:
-    store = hub.server._store
+    store = hub.server.store
     assert isinstance(store, SqliteStore)
     os.kill(store.worker_pids[0], signal.SIGKILL)

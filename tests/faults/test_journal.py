@@ -199,7 +199,7 @@ async def test_a_full_disk_costs_telemetry_but_neither_the_hub_nor_a_stored_mess
     ballast.unlink()
     await socket.publish("live", {"json": "room again"})
     folder = small_disk / "journal"
-    head = await server._store.read_head("acme", "log:a")
+    head = await server.store.read_head("acme", "log:a")
     assert head is not None
     await journalled(
         folder,

@@ -13,6 +13,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.server.settings import Settings, load
@@ -101,6 +102,16 @@ class RunningHub:
         self.server = server
         self._sockets: list[ClientConnection] = []
         self.http = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{server.port}")
+
+    async def delete_before(self, channel: str, serial: int, hub: str = "acme") -> None:
+        """Delete stored messages of a channel, as retention does."""
+        partition = partition_of(hub, channel)
+        term = self.server.owner.terms[partition]
+        await self.server.store.delete_before(hub, channel, serial, partition, term)
+
+    def waiting_consumers(self, hub: str = "acme") -> int:
+        """Gets that wait for a message."""
+        return self.server.owner.durable.waiting().get(hub, 0)
 
     @property
     def address(self) -> str:

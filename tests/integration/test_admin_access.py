@@ -168,8 +168,8 @@ async def test_a_revocation_that_nobody_heard_of_is_found_by_reading_again(
     server = hub.server
     until = int(server.node.clock.now() * 1000)
     revocation = Revocation("acme", "user", "ann", until, until + 10**9)
-    await server._store.save_revocation(revocation)
-    await server._reread()
+    await server.store.save_revocation(revocation)
+    await server.reread()
     assert (await socket.closed())[0] == 4411
 
 

@@ -175,9 +175,9 @@ async def test_a_client_that_hangs_up_does_not_leave_half_a_change(
         writer.write(head.encode() + body)
         await writer.drain()
         writer.transport.abort()
-    while hub.server._listener.http_connections:
+    while hub.server.listener.http_connections:
         await asyncio.sleep(0)
-    await hub.server._bridge.settle()
+    await hub.server.bridge.settle()
     listed = await admin.all(f"{HUB}/rules", 100)
     live = hub.server.directory.get("acme").rules
     assert {entry["name"] for entry in listed} == set(live)

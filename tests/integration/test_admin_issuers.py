@@ -331,7 +331,7 @@ async def test_an_issuer_that_never_answers_keeps_nobody_else_waiting(
 ) -> None:
     issuer.hold = asyncio.Event()
     hub = await closed_hub(start_hub, issuer)
-    hub.server._key_source._timeout_seconds = 0.2
+    hub.server.key_source.timeout_seconds = 0.2
     slow = asyncio.ensure_future(status_of(hub, ED.sign()))
     while not issuer.fetches:
         await asyncio.sleep(0)

@@ -99,7 +99,7 @@ async def test_a_batch_of_publishes_is_acknowledged_once_in_order_and_where_aske
 async def test_a_channel_comes_with_its_first_use_and_goes_when_idle(start_hub: StartHub) -> None:
     clock = FakeClock()
     hub = await start_hub(open_hub(namespaces={"kept": KEPT}), clock=clock, channel__idleTimeout=10)
-    owner = hub.server._owner
+    owner = hub.server.owner
     assert owner.channels.count("acme") == 0
     socket = await hub.socket()
     await socket.subscribe("live", "kept:a")
@@ -197,7 +197,7 @@ async def test_a_quota_of_channels_counts_those_in_use(start_hub: StartHub) -> N
     await socket.send("Unsubscribe", channels=["a"])
     await socket.find("Unsubscribe")
     clock.advance(11)
-    hub.server._owner.channels.close_idle(10)
+    hub.server.owner.channels.close_idle(10)
     assert (await socket.subscribe("c"))["subscribedChannels"] == ["c"]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from harness.clock import FakeClock
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
-from hubbub.domain.names import partition_of
 from hubbub.domain.rules import Rules
 
 pytestmark = pytest.mark.spec("LIVE-13")
@@ -56,10 +55,7 @@ class Reader:
         return page
 
     async def delete_before(self, serial: int) -> None:
-        """As retention does."""
-        partition = partition_of("acme", "news")
-        term = self.hub.server._owner.terms[partition]
-        await self.hub.server._store.delete_before("acme", "news", serial, partition, term)
+        await self.hub.delete_before("news", serial)
 
 
 def serials(page: dict[str, Any]) -> list[int]:

@@ -314,8 +314,8 @@ async def test_what_was_stored_while_there_was_no_journal_comes_when_there_is_on
     assert [event.serial for event in found if event.kind == PUBLISHED] == [1, 2, 3]
     await stopped(hub)
     hub = await start_hub(open_hub(rules=STORED), **QUIET)
-    assert await hub.server._store.read_exported("acme", "news") == 3
-    assert await hub.server._store.read_unexported(None, 10) == []
+    assert await hub.server.store.read_exported("acme", "news") == 3
+    assert await hub.server.store.read_unexported(None, 10) == []
 
 
 async def test_metrics_tell_how_the_journal_is(hub: RunningHub, journal: Path) -> None:

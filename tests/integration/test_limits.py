@@ -323,7 +323,7 @@ async def test_no_more_connections_than_places(start_hub: StartHub) -> None:
     await sockets[0].send("Ping", reqID=1)
     await sockets[0].expect("Pong")
     async with asyncio.timeout(5):
-        while hub.server._listener.http_connections:
+        while hub.server.listener.http_connections:
             await asyncio.sleep(0)
     await hub.socket()
 

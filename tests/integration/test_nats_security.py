@@ -94,7 +94,7 @@ async def test_tls_is_used_and_only_with_a_server_that_can_be_trusted(
     async with nats_with(tmp_path, tls, port):
         trusting = {"broker__host": host, "broker__tls__rootCert": str(certificate)}
         hub = await start_hub(open_hub(), **trusting)
-        broker = hub.server._programs.broker
+        broker = hub.server.programs.broker
         assert broker is not None
         assert broker.connected
         said = await refused(tmp_path, **{**trusting, "broker__tls__rootCert": str(other)})

@@ -260,8 +260,7 @@ async def test_a_durable_subscription_is_removed_for_good(start_hub: StartHub) -
     path = f"{HUB}/channels/few:a/subscriptions/u:ann/s"
     assert (await service("GET", path)).json["lag"] == 5
     waiting = asyncio.ensure_future(topic.get("s", wait=20, ackUpTo=5))
-    places = hub.server._owner.durable
-    await until(lambda: places.waiting().get("acme"))
+    await until(hub.waiting_consumers)
     assert (await service("DELETE", path)).status == 204
     assert (await waiting).error == (404, "not_subscribed")
     assert (await topic.state("s")).error == (404, "not_subscribed")
@@ -285,7 +284,7 @@ async def test_subscriptions_are_seen_where_a_quota_keeps_their_channels_closed(
     service = service_of(hub)
     for channel in ("a", "b"):
         topic = HttpTopic(hub, channel, hub.token("ann"))
-        await until(lambda: hub.server._owner.channels.count() == 0)
+        await until(lambda: hub.server.owner.channels.count() == 0)
         await topic.subscribe()
         await put(topic, "x")
     listed = await service.all(f"{HUB}/subscriptions", 5)

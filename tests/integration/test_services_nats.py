@@ -183,7 +183,7 @@ async def test_errors_in_the_form_of_nats_micro_are_understood(
 async def test_while_nats_is_away_calls_fail_at_once_and_work_again_after(
     hub: RunningHub, server: NatsServer
 ) -> None:
-    broker = hub.server._programs.broker
+    broker = hub.server.programs.broker
     assert broker is not None
     await server.kill()
     await until(lambda: not broker.connected)
@@ -553,7 +553,7 @@ async def test_what_jetstream_confirmed_is_there_after_it_was_killed(
     token = hub.token(level=Level.SERVICE)
     kept: list[str] = []
     failed = 0
-    broker = hub.server._programs.broker
+    broker = hub.server.programs.broker
     assert broker is not None
     async with await TopicSocket.open(hub, JSON_V1, token=token) as socket:
         for number in range(40):

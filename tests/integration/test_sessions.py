@@ -349,7 +349,7 @@ async def test_what_connections_leave_is_freed_without_the_garbage_collector(
             path = "/v1/hubs/acme/channels/a/messages"
             async with hub.http.post(path, data=b"1", headers={"Connection": "close"}) as answer:
                 assert answer.status == 200
-        node, listener = hub.server.node, hub.server._listener
+        node, listener = hub.server.node, hub.server.listener
         await until(lambda: not node.hubs["acme"].sessions and not listener.http_connections)
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()

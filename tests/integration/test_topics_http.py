@@ -14,7 +14,6 @@ from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
 from harness.topics import LIVE, STORED, Codec, HttpTopic, TopicSocket, texts, topic_hub, until
 from hubbub.domain.messages import TEXT
-from hubbub.domain.names import partition_of
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Producer, Publish, PublishItem
@@ -127,9 +126,7 @@ async def test_a_repeat_of_what_was_reclaimed_is_known_all_the_same(
     for number in "12":
         await topic.put(number, producer="p", sequence=number)
 
-    partition = partition_of("acme", "reclaimed")
-    term = hub.server._owner.terms[partition]
-    await hub.server._store.delete_before("acme", "reclaimed", 3, partition, term)
+    await hub.delete_before("reclaimed", 3)
 
     again = await topic.put("1", producer="p", sequence="1")
     assert again.json == {"answer": "PutReply", "duplicate": True}
@@ -393,18 +390,13 @@ async def test_one_request_gets_a_message_of_each_topic(hub: RunningHub) -> None
 # -- waiting ------------------------------------------------------------------------------------
 
 
-def waiting(hub: RunningHub) -> int:
-    """Gets that wait at the HTTP door."""
-    return len(hub.server._listener._api._topics._waiting)
-
-
 @shared
 async def test_a_waiting_get_is_woken_by_a_put_through_another_door(hub: RunningHub) -> None:
     topic = HttpTopic(hub, "wait:woken")
     await topic.subscribe()
     async with asyncio.TaskGroup() as group:
         get = group.create_task(topic.get(wait=60))
-        await until(lambda: waiting(hub))
+        await until(lambda: hub.waiting_consumers())
         socket = await hub.socket()
         item = {"channel": "wait:woken", "payload": {"text": "a"}, "reqID": 1}
         await socket.send("Publish", publishes=[{**item, "extra": {"store": True}}])
@@ -424,8 +416,8 @@ async def test_a_client_that_goes_away_waits_no_more(hub: RunningHub) -> None:
     await topic.subscribe()
     async with await RawConnection.open(hub.address) as client:
         client.request(f"POST {topic.path()}/get?wait=60")
-        await until(lambda: waiting(hub))
-    await until(lambda: not waiting(hub))
+        await until(lambda: hub.waiting_consumers())
+    await until(lambda: not hub.waiting_consumers())
     await topic.put("a")
     assert (await topic.get()).json["messages"][0]["deliveries"] == 1
 
@@ -436,7 +428,7 @@ async def test_who_waits_is_sent_away_when_the_server_stops(start_hub: StartHub)
     await topic.subscribe()
     async with asyncio.TaskGroup() as group:
         get = group.create_task(topic.get(wait=60))
-        await until(lambda: waiting(hub))
+        await until(lambda: hub.waiting_consumers())
         await hub.server.stop()
     assert get.result().error == (503, "going_away")
     assert get.result().headers["Retry-After"]
@@ -450,7 +442,7 @@ async def test_what_ends_while_a_get_waits_ends_for_it_too(start_hub: StartHub, 
     await ann.subscribe()
     async with asyncio.TaskGroup() as group:
         get = group.create_task(ann.get(wait=60))
-        await until(lambda: waiting(hub))
+        await until(lambda: hub.waiting_consumers())
         if ended == "token":
             body: dict[str, Any] = {"kind": "user", "subject": "ann"}
             assert (await admin_of(hub)("POST", f"{HUB}/revocations", body)).status == 201

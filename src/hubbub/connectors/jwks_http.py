@@ -17,7 +17,7 @@ class HttpKeySource:
 
     def __init__(self, outgoing: Outgoing, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._outgoing = outgoing
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     async def fetch(self, hub: str, url: str, reach: Reach) -> bytes:
         request = HttpRequest(
@@ -25,7 +25,7 @@ class HttpKeySource:
             "GET",
             url,
             (_ACCEPT,),
-            timeout_seconds=self._timeout_seconds,
+            timeout_seconds=self.timeout_seconds,
             max_answer_bytes=MAX_DOCUMENT_BYTES,
         )
         try:
@@ -33,7 +33,7 @@ class HttpKeySource:
         except SendFailed as error:
             if error.word == "timeout":
                 raise AuthProviderFailed(
-                    f"the keys did not come within {self._timeout_seconds:g} s"
+                    f"the keys did not come within {self.timeout_seconds:g} s"
                 ) from None
             if error.word == "too_large":
                 raise AuthProviderFailed(

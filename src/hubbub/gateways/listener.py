@@ -123,9 +123,10 @@ class Listener:
         for connection in list(self._watched):
             connection.leave()
 
-    def sweep(self) -> None:
-        """Called every second: end connections that are past their deadline."""
-        self.now = asyncio.get_running_loop().time()
+    def sweep(self, now: float | None = None) -> None:
+        """Called every second: end connections that are past their deadline. `now` is a time of
+        the event loop, which is asked without it."""
+        self.now = asyncio.get_running_loop().time() if now is None else now
         for connection in [c for c in self._watched if c.deadline <= self.now]:
             connection.time_out()
 

@@ -57,7 +57,8 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Server:
-    """A whole hub in one process: build it, `start` it, `stop` it."""
+    """A whole hub in one process: build it, `start` it, `stop` it. Its parts are public for those
+    who embed it and for tests."""
 
     def __init__(
         self,
@@ -76,15 +77,15 @@ class Server:
         data = Path(settings.storage.path)
         _make_ready(data)
         self._limits = limits
-        self._store = make_store(settings)
-        self._fabric = make_fabric(settings, clock, self._store, self._reread_hub)
+        self.store = make_store(settings)
+        self._fabric = make_fabric(settings, clock, self.store, self._reread_hub)
         self._bus = self._fabric.bus
         self.journal = make_journal(
-            settings, clock, self._store, self._journal_rule, self._fabric.node_name
+            settings, clock, self.store, self._journal_rule, self._fabric.node_name
         )
-        self.revocations = Revocations(self._store, clock)
+        self.revocations = Revocations(self.store, clock)
         self.directory = Directory(
-            self._store,
+            self.store,
             self._bus,
             _dynamic(settings) if limits.dynamic_hubs else None,
             self.revocations,
@@ -92,13 +93,13 @@ class Server:
         webhooks = webhook_limits(settings)
         self._sender = HttpOut()
         outgoing = OutgoingGate(self._sender, webhooks)
-        self._key_source = HttpKeySource(outgoing)
-        issuers = Issuers(self.directory.settings_of, self._key_source, clock)
+        self.key_source = HttpKeySource(outgoing)
+        issuers = Issuers(self.directory.settings_of, self.key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
         streams = self.journal.streams if self.journal is not None else None
-        self._programs = Programs(settings, clock, outgoing, streams, self._fabric.node_name)
-        self._owner = ChannelOwner(
-            store=self._store,
+        self.programs = Programs(settings, clock, outgoing, streams, self._fabric.node_name)
+        self.owner = ChannelOwner(
+            store=self.store,
             clock=clock,
             configuration_of=self.directory.get,
             limits=limits,
@@ -108,23 +109,23 @@ class Server:
         )
         self.node = Node(
             bus=self._bus,
-            store=self._store,
+            store=self.store,
             clock=clock,
             directory=self.directory,
             tokens=self.tokens,
-            authenticator=self._programs.authenticator,
+            authenticator=self.programs.authenticator,
             transmit=transmit,
             limits=limits,
-            caller=self._programs.caller,
-            streams=self._programs.streams,
+            caller=self.programs.caller,
+            streams=self.programs.streams,
             journal=self.journal or NO_JOURNAL,
             webhooks=webhooks,
             outgoing=outgoing,
             throttle=Throttle(clock, throttle_limits(settings)),
         )
-        self._fabric.connect(self._owner, self.node)
-        self.driver = self._owner.pushes = Driver(
-            store=self._store,
+        self._fabric.connect(self.owner, self.node)
+        self.driver = self.owner.pushes = Driver(
+            store=self.store,
             clock=clock,
             topic=self._fabric.bus.topic,
             configuration_of=self.directory.get,
@@ -133,16 +134,16 @@ class Server:
             journal=self.journal or NO_JOURNAL,
         )
         self._retention = Retention(
-            self._store,
+            self.store,
             clock,
-            self._owner,
+            self.owner,
             self.directory.get,
-            self._store.read_exported if self.journal is not None else None,
+            self.store.read_exported if self.journal is not None else None,
         )
-        self._lags = LagSurvey(self._store, self._owner, limits.lag_series)
+        self._lags = LagSurvey(self.store, self.owner, limits.lag_series)
         telemetry = Telemetry(
             self.node,
-            self._owner,
+            self.owner,
             self._lags,
             self._missing,
             self._http_connections,
@@ -150,21 +151,21 @@ class Server:
             metrics_access(settings, self.node),
             self.journal,
             self._fabric.figures,
-            self._programs.nats_connected,
+            self.programs.nats_connected,
         )
         self.administration = Administration(
             node=self.node,
-            store=self._store,
+            store=self.store,
             revocations=self.revocations,
-            authenticator=self._programs.authenticator,
+            authenticator=self.programs.authenticator,
             login=login_settings(settings),
             node_name=self._fabric.node_name,
             facts=self._fabric.facts,
             analytics=AnalyticsProcess(data / WAREHOUSE),
         )
-        self._programs.prepare(self.administration)
-        self._bridge = AsgiBridge(self._application, settings.admin.request_timeout)
-        self._listener = Listener(
+        self.programs.prepare(self.administration)
+        self.bridge = AsgiBridge(self._application, settings.admin.request_timeout)
+        self.listener = Listener(
             self.node,
             listener_settings(settings),
             {
@@ -173,7 +174,7 @@ class Server:
                 "/readyz": telemetry.readiness,
                 **(developer_pages() if settings.developer else {}),
             },
-            self._bridge,
+            self.bridge,
         )
         self.door = make_door(settings, self.node, self.stop_requested.set)
         self._clock = clock
@@ -182,9 +183,9 @@ class Server:
 
     async def start(self) -> None:
         """Open the store, take ownership, listen. Raises `HubbubError` or `OSError`."""
-        await self._store.open()
+        await self.store.open()
         try:
-            await self._programs.open()
+            await self.programs.open()
             await self.directory.declare(list(self.settings.hubs.values()))
             await self._fabric.open()
             await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
@@ -195,25 +196,25 @@ class Server:
             if listener.tls.certificate is not None and listener.tls.key is not None:
                 tls = tls_context(str(listener.tls.certificate), str(listener.tls.key))
             shared = self.settings.worker is not None
-            self.port = await self._listener.start(
+            self.port = await self.listener.start(
                 listener.host, listener.port, listener.backlog, tls, shared
             )
-            await self._programs.serve()
+            await self.programs.serve()
         except BaseException:
             if self.door is not None:
                 await self.door.stop()
-            await self._programs.close()
+            await self.programs.close()
             await self.driver.stop()
             await self._fabric.close()
-            await self._store.close()
+            await self.store.close()
             raise
         if self.journal is not None:
             self.journal.start()
         self._upkeep = [
-            self._every(1.0, self._sweep),
+            self._every(1.0, self.sweep),
             self._every(RESTORE_FLUSH_SECONDS, self.node.restore_keys.flush),
-            self._every(self._limits.settings_reread_seconds, self._reread),
-            self._every(EXPIRY_INTERVAL_SECONDS, self._delete_expired),
+            self._every(self._limits.settings_reread_seconds, self.reread),
+            self._every(EXPIRY_INTERVAL_SECONDS, self.delete_expired),
             self._every(self._limits.retention_seconds, self._retention.run),
             self._every(self._limits.lag_seconds, self._lags.run),
         ]
@@ -224,21 +225,21 @@ class Server:
         self._started = False
         for task in self._upkeep:
             task.cancel()
-        await self._programs.stop_serving()
+        await self.programs.stop_serving()
         await self.driver.stop()
         await self._fabric.leave()
-        await self._listener.stop()
+        await self.listener.stop()
         if self.door is not None:
             await self.door.stop()
-        await self._bridge.settle()
+        await self.bridge.settle()
         await self.node.drain()
-        await self._owner.stop()
+        await self.owner.stop()
         await self._fabric.close()
         if self.journal is not None:
             await self.journal.stop()
-        await self._programs.close()
+        await self.programs.close()
         await self._sender.close()
-        await self._store.close()
+        await self.store.close()
 
     def announce_pause(self, begins: bool) -> None:
         """Nothing will happen for a moment; others must not take this process for dead."""
@@ -267,7 +268,7 @@ class Server:
         return None
 
     def _http_connections(self) -> int:
-        return self._listener.http_connections
+        return self.listener.http_connections
 
     def _journal_rule(self, hub: str, channel: str) -> PayloadRule:
         """What may be kept of a hub that is gone is nothing."""
@@ -291,12 +292,12 @@ class Server:
             except Exception:
                 logger.exception("upkeep failed, will try again")
 
-    async def _sweep(self) -> None:
+    async def sweep(self) -> None:
         self.node.sweep()
-        self._listener.sweep()
-        self._owner.durable.sweep()
+        self.listener.sweep()
+        self.owner.durable.sweep()
         self.driver.sweep()
-        self._owner.channels.close_idle(self._limits.channel_idle_seconds)
+        self.owner.channels.close_idle(self._limits.channel_idle_seconds)
 
     def _application(self) -> Application:
         """Imported at the first request: most hubs of a cluster are never asked."""
@@ -304,17 +305,17 @@ class Server:
 
         return make_application(self.administration)
 
-    async def _reread(self) -> None:
+    async def reread(self) -> None:
         """The safety net: a change that nobody heard of takes effect here at the latest."""
         await self.directory.refresh()
         self.node.hub_changed(ANY_HUB)
         self.tokens.reread_keys()
 
-    async def _delete_expired(self) -> None:
+    async def delete_expired(self) -> None:
         now = int(self._clock.now() * 1000)
-        await self._store.delete_expired(now)
+        await self.store.delete_expired(now)
         retention = int(self.settings.admin.audit_retention * 1000)
-        await self._store.delete_audit_before(now - retention)
+        await self.store.delete_audit_before(now - retention)
 
 
 def _make_ready(data: Path) -> None:
