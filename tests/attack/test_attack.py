@@ -32,10 +32,7 @@ _KINDS = {frozenset(): "plain", _TLS: "tls", frozenset(("nats",)): "nats"}
 
 
 _LONG = ("quotas-of-workers",)  # several processes and a database
-_NOT_HELD = (
-    "access-taken-away",
-    "ping-after-kill",
-)
+_NOT_HELD = ("access-taken-away",)
 """What the hub does not stand yet."""
 
 

@@ -224,6 +224,9 @@ class EngineNode:
             configuration_of=self.directory.get,
             outgoing=outgoing,
             limits=webhooks or WebhookLimits(),
+            publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(
+                self.node.hub(hub), *fetched
+            ),
             journal=journal,
         )
         self.encoder = NoticeEncoder()

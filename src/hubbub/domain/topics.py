@@ -184,6 +184,13 @@ class WebhookChanged(msgspec.Struct, frozen=True, tag="webhook_changed"):
     webhook: str
 
 
+class TopicPinged(msgspec.Struct, frozen=True, tag="topic_pinged"):
+    """Its row in the store says that there is something to be fetched."""
+
+    hub: str
+    channel: str
+
+
 class DescribeWebhook(msgspec.Struct, frozen=True, tag="describe_webhook"):
     hub: str
     channel: str
@@ -199,7 +206,7 @@ class ReplayWebhook(msgspec.Struct, frozen=True, tag="replay_webhook"):
     after: int = 0
 
 
-WebhookRequest = WebhookChanged | DescribeWebhook | ReplayWebhook
+WebhookRequest = WebhookChanged | TopicPinged | DescribeWebhook | ReplayWebhook
 
 TopicRequest = (
     SubscribeTopic
@@ -246,6 +253,7 @@ _ANSWERS: dict[type, Any] = {
     OpenProducer: ProducerState,
     FindPut: FoundPut | None,
     WebhookChanged: None,
+    TopicPinged: None,
     DescribeWebhook: WebhookStatus,
     ReplayWebhook: Replayed,
 }

@@ -55,6 +55,13 @@ class WebTopic(msgspec.Struct, frozen=True):
     content_type: str | None = None
     open: bool = False
     """It was made through `open_topics`, which holds for it."""
+    pinged_at: int | None = None
+    """When its publisher said that there is something new at `url`; None: that was fetched, or
+    given up."""
+    fetch_failures: int = 0
+    """In a row."""
+    fetch_error: str | None = None
+    """Of the last fetch; None: it went well."""
 
 
 class Pending(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted, Overloaded
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted
 from hubbub.domain.webhooks import websub_channel
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
@@ -27,8 +27,10 @@ from hubbub.protocols.websub import (
 
 logger = logging.getLogger(__name__)
 
-MAX_FETCHES = 1000
-"""Topics that are being fetched because of a ping."""
+MAX_TOPICS = 1000
+"""That one ping may name."""
+MAX_DENIALS = 1000
+"""That are being told to callbacks."""
 
 
 class WebSubDoor:
@@ -85,14 +87,17 @@ class WebSubDoor:
 
     async def _ping(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
         topics = {topic: _channel(call, topic, bases) for topic in asked.topics}
-        if len(self._later) + len(topics) > MAX_FETCHES:
-            raise Overloaded("too many topics are being fetched; ping again later")
+        if len(topics) > MAX_TOPICS:
+            raise BadRequest(f"a ping names {len(topics)} topics; {MAX_TOPICS} are allowed")
         for topic, (channel, own) in topics.items():
             if not own:
-                self._do_later(self._node.webhooks.fetch_topic(call.hub, topic, channel))
+                await self._node.webhooks.ping(call.hub, topic, channel)
         return "the topic will be fetched"
 
     def _do_later(self, work: Coroutine[Any, Any, object]) -> None:
+        if len(self._later) >= MAX_DENIALS:
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
         task.add_done_callback(self._done)

@@ -131,6 +131,9 @@ class Server:
             configuration_of=self.directory.get,
             outgoing=outgoing,
             limits=webhooks,
+            publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(
+                self.node.hub(hub), *fetched
+            ),
             journal=self.journal or NO_JOURNAL,
         )
         self._retention = Retention(

@@ -39,6 +39,29 @@ class WebhooksContract:
         assert await store.delete_web_topic("demo", "news") is True
         assert await store.delete_web_topic("demo", "news") is False
 
+    @pytest.mark.spec("WEB-03", "SEC-05")
+    async def test_a_ping_is_there_until_it_ends_and_a_newer_one_stays(self, store: Store) -> None:
+        url, partition = "http://a/b", partition_of("demo", "news")
+        await store.note_ping("demo", "news", url, 7)
+        assert await store.read_pinged([partition]) == [
+            WebTopic("demo", "news", None, 7, url, pinged_at=7)
+        ]
+        assert await store.read_pinged([partition + 1]) == []
+        await store.note_failed_fetch("demo", "news", 2, "away")
+        await store.note_ping("demo", "news", url, 7)
+        assert await store.end_ping("demo", "news", 7, well=True) is False
+        (topic,) = await store.read_pinged([partition])
+        assert (topic.pinged_at, topic.fetch_failures, topic.fetch_error) == (8, 2, "away")
+        await store.save_web_topic(msgspec.structs.replace(topic, etag='"e"'))
+        assert await store.end_ping("demo", "news", 8, well=False) is True
+        assert await store.read_pinged([partition]) == []
+        (topic,) = await store.list_web_topics("demo", "", 9)
+        assert (topic.etag, topic.pinged_at, topic.fetch_error) == ('"e"', None, "away")
+        await store.note_ping("demo", "news", url, 9)
+        assert await store.end_ping("demo", "news", 9, well=True) is True
+        topic_now = await store.read_web_topic("demo", "news")
+        assert topic_now == WebTopic("demo", "news", None, 7, url, '"e"')
+
     async def test_topics_are_listed_in_order_of_a_hub(self, store: Store) -> None:
         for hub, channel in (("demo", "b"), ("demo", "a"), ("demo", "c"), ("other", "a")):
             await store.add_web_topic(WebTopic(hub, channel))

@@ -14,8 +14,9 @@ from harness.engine import EngineNode
 from harness.receivers import ANSWER_SECONDS, Received, Receiver, Reply, whole_answer
 from harness.webhooks import FAST, engine, put, until
 from hubbub.domain.errors import BadRequest, NotPermitted
+from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.webhooks import Mode, Webhook, verify_signature, websub_channel
+from hubbub.domain.webhooks import Mode, Webhook, WebTopic, verify_signature, websub_channel
 from hubbub.engine.hub import Hub
 from hubbub.engine.webhooks.service import WebhookRequest
 
@@ -232,7 +233,21 @@ async def source() -> AsyncIterator[Source]:
 
 
 async def ping(node: EngineNode, url: str) -> str:
-    return (await node.node.webhooks.fetch_topic(hub_of(node), url, websub_channel(url))).outcome
+    """Answers what became of it, once it is done with."""
+    counts = node.driver.counters["acme"].fetches
+    before = counts.copy()
+    if not await node.node.webhooks.ping(hub_of(node), url, websub_channel(url)):
+        return "nobody"
+    await until(lambda: not node.driver.pending_fetches())
+    assert (await topic_of(node, url)).pinged_at is None
+    (outcome,) = set(counts - before) & {"new", "same", "given_up"}
+    return outcome
+
+
+async def topic_of(node: EngineNode, url: str) -> WebTopic:
+    topic = await node.driver._store.read_web_topic("acme", websub_channel(url))
+    assert topic is not None
+    return topic
 
 
 async def follow(node: EngineNode, receiver: Receiver, topic: str) -> None:
@@ -281,20 +296,21 @@ async def test_a_topic_that_cannot_be_fetched_is_not_sent(
     url = f"{source.url}/feed"
     await follow(node, receiver, url)
     source.respond = lambda request: reply
-    assert await ping(node, url) == "failed"
+    assert await ping(node, url) == "given_up"
     assert receiver.bodies == []
+    assert (await topic_of(node, url)).fetch_error is not None
     with pytest.raises(BadRequest):
-        await node.node.webhooks.fetch_topic(hub_of(node), "nonsense", CHANNEL)
+        await node.node.webhooks.ping(hub_of(node), "nonsense", CHANNEL)
 
 
 @pytest.mark.spec("WEB-05")
-async def test_a_slow_topic_is_given_up(
-    node: EngineNode, receiver: Receiver, source: Source
-) -> None:
-    url = f"{source.url}/feed"
-    await follow(node, receiver, url)
-    source.respond = lambda request: asyncio.Event().wait()
-    assert await ping(node, url) == "failed"
+async def test_a_slow_topic_is_given_up(tmp_path: Path, receiver: Receiver, source: Source) -> None:
+    async with engine(tmp_path, msgspec.structs.replace(FAST, retries=0)) as node:
+        url = f"{source.url}/feed"
+        await follow(node, receiver, url)
+        source.respond = lambda request: asyncio.Event().wait()
+        assert await ping(node, url) == "given_up"
+        assert "too long" in str((await topic_of(node, url)).fetch_error)
 
 
 @pytest.mark.spec("WEB-05")
@@ -318,8 +334,52 @@ async def test_pings_at_the_same_time_are_one_or_two_fetches(
 ) -> None:
     url = f"{source.url}/feed"
     await follow(node, receiver, url)
-    outcomes = await asyncio.gather(*(ping(node, url) for _ in range(20)))
-    assert outcomes.count("new") == 1
-    assert len(source.received) <= 3
+    for _ in range(20):
+        await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+    await until(lambda: not node.driver.pending_fetches())
+    assert node.driver.counters["acme"].fetches["new"] == 1
+    assert len(source.received) <= 20
     await receiver.got(1)
     assert receiver.bodies == [b"<feed>1</feed>"]
+
+
+@pytest.mark.spec("WEB-03", "WEB-05")
+async def test_a_topic_that_fails_is_fetched_later_and_says_so_meanwhile(
+    node: EngineNode, receiver: Receiver, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"{source.url}/feed"
+    await follow(node, receiver, url)
+    source.respond = lambda request: 503 if len(source.received) < 3 else source._answer(request)
+    await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+    await receiver.got(1)
+    await until(lambda: not node.driver.pending_fetches())
+    counts = node.driver.counters["acme"].fetches
+    assert (counts["5xx"], counts["new"], counts["given_up"]) == (2, 1, 0)
+    assert f"{url!r} answered 503" in caplog.text
+    topic = await topic_of(node, url)
+    assert (topic.pinged_at, topic.fetch_failures, topic.fetch_error) == (None, 0, None)
+
+
+@pytest.mark.spec("WEB-03", "SEC-05")
+async def test_a_ping_survives_the_end_of_its_node_and_goes_with_its_channel(
+    tmp_path: Path, receiver: Receiver, source: Source
+) -> None:
+    slow = msgspec.structs.replace(FAST, first_retry_seconds=60, longest_retry_seconds=60)
+    url = f"{source.url}/feed"
+    async with engine(tmp_path, slow) as node:
+        await follow(node, receiver, url)
+        source.respond = lambda request: 500
+        await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while not (await topic_of(node, url)).fetch_failures:
+                await asyncio.sleep(0.005)
+        partition = partition_of("acme", websub_channel(url))
+        node.driver.released([partition])
+        await until(lambda: not node.driver.pending_fetches())
+        node.driver.owned([partition])
+        await until(lambda: len(source.received) == 2)
+    source.respond = source._answer
+    async with engine(tmp_path) as node:
+        assert [each.body for each in await receiver.got(1)] == [source.body]
+        await until(lambda: not node.driver.pending_fetches())
+        assert (await topic_of(node, url)).pinged_at is None

@@ -48,6 +48,9 @@ _TOPIC_COLUMNS: Columns = {
     "KEY": "withKey",
     "SINCE": lambda found: _time(found["createdAt"]),
     "FETCHED FROM": "url",
+    "PINGED": lambda found: _time(found["pingedAt"]),
+    "FAILURES": "fetchFailures",
+    "LAST ERROR": "fetchError",
 }
 
 

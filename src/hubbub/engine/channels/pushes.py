@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.messages import Message
-from hubbub.domain.topics import TopicAnswer, WebhookChanged, WebhookRequest
+from hubbub.domain.topics import TopicAnswer, TopicPinged, WebhookChanged, WebhookRequest
 
 
 class Pushes(Protocol):
@@ -43,6 +43,6 @@ class NoPushes:
         pass
 
     async def serve(self, request: WebhookRequest) -> TopicAnswer:
-        if isinstance(request, WebhookChanged):
+        if isinstance(request, WebhookChanged | TopicPinged):
             return None
         raise Unavailable("this node drives no webhooks")

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections import defaultdict
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 
 from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
-from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.counting import PushCounters
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
+from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
 _MOMENT_SECONDS = 1.0
-_LATER = (408, 425, 429)
-"""Statuses below 500 that say that it is only too early."""
-
-
-class GivenUp(Exception):
-    """It was tried for long enough."""
 
 
 class Expired(Exception):
@@ -182,7 +174,7 @@ class Attempts:
         self._failed(push, message, hub, number, failed, status)
         if status == 410:
             raise Ended("the receiver answered 410")
-        return _retry_after(answer, self._clock.now())
+        return retry_after_seconds(answer, self._clock.now())
 
     # -- what became of it ----------------------------------------------------------------------
 
@@ -272,20 +264,9 @@ class Attempts:
         return math.inf if limit is None else limit / 1000 - self._clock.now()
 
     async def _wait(self, push: Push, message: Message, retry_after: float) -> None:
-        limits = self._limits
-        refused = _is_refusal(push.last_status)
-        tries = limits.refused_retries if refused else limits.retries
-        if push.attempts > tries:
-            raise GivenUp
-        own = retry_delay(
-            push.attempts,
-            random.random(),
-            limits.first_retry_seconds,
-            limits.longest_retry_seconds,
+        seconds = pause_seconds(
+            self._limits, push.attempts, push.last_status, retry_after, self._patience(push)
         )
-        seconds = max(own, min(retry_after, limits.longest_retry_seconds))
-        if seconds > self._patience(push):
-            raise GivenUp
         if seconds >= self._lifetime(message):
             raise Expired
         push.next_try_at = int((self._clock.now() + seconds) * 1000)
@@ -301,20 +282,3 @@ class Attempts:
                 raise Ended(error.message) from None
             part = self._hubs[name] = HubPart(configuration)
         return part
-
-
-def _is_refusal(status: int | None) -> bool:
-    """Whether the receiver is there and says that the request is wrong."""
-    return status is not None and 300 <= status < 500 and status not in _LATER
-
-
-def _retry_after(answer: HttpResponse | None, now: float) -> float:
-    text = answer.headers.get("retry-after", "") if answer is not None else ""
-    if text.isdecimal() and len(text) < 10:
-        return float(text)
-    if text:
-        try:
-            return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-        except (ValueError, OverflowError, TypeError):
-            pass
-    return 0.0

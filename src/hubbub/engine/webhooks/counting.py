@@ -13,12 +13,15 @@ from hubbub.engine.webhooks.push import Push
 class PushCounters:
     """Of the webhooks of a hub, since the start of the process."""
 
-    __slots__ = ("answered", "dead_letters", "ended", "outcomes")
+    __slots__ = ("answered", "dead_letters", "ended", "fetches", "outcomes")
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         """Requests by what became of them: `ok`, why there was no answer, or the kind of status
         that was none of success, such as `5xx`."""
+        self.fetches: Counter[str] = Counter()
+        """Fetches of topics that live elsewhere, by what became of them: `new`, `same`, `nobody`
+        (is subscribed), why they failed, and `given_up` once more for the last of those."""
         self.answered = Durations()
         """Requests that brought their message there."""
         self.dead_letters = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from typing import Any
 
@@ -24,6 +24,7 @@ from hubbub.domain.topics import (
     ReplayWebhook,
     SubscriptionInfo,
     TopicAnswer,
+    TopicPinged,
     WebhookChanged,
     WebhookRequest,
 )
@@ -31,13 +32,15 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.acknowledging import Acknowledger
-from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, GivenUp, Stopped
+from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
 from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.fetching import Fetcher, Publish
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.replaying import Replayer
+from hubbub.engine.webhooks.retrying import GivenUp
 from hubbub.engine.webhooks.verifying import Verifier
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
@@ -65,6 +68,7 @@ class Driver:
         configuration_of: Callable[[str], HubConfiguration],
         outgoing: OutgoingGate,
         limits: WebhookLimits,
+        publish_fetched: Publish,
         journal: Journal = NO_JOURNAL,
     ) -> None:
         """`topic` reaches the owner of the channels, which is on the same node."""
@@ -78,6 +82,9 @@ class Driver:
         """By hub."""
         self.attempts = Attempts(clock, configuration_of, limits, outgoing, self.counters, journal)
         self._verifier = Verifier(store, clock, topic, configuration_of, limits, outgoing)
+        self._fetcher = Fetcher(
+            store, clock, configuration_of, limits, outgoing, self.counters, publish_fetched
+        )
         self._replayer = Replayer(topic, self.attempts, limits, clock)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
@@ -92,6 +99,10 @@ class Driver:
     def survey(self) -> dict[str, HubPushes]:
         """What is driven here, by hub."""
         return survey(self._pushes.values())
+
+    def pending_fetches(self) -> Counter[str]:
+        """Topics of the node that are still to be fetched, by hub."""
+        return self._fetcher.pending()
 
     def count(self, hub: str | None = None) -> int:
         """Webhooks that are driven here."""
@@ -125,6 +136,7 @@ class Driver:
         for push in pushes:
             self._remove(push)
         self._verifier.cancel(partitions)
+        self._fetcher.cancel(partitions)
         return pushes
 
     async def start(self, partitions: Iterable[int]) -> None:
@@ -147,6 +159,8 @@ class Driver:
             elif push.behind:
                 self._kick(push)
             self._verify(push)
+        for topic in await self._store.read_pinged(sorted(fresh)) if fresh else ():
+            self._fetcher.start(topic.hub, topic.channel)
 
     async def stop(self) -> None:
         """Let the requests under way end, within a bound, and acknowledge what arrived."""
@@ -161,6 +175,7 @@ class Driver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         self._verifier.cancel(self._partitions)
+        self._fetcher.cancel(self._partitions)
         await asyncio.gather(*(self._acknowledger.now(push) for push in pushes))
         await self._acknowledger.close()
         for task in list(self._tasks):
@@ -210,6 +225,10 @@ class Driver:
         if isinstance(request, WebhookChanged):
             if not self._closing:
                 await self._changed(request)
+            return None
+        if isinstance(request, TopicPinged):
+            if partition_of(request.hub, request.channel) in self._partitions:
+                self._fetcher.start(request.hub, request.channel)
             return None
         push = self._pushes.get((request.hub, request.webhook))
         if push is None:

@@ -1,38 +1,65 @@
-"""Topics that live elsewhere: fetched when their publisher says that there is something new."""
+"""Topics that live elsewhere: fetched when their publisher says that there is something new.
+
+A ping is in the store until its topic was fetched or given up. Whoever drives the channel's
+webhooks fetches it, also after a restart or when the channel moves to another node.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection
 from typing import Literal
 
 import msgspec
 
-from hubbub.domain.callbacks import Reach
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, HubNotFound
+from hubbub.domain.names import partition_of
+from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.webhooks import WebTopic
 from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.webhooks.counting import PushCounters
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
-from hubbub.ports.storage import Store
+from hubbub.ports.storage.webhooks import WebhookStore
 
-_TRIES = 3
+logger = logging.getLogger(__name__)
+
 _MAX_VALIDATOR_CHARS = 500
 _MOST_REMEMBERED = 10_000
 _ACCEPT = "*/*"
+_FOR_GOOD = ("refused_address", "too_large")
+"""Failures that another try does not heal."""
 
-Publish = Callable[[bytes, str], Awaitable[object]]
-"""Puts body and content type into the topic's channel."""
+Publish = Callable[[str, str, bytes, str], Awaitable[object]]
+"""Puts body and content type into a hub's channel."""
+Outcome = Literal["new", "same", "nobody"]
+"""`nobody`: no one is subscribed, so that nothing was fetched."""
 
 
-class Fetched(msgspec.Struct, frozen=True):
-    """What became of a ping. `nobody`: no one is subscribed, so that nothing was fetched."""
+class FetchFailed(Exception):
+    """`word` is for counting; `answer` is what the server said, if it did."""
 
-    outcome: Literal["new", "same", "nobody", "failed"]
-    reason: str | None = None
+    def __init__(self, word: str, message: str, answer: HttpResponse | None = None) -> None:
+        super().__init__(message)
+        self.word = word
+        self.answer = answer
+
+
+class _Fetch:
+    """The work for one topic; `pinged` is set when there is a newer ping."""
+
+    __slots__ = ("partition", "pinged", "task")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.pinged = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
 
 
 class Fetcher:
@@ -40,81 +67,186 @@ class Fetcher:
     Where nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
 
     def __init__(
-        self, store: Store, clock: Clock, outgoing: OutgoingGate | None, limits: WebhookLimits
+        self,
+        store: WebhookStore,
+        clock: Clock,
+        configuration_of: Callable[[str], HubConfiguration],
+        limits: WebhookLimits,
+        outgoing: OutgoingGate,
+        counters: defaultdict[str, PushCounters],
+        publish: Publish,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._outgoing = outgoing
+        self._configuration_of = configuration_of
         self._limits = limits
-        self._under_way: dict[tuple[str, str], asyncio.Lock] = {}
-        self._waiting: set[tuple[str, str]] = set()
+        self._outgoing = outgoing
+        self._counters = counters
+        self._publish = publish
+        self._fetches: dict[tuple[str, str], _Fetch] = {}
         self._not_before: dict[tuple[str, str], float] = {}
 
-    async def fetch(
-        self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
-    ) -> Fetched:
+    def pending(self) -> Counter[str]:
+        """Topics that are still to be fetched, by hub."""
+        return Counter(hub for hub, _ in self._fetches)
+
+    def start(self, hub: str, channel: str) -> None:
+        """The topic was pinged; its row in the store says so."""
         key = (hub, channel)
-        if key in self._waiting:
-            return Fetched("same", "the next fetch, which waits already, finds it")
-        lock = self._under_way.setdefault(key, asyncio.Lock())
-        self._waiting.add(key)
+        fetch = self._fetches.get(key)
+        if fetch is None:
+            fetch = self._fetches[key] = _Fetch(partition_of(hub, channel))
+            fetch.task = asyncio.get_running_loop().create_task(self._work(key, fetch))
+        else:
+            fetch.pinged.set()
+
+    def cancel(self, partitions: Collection[int]) -> None:
+        """Whoever drives these next goes on with what is in the store."""
+        for key, fetch in list(self._fetches.items()):
+            if fetch.partition in partitions and fetch.task is not None:
+                fetch.task.cancel()
+                self._not_before.pop(key, None)
+
+    # -- one topic ------------------------------------------------------------------------------
+
+    async def _work(self, key: tuple[str, str], fetch: _Fetch) -> None:
+        """Until there is nothing left to fetch."""
         try:
-            async with lock:
+            while True:
                 await self._hold_back(key)
-                self._waiting.discard(key)
-                fetched = await self._fetch(hub, channel, url, reach, publish)
-                self._note(key, fetched)
-                return fetched
-        except BaseException:
-            self._waiting.discard(key)
-            raise
+                fetch.pinged.clear()
+                pause = await self._try(key)
+                if pause is not None:
+                    await self._pause(key, fetch, pause)
+                elif not fetch.pinged.is_set():
+                    return
+        except Exception:
+            logger.exception("the topic %s of hub %s is fetched at the next start", key[1], key[0])
         finally:
-            if not lock.locked() and key not in self._waiting:
-                self._under_way.pop(key, None)
+            if self._fetches.get(key) is fetch:
+                del self._fetches[key]
+
+    async def _try(self, key: tuple[str, str]) -> float | None:
+        """Fetch what the newest ping means. Answers in how many seconds to try again, or None."""
+        try:
+            topic = await self._store.read_web_topic(*key)
+            if topic is None or topic.pinged_at is None:
+                return None
+            return await self._fetch_and_note(topic)
+        except HubNotFound:
+            return None
+        except HubbubError as error:
+            logger.warning("the topic %s of hub %s waits: %s", key[1], key[0], error.message)
+            return self._limits.first_retry_seconds
+
+    async def _fetch_and_note(self, topic: WebTopic) -> float | None:
+        assert topic.pinged_at is not None
+        hub, channel, counts = topic.hub, topic.channel, self._counters[topic.hub].fetches
+        try:
+            outcome = await self._fetch(topic)
+        except FetchFailed as failed:
+            counts[failed.word] += 1
+            return await self._failed(topic, failed)
+        counts[outcome] += 1
+        if outcome == "same":
+            self._leave_alone((hub, channel))
+        ended = await self._store.end_ping(hub, channel, topic.pinged_at, well=True)
+        return None if ended else 0.0
+
+    async def _failed(self, topic: WebTopic, failed: FetchFailed) -> float | None:
+        """Write it down; answers in how many seconds to try again, None where it is given up."""
+        assert topic.pinged_at is not None
+        hub, channel, failures = topic.hub, topic.channel, topic.fetch_failures + 1
+        self._leave_alone((hub, channel))
+        await self._store.note_failed_fetch(hub, channel, failures, str(failed)[:500])
+        now, answer = self._clock.now(), failed.answer
+        status = answer.status if answer is not None else None
+        left = self._limits.give_up_seconds - (now - topic.pinged_at / 1000)
+        try:
+            if failed.word in _FOR_GOOD:
+                raise GivenUp
+            wanted = retry_after_seconds(answer, now)
+            seconds = pause_seconds(self._limits, failures, status, wanted, left)
+        except GivenUp:
+            self._counters[hub].fetches["given_up"] += 1
+            logger.error(
+                "the topic %s of hub %s is given up after %d tries: %s",
+                channel, hub, failures, failed,
+            )  # fmt: skip
+            ended = await self._store.end_ping(hub, channel, topic.pinged_at, well=False)
+            return None if ended else 0.0
+        logger.warning(
+            "the topic %s of hub %s could not be fetched, next try in %.3g s: %s",
+            channel, hub, seconds, failed,
+        )  # fmt: skip
+        return seconds
+
+    # -- time -----------------------------------------------------------------------------------
 
     async def _hold_back(self, key: tuple[str, str]) -> None:
         seconds = self._not_before.pop(key, 0.0) - asyncio.get_running_loop().time()
         if seconds > 0:
             await asyncio.sleep(seconds)
 
-    def _note(self, key: tuple[str, str], fetched: Fetched) -> None:
-        if fetched.outcome in ("same", "failed"):
-            if len(self._not_before) >= _MOST_REMEMBERED:
-                self._not_before.clear()
-            now = asyncio.get_running_loop().time()
-            self._not_before[key] = now + self._limits.first_retry_seconds
+    def _leave_alone(self, key: tuple[str, str]) -> None:
+        if len(self._not_before) >= _MOST_REMEMBERED:
+            self._not_before.clear()
+        now = asyncio.get_running_loop().time()
+        self._not_before[key] = now + self._limits.first_retry_seconds
 
-    async def _fetch(
-        self, hub: str, channel: str, url: str, reach: Reach, publish: Publish
-    ) -> Fetched:
-        known, subscribers = await asyncio.gather(
-            self._store.read_web_topic(hub, channel),
-            self._store.read_webhooks(hub, channel, limit=1),
-        )
-        if not subscribers:
-            return Fetched("nobody")
-        topic = known or WebTopic(hub, channel, created_at=int(self._clock.now() * 1000))
-        if topic.url != url:
-            topic = msgspec.structs.replace(topic, url=url, etag=None, last_modified=None)
+    @staticmethod
+    async def _pause(key: tuple[str, str], fetch: _Fetch, seconds: float) -> None:
+        """A publisher who pings again is there again: the next try need not wait so long."""
         try:
-            answer = await self._get(url, topic, reach)
-        except SendFailed as error:
-            return Fetched("failed", error.message)
-        if answer.status == 304:
-            return Fetched("same")
-        if answer.status != 200:
-            return Fetched("failed", f"{url!r} answered {answer.status}")
-        return await self._compare(topic, answer, publish)
+            async with asyncio.timeout(seconds):
+                await fetch.pinged.wait()
+        except TimeoutError:
+            pass
 
-    async def _compare(self, topic: WebTopic, answer: HttpResponse, publish: Publish) -> Fetched:
+    # -- one request ----------------------------------------------------------------------------
+
+    async def _fetch(self, topic: WebTopic) -> Outcome:
+        """Raises `FetchFailed`, `HubbubError`."""
+        if not await self._store.read_webhooks(topic.hub, topic.channel, limit=1):
+            return "nobody"
+        answer = await self._get(topic)
+        if answer.status == 304:
+            return "same"
+        if answer.status != 200:
+            word = f"{answer.status // 100}xx"
+            raise FetchFailed(word, f"{topic.url!r} answered {answer.status}", answer)
+        return await self._compare(topic, answer)
+
+    async def _get(self, topic: WebTopic) -> HttpResponse:
+        assert topic.url is not None
+        headers = [("User-Agent", USER_AGENT), ("Accept", _ACCEPT)]
+        if topic.etag:
+            headers.append(("If-None-Match", topic.etag))
+        if topic.last_modified:
+            headers.append(("If-Modified-Since", topic.last_modified))
+        request = HttpRequest(
+            topic.hub,
+            "GET",
+            topic.url,
+            tuple(headers),
+            timeout_seconds=self._limits.timeout_seconds,
+            max_answer_bytes=self._limits.fetch_bytes,
+        )
+        reach = self._configuration_of(topic.hub).settings.callback_addresses
+        try:
+            return await self._outgoing.send("fetch", request, reach)
+        except SendFailed as error:
+            raise FetchFailed(error.word, error.message) from None
+
+    async def _compare(self, topic: WebTopic, answer: HttpResponse) -> Outcome:
         digest = hashlib.sha256(answer.body).digest()
         content_type = answer.headers.get("content-type", "application/octet-stream")
         fresh = digest != topic.digest
         if fresh:
             try:
-                await publish(answer.body, content_type)
+                await self._publish(topic.hub, topic.channel, answer.body, content_type)
             except HubbubError as error:
-                return Fetched("failed", error.message)
+                raise FetchFailed("not_published", error.message) from None
         latest = msgspec.structs.replace(
             topic,
             etag=_validator(answer, "etag"),
@@ -124,38 +256,7 @@ class Fetcher:
         )
         if latest != topic:
             await self._store.save_web_topic(latest)
-        return Fetched("new" if fresh else "same")
-
-    async def _get(self, url: str, topic: WebTopic, reach: Reach) -> HttpResponse:
-        """A server that is not there is asked again, a few times."""
-        if self._outgoing is None:
-            raise SendFailed("connect", "this node sends no requests")
-        headers = [("User-Agent", USER_AGENT), ("Accept", _ACCEPT)]
-        if topic.etag:
-            headers.append(("If-None-Match", topic.etag))
-        if topic.last_modified:
-            headers.append(("If-Modified-Since", topic.last_modified))
-        request = HttpRequest(
-            topic.hub,
-            "GET",
-            url,
-            tuple(headers),
-            timeout_seconds=self._limits.timeout_seconds,
-            max_answer_bytes=self._limits.fetch_bytes,
-        )
-        for number in range(_TRIES):
-            if number:
-                await asyncio.sleep(self._limits.first_retry_seconds * 2 ** (number - 1))
-            last = number == _TRIES - 1
-            try:
-                answer = await self._outgoing.send("fetch", request, reach)
-            except SendFailed as error:
-                if last or error.word in ("refused_address", "too_large"):
-                    raise
-            else:
-                if last or answer.status < 500:
-                    return answer
-        raise AssertionError("unreachable")
+        return "new" if fresh else "same"
 
 
 def _validator(answer: HttpResponse, name: str) -> str | None:

@@ -24,6 +24,7 @@ from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import Rules
+from hubbub.domain.topics import TopicPinged
 from hubbub.domain.webhooks import WebTopic, hash_topic_key, is_foreign
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
@@ -31,7 +32,6 @@ from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.publishing import check_publisher
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
-from hubbub.engine.webhooks.fetching import Fetched, Fetcher
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.bus import Bus, PublishOutcome
 from hubbub.ports.clock import Clock
@@ -61,7 +61,6 @@ class WebTopics:
         """`outgoing`: for what does not wait for its turn, such as fetching; None: for none."""
         self.limits = limits
         self._outgoing = outgoing
-        self._fetcher = Fetcher(store, clock, outgoing, limits)
         self._bus = bus
         self._store = store
         self._clock = clock
@@ -198,19 +197,23 @@ class WebTopics:
         trusted = msgspec.structs.replace(identity, level=Level.SERVICE)  # it was checked above
         return await self._topics.put(hub, trusted, item, technology)
 
-    async def fetch_topic(self, hub: Hub, url: str, channel: str) -> Fetched:
-        """A publisher says that there is something new at the URL: fetch it, and publish it if it
-        is. Raises `BadRequest` for what is no URL."""
+    async def ping(self, hub: Hub, url: str, channel: str) -> bool:
+        """A publisher says that there is something new at the URL: it is fetched, and published if
+        it is, also after a restart. False: nobody is subscribed. Raises `BadRequest` for what is no
+        URL."""
         check_callback(url)
         await self.open_foreign(hub, channel)
+        if not await self._store.read_webhooks(hub.name, channel, limit=1):
+            return False
+        await self._store.note_ping(hub.name, channel, url, self._now())
+        await self._bus.topic(TopicPinged(hub.name, channel))
+        return True
 
-        async def publish(body: bytes, content_type: str) -> object:
-            payload, kept = untouched_payload(body, content_type)
-            item = PublishItem(channel, "websub", payload, kept, store=True)
-            return await self._topics.put(hub, _TRUSTED, item, "websub")
-
-        reach = hub.configuration.settings.callback_addresses
-        return await self._fetcher.fetch(hub.name, channel, url, reach, publish)
+    async def publish_fetched(self, hub: Hub, channel: str, body: bytes, content_type: str) -> None:
+        """What a topic that lives elsewhere says now."""
+        payload, kept = untouched_payload(body, content_type)
+        item = PublishItem(channel, "websub", payload, kept, store=True)
+        await self._topics.put(hub, _TRUSTED, item, "websub")
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)

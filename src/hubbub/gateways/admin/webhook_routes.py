@@ -33,13 +33,18 @@ class ReplayQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class WebTopicView(shapes.Shape, frozen=True):
     """A topic that was registered, or that is fetched from `url`. `withKey`: who publishes must
-    know a key. `createdAt` is in ms since 1970."""
+    know a key. `pingedAt`: there is something new at `url` that was not fetched yet, after
+    `fetchFailures` tries, the last of which failed with `fetchError`. Times are in ms since
+    1970."""
 
     channel: str
     with_key: bool
     created_at: int
     url: str | None
     content_type: str | None
+    pinged_at: int | None
+    fetch_failures: int
+    fetch_error: str | None
 
 
 class ReplayView(shapes.Shape, frozen=True):
@@ -59,6 +64,9 @@ def _topic_view(topic: WebTopic) -> WebTopicView:
         created_at=topic.created_at,
         url=topic.url,
         content_type=topic.content_type,
+        pinged_at=topic.pinged_at,
+        fetch_failures=topic.fetch_failures,
+        fetch_error=topic.fetch_error,
     )
 
 

@@ -25,6 +25,20 @@ class WebhookStore(Protocol):
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
         """Whether it was there."""
 
+    async def note_ping(self, hub: str, channel: str, url: str, now: int) -> None:
+        """There is something new at the URL. Makes the topic where there is none; `pinged_at`
+        becomes `now` (ms since 1970), and always rises."""
+
+    async def note_failed_fetch(self, hub: str, channel: str, failures: int, error: str) -> None:
+        """The fetch is tried again."""
+
+    async def end_ping(self, hub: str, channel: str, pinged_at: int, well: bool) -> bool:
+        """What was new then was fetched (`well`), or is given up. False: there is a newer ping, or
+        no topic any more."""
+
+    async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
+        """Topics of these partitions that are still to be fetched."""
+
     async def save_webhook(self, webhook: Webhook) -> None:
         """Create or replace, by hub and id."""
 

@@ -12,7 +12,7 @@ from hubbub.domain.webhooks import Kind
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters
 from hubbub.engine.webhooks.driver import Driver
-from hubbub.server.telemetry.families import Figure, by_hub, histogram
+from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
 
 _COUNTERS: tuple[Figure, ...] = (
     ("webhook_deliveries", "answered.count", "Messages that arrived at their webhooks."),
@@ -37,7 +37,16 @@ class WebhookCollector:
         hubs = sorted({*self._node.counters, *self._driver.counters, *pushes})
         counted = {hub: self._driver.counters.get(hub, nothing) for hub in hubs}
         now = {hub: pushes.get(hub, nobody) for hub in hubs}
-        yield self._requests(counted)
+        yield _by_outcome(
+            "hubbub_webhook_requests",
+            "Requests to receivers.",
+            {hub: {"ok": 0, **counters.outcomes} for hub, counters in counted.items()},
+        )
+        yield _by_outcome(
+            "hubbub_topic_fetches",
+            "Fetches of topics that live elsewhere, after a ping.",
+            {hub: {"new": 0, **counters.fetches} for hub, counters in counted.items()},
+        )
         yield histogram(
             "webhook_seconds",
             "Time from the request to the receiver's answer, of messages that arrived.",
@@ -45,6 +54,13 @@ class WebhookCollector:
         )
         yield from by_hub(CounterMetricFamily, _COUNTERS, counted)
         yield from by_hub(GaugeMetricFamily, _GAUGES, now)
+        pinged = self._driver.pending_fetches()
+        yield filled(
+            GaugeMetricFamily,
+            "topic_fetches_pending",
+            "Topics that live elsewhere and are still to be fetched.",
+            {hub: pinged[hub] for hub in hubs},
+        )
         kinds = GaugeMetricFamily(
             "hubbub_webhooks", "Webhooks that this node drives.", labels=["hub", "kind"]
         )
@@ -62,13 +78,11 @@ class WebhookCollector:
             value=outgoing.open_breakers(),
         )
 
-    @staticmethod
-    def _requests(counted: Mapping[str, PushCounters]) -> Metric:
-        """A series begins with its first request: there are few outcomes, and most never come."""
-        family = CounterMetricFamily(
-            "hubbub_webhook_requests", "Requests to receivers.", labels=["hub", "outcome"]
-        )
-        for hub, counters in counted.items():
-            for outcome, count in {"ok": 0, **counters.outcomes}.items():
-                family.add_metric([hub, outcome], count)
-        return family
+
+def _by_outcome(name: str, text: str, counts: Mapping[str, Mapping[str, int]]) -> Metric:
+    """A series begins with its first request: there are few outcomes, and most never come."""
+    family = CounterMetricFamily(name, text, labels=["hub", "outcome"])
+    for hub, outcomes in counts.items():
+        for outcome, count in outcomes.items():
+            family.add_metric([hub, outcome], count)
+    return family

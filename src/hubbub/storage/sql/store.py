@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
-from hubbub.domain.webhooks import Webhook
+from hubbub.domain.webhooks import Webhook, WebTopic
 from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
@@ -220,6 +220,13 @@ class SqlStore:
     list_web_topics = _read(Reads.list_web_topics)
     read_topic_keys = _read(Reads.read_topic_keys, _common)
     delete_web_topic = _write(Writes.delete_web_topic)
+    note_ping = _write(Writes.note_ping)
+    note_failed_fetch = _write(Writes.note_failed_fetch)
+    end_ping = _write(Writes.end_ping)
+
+    async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
+        return await self._reads.call(_NO_HUB, Reads.read_pinged, list(partitions))
+
     save_webhook = _write(Writes.save_webhook, _of_record)
     delete_webhook = _write(Writes.delete_webhook)
     read_webhook = _read(Reads.read_webhook)

@@ -11,6 +11,14 @@ from hubbub.storage.sql.connection import Row, Sql, single_statement
 _TOPIC_COLUMNS = (
     "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type, open"
 )
+_PING_COLUMNS = "pinged_at, fetch_failures, fetch_error"
+_PING = (
+    "INSERT INTO web_topics (hub, channel, created_at, url, open, pinged_at, partition_id)"
+    " VALUES ($1, $2, $3, $4, 0, $3, $5) ON CONFLICT (hub, channel) DO UPDATE SET"
+    " url = COALESCE(web_topics.url, excluded.url), partition_id = excluded.partition_id,"
+    " pinged_at = CASE WHEN web_topics.pinged_at >= excluded.pinged_at"
+    " THEN web_topics.pinged_at + 1 ELSE excluded.pinged_at END"
+)
 _TOPIC_VALUES = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 _ADD_TOPIC = (
     f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
@@ -44,12 +52,13 @@ _decoder = msgspec.msgpack.Decoder(Pending)
 
 
 def _topic_row(topic: WebTopic) -> Row:
-    *columns, is_open = msgspec.structs.astuple(topic)
-    return (*columns, int(is_open))
+    columns = msgspec.structs.astuple(topic)
+    return (*columns[:9], int(topic.open))
 
 
 def _topic(row: Row) -> WebTopic:
-    return msgspec.structs.replace(WebTopic(*row), open=bool(row[-1]))
+    topic = WebTopic(*row)
+    return msgspec.structs.replace(topic, open=bool(topic.open))
 
 
 def _to_row(webhook: Webhook) -> Row:
@@ -75,6 +84,32 @@ class WebhookWrites:
     async def save_web_topic(self, topic: WebTopic) -> None:
         await self._sql.execute(_PUT_TOPIC, *_topic_row(topic))
 
+    async def note_ping(self, hub: str, channel: str, url: str, now: int) -> None:
+        await self._sql.execute(_PING, hub, channel, now, url, partition_of(hub, channel))
+
+    async def note_failed_fetch(self, hub: str, channel: str, failures: int, error: str) -> None:
+        await self._sql.execute(
+            "UPDATE web_topics SET fetch_failures = $3, fetch_error = $4"
+            " WHERE hub = $1 AND channel = $2",
+            hub,
+            channel,
+            failures,
+            error,
+        )
+
+    async def end_ping(self, hub: str, channel: str, pinged_at: int, well: bool) -> bool:
+        cleared = ", fetch_failures = 0, fetch_error = NULL" if well else ""
+        return (
+            await self._sql.execute(
+                f"UPDATE web_topics SET pinged_at = NULL{cleared}"  # noqa: S608
+                " WHERE hub = $1 AND channel = $2 AND pinged_at = $3",
+                hub,
+                channel,
+                pinged_at,
+            )
+            > 0
+        )
+
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
         which = "DELETE FROM web_topics WHERE hub = $1 AND channel = $2"
         return await self._sql.execute(which, hub, channel) > 0
@@ -95,7 +130,7 @@ class WebhookReads:
     @single_statement
     async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
         rows = await self._sql.fetch(
-            f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
+            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
             " WHERE hub = $1 AND channel = $2",
             hub,
             channel,
@@ -105,11 +140,20 @@ class WebhookReads:
     @single_statement
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
         rows = await self._sql.fetch(
-            f"SELECT {_TOPIC_COLUMNS} FROM web_topics"  # noqa: S608
+            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
             " WHERE hub = $1 AND channel > $2 ORDER BY channel LIMIT $3",
             hub,
             after,
             limit,
+        )
+        return [_topic(row) for row in rows]
+
+    @single_statement
+    async def read_pinged(self, partitions: list[int]) -> list[WebTopic]:
+        rows = await self._sql.fetch(
+            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
+            " WHERE pinged_at IS NOT NULL AND partition_id = ANY($1)",
+            partitions,
         )
         return [_topic(row) for row in rows]
 
