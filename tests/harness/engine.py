@@ -22,6 +22,8 @@ from hubbub.domain.notices import Delivery, Notice, Subscribed
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request, Subscribe
 from hubbub.domain.rules import AuthProvider, HubConfiguration
+from hubbub.engine.access.registry import AccessRegistry
+from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import SigningKey, Tokens
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
@@ -185,21 +187,25 @@ class EngineNode:
         self.name = name
         self.bus: Bus = bus
         self.limits = EngineLimits(**limits)
-        self.directory = Directory(store, bus, None)
-        self.owner = ChannelOwner(
-            store=store,
-            clock=clock,
-            configuration_of=self.directory.get,
-            limits=self.limits,
-            emit=bus.emit,
-            publish=bus.publish,
-            journal=journal,
-        )
+        self.revocations = Revocations(store, clock)
+        self.directory = Directory(store, bus, None, self.revocations)
         self.tokens = Tokens(
             session_keys=[SigningKey("s", b"s" * 32)],
             admin_keys=[SigningKey("a", b"a" * 32)],
             issuer="test",
             clock=clock,
+            revocations=self.revocations,
+        )
+        access = AccessRegistry(self.directory.get, self.tokens)
+        self.owner = ChannelOwner(
+            store=store,
+            clock=clock,
+            configuration_of=self.directory.get,
+            limits=self.limits,
+            access=access,
+            emit=bus.emit,
+            publish=bus.publish,
+            journal=journal,
         )
         self.sender = HttpOut()
         outgoing = OutgoingGate(self.sender, webhooks or WebhookLimits())
@@ -209,6 +215,7 @@ class EngineNode:
             clock=clock,
             directory=self.directory,
             tokens=self.tokens,
+            access=access,
             authenticator=NoProvider(),
             transmit=transmit,
             limits=self.limits,
@@ -222,6 +229,7 @@ class EngineNode:
             clock=clock,
             topic=bus.topic,
             configuration_of=self.directory.get,
+            access=access,
             outgoing=outgoing,
             limits=webhooks or WebhookLimits(),
             publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(

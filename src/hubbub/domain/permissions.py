@@ -17,7 +17,7 @@ from hubbub.domain.names import (
     without_dead_letters,
 )
 from hubbub.domain.patterns import matches_any, patterns_problem
-from hubbub.domain.rules import Rules
+from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.domain.wire import ALWAYS
 
 
@@ -83,6 +83,14 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 ANONYMOUS = Identity()
 
 
+class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """As whom somebody is given messages."""
+
+    identity: Identity
+    open_topic: bool = False
+    """What it reads is a topic that was made through `open_topics`, which everybody may read."""
+
+
 @lru_cache(maxsize=65536)
 def granted(grants: tuple[Grant, ...], action: Literal["publish", "subscribe"], name: str) -> bool:
     """Whether one of the grants is for this action on the channel."""
@@ -112,6 +120,17 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
         or _open_to(identity, channel, rules, user_channels)
         or granted(identity.grants, "subscribe", channel)
         or (origin != channel and granted(identity.grants, "subscribe", origin))
+    )
+
+
+def may_read(reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
+    """Whether messages of the channel may be handed to the reader, whatever the door: it gets into
+    the hub, and the rules or a grant open the channel. Raises nothing."""
+    identity, settings = reader.identity, configuration.settings
+    if reader.open_topic and settings.open_topics and not configuration.is_decided(channel):
+        return True
+    return (identity.authenticated or settings.allow_anonymous) and may_subscribe(
+        identity, channel, configuration.rules_for(channel), settings.user_channel
     )
 
 

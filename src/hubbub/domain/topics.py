@@ -13,7 +13,7 @@ import msgspec
 
 from hubbub.domain.messages import Message
 from hubbub.domain.names import DEAD_LETTER_SUFFIX
-from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.webhooks import Replayed, WebhookStatus
 from hubbub.domain.wire import ALWAYS, FLAT, LOCAL, Wire
 
@@ -88,9 +88,11 @@ class UnsubscribeTopic(msgspec.Struct, frozen=True, tag="unsubscribe_topic"):
 
 
 class GetMessages(msgspec.Struct, frozen=True, tag="get_messages"):
-    """`ack_up_to` acknowledges first, in the same step."""
+    """`ack_up_to` acknowledges first, in the same step. The owner hands out nothing that `reader`
+    may not read when it does so."""
 
     key: SubscriptionKey
+    reader: Reader
     limit: int = 1
     wait_seconds: float = 0.0
     consumer: str = ""

@@ -16,6 +16,7 @@ import msgspec
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.permissions import Reader
 
 WEBHOOK_OWNER = "webhook"
 """The owner of the durable subscriptions; no principal has this name."""
@@ -99,6 +100,9 @@ class Webhook(msgspec.Struct, frozen=True):
     """Where the subscriber reached the hub, for the links of WebSub."""
     pending: Pending | None = None
     """What is being verified; a webhook that is active stays as it is until then."""
+    acting: Reader | None = None
+    """As whom it is sent messages, whatever becomes of the token; None: made before this was
+    kept."""
 
     def __repr__(self) -> str:
         """Without secret and key."""

@@ -7,14 +7,16 @@ handled in `engine.sessions`; this module knows none of it.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from itertools import count
 
 from hubbub.domain.errors import HubNotFound, NotAuthenticated
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, Notice
-from hubbub.domain.permissions import Identity
+from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import DeliveryQueue
@@ -96,7 +98,7 @@ class Hub:
             feed.hold_back(publisher)
 
 
-class SessionState:
+class SessionState(Subscriber):
     """One client connection: who it is, and which channels it follows."""
 
     __slots__ = (
@@ -142,6 +144,13 @@ class SessionState:
         self.restore_hash: bytes | None = None
         self.spent_hash: bytes | None = None
         """The hash of the restore key that was used to come here; it dies with the next frame."""
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.identity)
+
+    def followed(self) -> Collection[str]:
+        return self.feeds or ()
 
     def send(self, *said: Notice) -> None:
         encoder = self.connection.encoder

@@ -13,15 +13,15 @@ from hubbub.domain.errors import (
     GoingAway,
     HubbubError,
     HubNotFound,
-    InvalidToken,
     QuotaExceeded,
 )
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.engine.access.credentials import Credentials
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle, ThrottleLimits
-from hubbub.engine.access.tokens import ANY_HUB, Tokens
+from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.renewal import Renewal
@@ -69,6 +69,7 @@ class Node:
         clock: Clock,
         directory: Directory,
         tokens: Tokens,
+        access: AccessRegistry,
         authenticator: Authenticator,
         transmit: Transmitter,
         limits: EngineLimits,
@@ -85,6 +86,7 @@ class Node:
         self.limits = limits
         self.directory = directory
         self.tokens = tokens
+        self.access = access
         self.throttle = throttle or Throttle(clock, ThrottleLimits())
         self.credentials = Credentials(tokens, self.throttle)
         self.journal = journal
@@ -92,13 +94,13 @@ class Node:
         self.fanout = Fanout(transmit, Deliveries(journal, clock) if journal.enabled else None)
         maker = TopicMaker(directory)
         self.publisher = Publisher(bus, clock, limits, maker)
-        self.topics = Topics(bus, store, clock, self.publisher, maker)
+        self.topics = Topics(bus, store, clock, self.publisher, maker, access)
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), outgoing
         )
         self.restore_keys = RestoreKeys(store, clock, limits)
         self.subscriptions = Subscriptions(
-            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle
+            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access
         )
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
         self.queries = Queries(bus, limits)
@@ -145,6 +147,7 @@ class Node:
             chronicle=self.chronicle,
             tasks=self._tasks,
             close=self.close,
+            end=self.end,
         )
 
     # -- hubs -----------------------------------------------------------------------------------
@@ -187,38 +190,31 @@ class Node:
         self.renewal.owners_changed(partitions)
 
     def hub_changed(self, hub: str) -> None:
-        """Apply changed settings at once, also to who is already here."""
-        if hub == ANY_HUB:
-            for each in list(self.hubs.values()):
-                self._cut_revoked(each)
-            return
+        """Apply changed settings at once, also to who is already here, however they get their
+        messages."""
         known = self.hubs.get(hub)
-        if known is None:
-            return
+        if known is not None:
+            self._configure(known)
+        self.access.review(hub)
+        if hub in self.hubs:
+            for feed in self.hubs[hub].feeds.values():
+                feed.rules_changed()
+            self.subscriptions.announce_members(self.hubs[hub])
+
+    def _configure(self, hub: Hub) -> None:
         try:
-            configuration = self.directory.get(hub)
+            hub.configure(self.directory.get(hub.name), self.clock.monotonic())
         except HubNotFound as error:
-            self.drop_hub(hub, error)
-            return
-        self._cut_revoked(known)
-        known.configure(configuration, self.clock.monotonic())
-        for session in list(known.sessions.values()):
-            self.heartbeats.expect_authentication(session)
-            self.subscriptions.recheck(session)
-        for feed in known.feeds.values():
-            feed.rules_changed()
-        self.subscriptions.announce_members(known)
+            self.drop_hub(hub.name, error)
+        else:
+            for session in hub.sessions.values():
+                self.heartbeats.expect_authentication(session)
 
     def drop_hub(self, name: str, error: HubbubError) -> None:
         """The hub is gone: so are its sessions, for good."""
         hub = self.hubs.pop(name, None)
         for session in list(hub.sessions.values()) if hub is not None else ():
             self.end(session, error)
-
-    def _cut_revoked(self, hub: Hub) -> None:
-        for session in list(hub.sessions.values()):
-            if self.tokens.revoked(session.identity, hub.name):
-                self.end(session, InvalidToken("the token was revoked; get a new one"))
 
     def end(self, session: SessionState, error: HubbubError) -> None:
         """Cut a session off, with no way back by a restore key."""
@@ -244,6 +240,7 @@ class Node:
         self.heartbeats.add(session)
         if hub.missing is None:
             self.chronicle.session_opened(session)
+            self.access.add(hub.name, session)
         session.send(self._greeting(session))
         return session
 
@@ -262,6 +259,7 @@ class Node:
         session.cancel_requests()
         self.subscriptions.end_all(session)
         hub = session.hub
+        self.access.remove(hub.name, session)
         if hub.sessions.get(session.id) is session:
             del hub.sessions[session.id]
             if hub.missing is None:

@@ -14,6 +14,7 @@ from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.issuers import Issuers
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.administration import Administration
@@ -96,6 +97,7 @@ class Server:
         self.key_source = HttpKeySource(outgoing)
         issuers = Issuers(self.directory.settings_of, self.key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
+        access = AccessRegistry(self.directory.get, self.tokens)
         streams = self.journal.streams if self.journal is not None else None
         self.programs = Programs(settings, clock, outgoing, streams, self._fabric.node_name)
         self.owner = ChannelOwner(
@@ -103,6 +105,7 @@ class Server:
             clock=clock,
             configuration_of=self.directory.get,
             limits=limits,
+            access=access,
             emit=self._bus.emit,
             publish=self._bus.publish,
             journal=self.journal or NO_JOURNAL,
@@ -113,6 +116,7 @@ class Server:
             clock=clock,
             directory=self.directory,
             tokens=self.tokens,
+            access=access,
             authenticator=self.programs.authenticator,
             transmit=transmit,
             limits=limits,
@@ -129,6 +133,7 @@ class Server:
             clock=clock,
             topic=self._fabric.bus.topic,
             configuration_of=self.directory.get,
+            access=access,
             outgoing=outgoing,
             limits=webhooks,
             publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(

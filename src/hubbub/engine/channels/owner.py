@@ -25,6 +25,7 @@ from hubbub.domain.topics import (
     WebhookRequest,
     channel_of,
 )
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.channels.announcements import Announcements, Emit
 from hubbub.engine.channels.appends import Appender
 from hubbub.engine.channels.attendance import Attendance
@@ -60,6 +61,7 @@ class ChannelOwner:
         clock: Clock,
         configuration_of: ConfigurationOf,
         limits: EngineLimits,
+        access: AccessRegistry,
         emit: Emit,
         publish: Publish,
         journal: Journal = NO_JOURNAL,
@@ -80,7 +82,7 @@ class ChannelOwner:
         """By hub."""
         receipts = Receipts(journal, clock)
         self.durable = DurableSubscriptions(
-            store, clock, self.terms, publish, receipts, self.counters
+            store, clock, self.terms, publish, receipts, self.counters, access
         )
         self.channels = Channels(
             store=store,

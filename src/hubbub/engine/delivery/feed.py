@@ -19,6 +19,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy, Presence
 from hubbub.domain.rules import Rules
+from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
 from hubbub.engine.delivery.tally import Tally
@@ -66,6 +67,7 @@ class Feed:
     """`position` is the serial of the last message that was passed on."""
 
     __slots__ = (
+        "_access",
         "_attaching",
         "_bus",
         "_catching_up",
@@ -90,7 +92,16 @@ class Feed:
         "users",
     )
 
-    def __init__(self, hub: FeedHub, channel: str, bus: Bus, fanout: Fanout, clock: Clock) -> None:
+    def __init__(
+        self,
+        hub: FeedHub,
+        channel: str,
+        bus: Bus,
+        fanout: Fanout,
+        clock: Clock,
+        access: AccessRegistry,
+    ) -> None:
+        self._access = access
         self.hub = hub
         self.channel = channel
         self.partition = partition_of(hub.name, channel)
@@ -328,8 +339,14 @@ class Feed:
             for group in congested:
                 group.hold_back(publisher)
 
-    def add(self, connection: Connection) -> None:
-        """The connection gets everything after `position`."""
+    def admit(self, subscriber: Subscriber) -> None:
+        """That messages of the channel may be handed to the subscriber now. Raises
+        `NotPermitted`."""
+        self._access.admit(self.hub.name, subscriber, self.channel)
+
+    def add(self, subscriber: Subscriber, connection: Connection) -> None:
+        """The subscriber's connection gets everything after `position`. Raises `NotPermitted`."""
+        self.admit(subscriber)
         group = self.groups.get(connection.encoder)
         if group is None:
             group = Group(

@@ -63,6 +63,7 @@ class Replayer:
         before = missed[0].serial - 1 if missed else 0
         for part in _parts(missed):
             await connection.drain()
+            feed.admit(session)  # a session that lost access while it waited gets no more
             kept, expired = self._split(part)
             units = []
             for message in kept:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hubbub.domain import notices, requests
-from hubbub.domain.errors import HubbubError, Internal, RateLimited
+from hubbub.domain.errors import HubbubError, Internal, NotPermitted, RateLimited
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
@@ -65,6 +65,8 @@ class Capabilities:
     tasks: TaskSet
     close: Callable[[SessionState, bool], None]
     """Takes the session off its node; its restore key goes on to work if the flag is set."""
+    end: Callable[[SessionState, HubbubError], None]
+    """Cuts the session off, with no way back by its restore key."""
 
 
 class Session(SessionState):
@@ -97,6 +99,14 @@ class Session(SessionState):
         self._topic_requests: TopicRequests | None = None
         self._waiting: deque[Request] | None = None
         """Requests behind one that is under way; None: nothing is."""
+
+    # -- access that ends -----------------------------------------------------------------------
+
+    def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
+        self._can.subscriptions.lose(self, channels, error)
+
+    def end(self, error: HubbubError) -> None:
+        self._can.end(self, error)
 
     # -- in -------------------------------------------------------------------------------------
 

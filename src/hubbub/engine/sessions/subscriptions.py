@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Coroutine, Iterable, Sequence
+from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
 from hubbub.domain.messages import Message
+from hubbub.domain.names import check_name
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
@@ -23,8 +25,8 @@ from hubbub.domain.notices import (
     SubscribedChannel,
     Unsubscribed,
 )
-from hubbub.domain.permissions import may_subscribe
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub, SessionState
@@ -93,7 +95,9 @@ class Subscriptions:
         clock: Clock,
         restore_keys: RestoreKeys,
         chronicle: Chronicle,
+        access: AccessRegistry,
     ) -> None:
+        self._access = access
         self._bus = bus
         self._clock = clock
         self._fanout = fanout
@@ -136,16 +140,15 @@ class Subscriptions:
         """Called right after the plans were confirmed. Those without a replay begin before
         anything waits, so that they start exactly at the confirmed serial."""
         confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
-        for plan in plans:
-            if plan.page is None and not session.closed:
-                self._begin_live(session, plan)
         try:
+            for plan in plans:
+                if plan.page is None and not session.closed:
+                    with self._telling(session, plan):
+                        self._begin_live(session, plan)
             for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
-                try:
+                with self._telling(session, plan):
                     if plan.page is not None:
                         await self._replay(session, plan, plan.page, epoch, serial)
-                except HubbubError as error:
-                    session.send(Failed(error))
             await self._send_states(session, [plan.feed for plan in plans])
         finally:
             for plan in plans:
@@ -193,14 +196,15 @@ class Subscriptions:
             self._drop_if_unused(session.hub, feed)
 
     def recheck(self, session: SessionState) -> None:
+        """The session has become someone else: end what that one may not follow."""
+        self._access.review_one(session.hub.name, session)
+
+    def lose(self, session: SessionState, channels: Sequence[str], reason: NotPermitted) -> None:
         """End what the session may no longer follow, and tell it why."""
-        lost = [channel for channel in session.feeds or () if not self._permitted(session, channel)]
-        for channel in lost:
+        for channel in channels:
             self.end(session, channel)
-        if lost:
-            reason = NotPermitted("the permission to subscribe was taken away")
-            failures = tuple(ChannelFailure(channel, reason) for channel in lost)
-            session.send(Unsubscribed((), failures))
+        failures = tuple(ChannelFailure(channel, reason) for channel in channels)
+        session.send(Unsubscribed((), failures))
 
     def announce_identity(self, session: SessionState) -> None:
         """Tell the owners who a session has turned out to be."""
@@ -220,14 +224,20 @@ class Subscriptions:
 
     # -- one subscription -----------------------------------------------------------------------
 
-    def _permitted(self, session: SessionState, channel: str) -> bool:
-        hub = session.hub
-        return may_subscribe(session.identity, channel, hub.rules_for(channel), hub.user_channels)
+    @contextmanager
+    def _telling(self, session: SessionState, plan: Plan) -> Iterator[None]:
+        """Tell the session what went wrong with one of its subscriptions."""
+        try:
+            yield
+        except NotPermitted as error:  # access ended since the subscription was confirmed
+            if not session.closed:
+                self.lose(session, (plan.feed.channel,), error)
+        except HubbubError as error:
+            session.send(Failed(error))
 
     def _check(self, session: SessionState, channel: str, planned: int) -> None:
         session.check_identity()
-        if not self._permitted(session, channel):
-            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        self._access.admit(session.hub.name, session, check_name(channel, "channel"))
         held = session.feeds or {}
         if channel not in held and len(held) + planned >= self._limits.session_channels:
             raise TooManyChannels(
@@ -245,7 +255,9 @@ class Subscriptions:
         hub, channel = session.hub, wanted.channel
         feed = hub.feeds.get(channel)
         if feed is None:
-            feed = hub.feeds[channel] = Feed(hub, channel, self._bus, self._fanout, self._clock)
+            feed = hub.feeds[channel] = Feed(
+                hub, channel, self._bus, self._fanout, self._clock, self._access
+            )
         feed.users += 1
         try:
             await feed.attach()
@@ -262,6 +274,7 @@ class Subscriptions:
         return Plan(feed, page, retains, retained, passed)
 
     def _begin_live(self, session: SessionState, plan: Plan) -> None:
+        plan.feed.admit(session)
         retained = plan.newest_retained()
         if retained is not None:
             self._replayer.send_retained(session, plan.feed, retained)
@@ -299,7 +312,7 @@ class Subscriptions:
             self._join(session, feed)
 
     def _join(self, session: SessionState, feed: Feed) -> None:
-        feed.add(session.connection)
+        feed.add(session, session.connection)
         if session.feeds is None:
             session.feeds = {}
         session.feeds[feed.channel] = feed

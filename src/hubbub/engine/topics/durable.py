@@ -29,12 +29,14 @@ from hubbub.domain.topics import (
     TopicRequest,
     UnsubscribeTopic,
 )
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.topics.cursor_cache import CursorCache, subscriptions_of
 from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
+from hubbub.engine.topics.waiting import WaitingGet
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.topics import TopicStore
 
@@ -53,8 +55,10 @@ class DurableSubscriptions:
         publish: Publish,
         receipts: Receipts,
         counters: defaultdict[str, TopicCounters],
+        access: AccessRegistry,
     ) -> None:
         """`publish` takes dead letters to wherever their channel is owned."""
+        self._access = access
         self._clock = clock
         self._receipts = receipts
         self._counters = counters
@@ -130,6 +134,7 @@ class DurableSubscriptions:
         return (await self._cache.subscription(channel, key)).info(channel.epoch, channel.head)
 
     async def get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
+        """Raises `NotPermitted` or `InvalidToken` as soon as access ends, also while it waits."""
         if not 1 <= request.limit <= MAX_BATCH:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 to {MAX_BATCH}")
         subscription = await self._cache.subscription(channel, request.key)
@@ -142,8 +147,12 @@ class DurableSubscriptions:
             if not articles and (subscription.cursor.floor, subscription.cursor.expired) != before:
                 continue  # what came next is gone, or has expired; look behind it
             seconds = deadline - self._clock.monotonic()
-            if articles or seconds <= 0 or self._closing or not await subscription.wait(seconds):
+            if articles or seconds <= 0 or self._closing:
                 return articles
+            self._access.check(channel.hub, request.reader, channel.name)
+            with self._access.adding(channel.hub, WaitingGet(request, subscription)):
+                if not await subscription.wait(seconds):
+                    return articles
             if subscription.gone:
                 raise not_subscribed(request.key)
 
@@ -208,6 +217,7 @@ class DurableSubscriptions:
             if cursor.must_reserve(picks):
                 await self._cache.save(channel, subscription, changed=True)
             found = await self._cache.read(channel, [pick.serial for pick in picks])
+            self._access.check(channel.hub, request.reader, channel.name)
         except BaseException:
             cursor.put_back(pick.serial for pick in picks)
             raise

@@ -19,7 +19,7 @@ from hubbub.domain.errors import (
     TopicNotFound,
 )
 from hubbub.domain.names import check_name
-from hubbub.domain.permissions import Identity, may_publish, may_subscribe
+from hubbub.domain.permissions import Identity, Reader, may_publish, may_subscribe
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.topics import (
     MAX_WAIT_SECONDS,
@@ -38,6 +38,7 @@ from hubbub.domain.topics import (
     option_problems,
     principal_of,
 )
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.hub import Hub
 from hubbub.engine.publishing import Publisher, check_publisher
 from hubbub.engine.topics.creation import TopicMaker
@@ -55,8 +56,15 @@ class Topics:
     """Every method checks what the identity may do, and raises what speaks against it."""
 
     def __init__(
-        self, bus: Bus, store: TopicStore, clock: Clock, publisher: Publisher, maker: TopicMaker
+        self,
+        bus: Bus,
+        store: TopicStore,
+        clock: Clock,
+        publisher: Publisher,
+        maker: TopicMaker,
+        access: AccessRegistry,
     ) -> None:
+        self._access = access
         self._bus = bus
         self._store = store
         self._clock = clock
@@ -136,8 +144,8 @@ class Topics:
         await self._maker.ensure(hub, dead_letters)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, topic: str, name: str) -> None:
-        """Raises `NotSubscribed`."""
-        await self._bus.topic(UnsubscribeTopic(self._key(hub, identity, topic, name)))
+        """Also without the permission by now. Raises `NotSubscribed`."""
+        await self._bus.topic(UnsubscribeTopic(_own_key(hub, identity, topic, name)))
 
     async def info(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionInfo:
         """Raises `NotSubscribed`, `TopicNotFound`."""
@@ -145,7 +153,7 @@ class Topics:
         return _expect(SubscriptionInfo, await self._bus.topic(request))
 
     async def list_own(self, hub: Hub, identity: Identity) -> list[SubscriptionInfo]:
-        """The caller's own durable subscriptions in this hub."""
+        """The caller's own durable subscriptions in this hub, to topics that they may read now."""
         return await self._describe(await self._own(hub, identity))
 
     async def list_all(
@@ -204,19 +212,21 @@ class Topics:
         after: int = 0,
     ) -> list[Article]:
         """Empty: there is nothing for the caller (yet). `after`: only what is behind that serial.
-        Raises `NotSubscribed`, `TopicNotFound`."""
+        Raises `NotSubscribed`, `TopicNotFound`; `NotPermitted` and `InvalidToken` also where access
+        ends while the caller waits."""
         key = self._key(hub, identity, topic, name)
         if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
             raise BadRequest(
                 f"wait is {wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds, and ask again"
             )
+        reader = Reader(identity)
         deadline = self._clock.monotonic() + wait_seconds
         while True:
             seconds = max(0.0, deadline - self._clock.monotonic())
             wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
-            request = GetMessages(key, limit, wait, consumer, ack_up_to, after)
+            request = GetMessages(key, reader, limit, wait, consumer, ack_up_to, after)
             articles = _expect(tuple, await self._bus.topic(request))
-            self._check_readable(hub, identity, topic)  # it may have ended while we waited
+            self._access.check(hub.name, reader, topic)  # this node may know more than the owner
             if articles or seconds <= wait or self.draining:
                 return list(articles)
             ack_up_to = None
@@ -259,19 +269,19 @@ class Topics:
     # -- helpers --------------------------------------------------------------------------------
 
     def _key(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionKey:
-        check_name(name, "subscription")
-        self._check_readable(hub, identity, topic)
-        return SubscriptionKey(hub.name, topic, principal_of(identity), name)
-
-    @staticmethod
-    def _check_readable(hub: Hub, identity: Identity, topic: str) -> None:
-        if not may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels):
+        if not _is_readable(hub, identity, topic):
             raise NotPermitted(f"no permission to subscribe to {topic!r}")
+        return _own_key(hub, identity, topic, name)
 
     async def _own(self, hub: Hub, identity: Identity) -> list[SubscriptionKey]:
+        """Where heads and lags of topics are told, only of those that the caller may read."""
         owner = principal_of(identity)
         cursors = await self._store.read_cursors(hub.name, owner=owner)
-        return [SubscriptionKey(hub.name, c.channel, owner, c.name) for c in cursors]
+        return [
+            SubscriptionKey(hub.name, cursor.channel, owner, cursor.name)
+            for cursor in cursors
+            if _is_readable(hub, identity, cursor.channel)
+        ]
 
     async def _describe(self, keys: list[SubscriptionKey]) -> list[SubscriptionInfo]:
         answers = await _gather(*(self._describe_one(key) for key in keys))
@@ -282,6 +292,16 @@ class Topics:
             return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
         except (NotSubscribed, TopicNotFound):
             return None  # it went while we looked
+
+
+def _own_key(hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionKey:
+    check_name(name, "subscription")
+    check_name(topic, "channel")
+    return SubscriptionKey(hub.name, topic, principal_of(identity), name)
+
+
+def _is_readable(hub: Hub, identity: Identity, topic: str) -> bool:
+    return may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels)
 
 
 def _setter(answer: asyncio.Future[T]) -> Callable[[T], None]:

@@ -29,12 +29,13 @@ from hubbub.domain.topics import (
     WebhookRequest,
 )
 from hubbub.domain.webhooks import Webhook
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, Stopped
 from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
-from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.ending import Denial, deny, end_webhook
 from hubbub.engine.webhooks.fetching import Fetcher, Publish
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
@@ -66,6 +67,7 @@ class Driver:
         clock: Clock,
         topic: Topic,
         configuration_of: Callable[[str], HubConfiguration],
+        access: AccessRegistry,
         outgoing: OutgoingGate,
         limits: WebhookLimits,
         publish_fetched: Publish,
@@ -76,6 +78,7 @@ class Driver:
         self._clock = clock
         self._topic = topic
         self._configuration_of = configuration_of
+        self._access = access
         self._limits = limits
         self.outgoing = outgoing
         self.counters: defaultdict[str, PushCounters] = defaultdict(PushCounters)
@@ -207,7 +210,7 @@ class Driver:
                     self._kick(push)
 
     def hub_changed(self, hub: str) -> None:
-        if hub == ANY_HUB:  # tokens were revoked, and webhooks have none
+        if hub == ANY_HUB:
             return
         self.attempts.hub_changed(hub)
         try:
@@ -253,6 +256,7 @@ class Driver:
             else:
                 host = self.outgoing.destination(webhook.hub, "webhook", webhook.host)
                 push.configure(webhook, host, self._limits.public_url)
+                self._access.review_one(webhook.hub, push)
             if push.behind and not push.fetching:
                 self._kick(push)
             self._verify(push)
@@ -269,15 +273,18 @@ class Driver:
             webhook,
             self.outgoing.destination(webhook.hub, "webhook", webhook.host),
             self._limits.public_url,
+            self._refuse,
         )
         self._pushes[webhook.hub, webhook.id] = push
         self._by_channel.setdefault((webhook.hub, webhook.channel), {})[webhook.id] = push
+        self._access.add(webhook.hub, push)
         return push
 
     def _remove(self, push: Push, cancel: bool = True) -> None:
         """It is not driven here any more."""
         push.gone = True
         webhook = push.webhook
+        self._access.remove(webhook.hub, push)
         if self._pushes.get((webhook.hub, webhook.id)) is push:
             del self._pushes[webhook.hub, webhook.id]
             of_channel = self._by_channel[webhook.hub, webhook.channel]
@@ -335,7 +342,9 @@ class Driver:
     async def _fetch(self, push: Push) -> None:
         push.behind, push.fetching = False, True
         try:
-            found = await self._topic(GetMessages(push.key, _AT_ONCE, after=push.queued))
+            found = await self._topic(
+                GetMessages(push.key, push.reader, _AT_ONCE, after=push.queued)
+            )
             assert isinstance(found, tuple)
             if found:
                 push.queue.extend(article.message for article in found)
@@ -354,6 +363,23 @@ class Driver:
     async def _dead_letter(self, push: Push, message: Message) -> None:
         await self._topic(Acknowledge(push.key, (message.serial,), dead=True))
         self.counters[push.webhook.hub].dead_letters += 1
+
+    def _refuse(self, push: Push, error: HubbubError) -> None:
+        """Whoever it was made by may not read the channel any more: nothing more is sent from now
+        on, and it is over. What belongs to a hub that is gone goes with the hub."""
+        if not push.gone:
+            self._remove(push)
+            if not isinstance(error, HubNotFound):
+                self._run(self._end_refused(push, error))
+
+    async def _end_refused(self, push: Push, error: HubbubError) -> None:
+        await self._end(push, error.message)
+        if push.webhook.kind == "websub":
+            reach = self._configuration_of(push.webhook.hub).settings.callback_addresses
+            denial = Denial(
+                push.webhook.hub, push.webhook.callback, push.webhook.topic, error.message
+            )
+            await deny(self.outgoing, self._limits, denial, reach)
 
     async def _end(self, push: Push, reason: str) -> None:
         """The receiver does not want it any more, or its time is over."""

@@ -1,15 +1,22 @@
-"""The end of a webhook."""
+"""The end of a webhook, and what WebSub subscribers are told of it."""
 
 from __future__ import annotations
 
 import contextlib
 
-from hubbub.domain.errors import NotSubscribed, TopicNotFound
+import msgspec
+
+from hubbub.domain.callbacks import Reach
+from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import UnsubscribeTopic
 from hubbub.domain.webhooks import Webhook
+from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.replaying import letters_key
+from hubbub.engine.webhooks.requests import USER_AGENT, with_query
 from hubbub.ports.bus import Topic
+from hubbub.ports.outgoing import HttpRequest, SendFailed
 from hubbub.ports.storage import Store
 
 
@@ -19,3 +26,28 @@ async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:
         with contextlib.suppress(NotSubscribed, TopicNotFound):
             await topic(UnsubscribeTopic(key))
     await store.delete_webhook(webhook.hub, webhook.id)
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """What a callback is told that there is no subscription for, and why."""
+
+    hub: str
+    callback: str
+    topic: str
+    reason: str
+
+
+async def deny(outgoing: OutgoingGate, limits: WebhookLimits, denial: Denial, reach: Reach) -> None:
+    """Tell a callback of WebSub, once, that there is no subscription, or none any more. It may not
+    hear it."""
+    fields = {"hub.mode": "denied", "hub.topic": denial.topic, "hub.reason": denial.reason}
+    request = HttpRequest(
+        denial.hub,
+        "GET",
+        with_query(denial.callback, fields),
+        (("User-Agent", USER_AGENT),),
+        timeout_seconds=limits.timeout_seconds,
+        max_answer_bytes=limits.answer_bytes,
+    )
+    with contextlib.suppress(SendFailed, HubbubError):
+        await outgoing.send("webhook", request, reach)

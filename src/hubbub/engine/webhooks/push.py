@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Collection, Sequence
 
+from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.messages import Message
-from hubbub.domain.topics import SubscriptionKey
+from hubbub.domain.permissions import Identity, Level, Reader
+from hubbub.domain.topics import SubscriptionKey, user_of
 from hubbub.domain.webhooks import WEBHOOK_OWNER, Webhook, WebhookStatus
+from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.outgoing import Destination
 from hubbub.engine.webhooks.requests import Headers, lasting_headers
 
@@ -21,10 +25,21 @@ def key_of(webhook: Webhook) -> SubscriptionKey:
     return SubscriptionKey(webhook.hub, webhook.channel, WEBHOOK_OWNER, webhook.id)
 
 
-class Push:
+def reader_of(webhook: Webhook) -> Reader:
+    """As whom it is sent messages. One that was made before that was kept lasts until the tokens of
+    its owner are revoked."""
+    if webhook.acting is not None:
+        return webhook.acting
+    user = user_of(webhook.owner or "")
+    return Reader(Identity(user, Level.SERVICE, issued_at=webhook.created_at))
+
+
+class Push(Subscriber):
     """State only; the driver drives it. One task at a time works for it, while there is work."""
 
     __slots__ = (
+        "_reader",
+        "_refuse",
         "acknowledged",
         "attempts",
         "behind",
@@ -49,7 +64,15 @@ class Push:
         "webhook",
     )
 
-    def __init__(self, webhook: Webhook, host: Destination, hub_url: str | None) -> None:
+    def __init__(
+        self,
+        webhook: Webhook,
+        host: Destination,
+        hub_url: str | None,
+        refuse: Callable[[Push, HubbubError], None],
+    ) -> None:
+        """`refuse` ends it when access was taken away."""
+        self._refuse = refuse
         self.key = key_of(webhook)
         self.queue: deque[Message] = deque()
         """What comes next, without gaps."""
@@ -78,8 +101,22 @@ class Push:
 
     def configure(self, webhook: Webhook, host: Destination, hub_url: str | None) -> None:
         self.webhook = webhook
+        self._reader = reader_of(webhook)
         self.host = host
         self.lasting: Headers = lasting_headers(webhook, webhook.hub_url or hub_url)
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def followed(self) -> Collection[str]:
+        return (self.webhook.channel,)
+
+    def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
+        self._refuse(self, error)
+
+    def end(self, error: HubbubError) -> None:
+        self._refuse(self, error)
 
     @property
     def active(self) -> bool:

@@ -55,7 +55,7 @@ class Replayer:
         until = self._clock.monotonic() + _MOMENT_SECONDS
         delivered = failed = 0
         while True:
-            found = await self._topic(GetMessages(key, _AT_ONCE, after=after))
+            found = await self._topic(GetMessages(key, push.reader, _AT_ONCE, after=after))
             assert isinstance(found, tuple)
             for article in found:
                 dead_letter = article.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from urllib.parse import quote
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from hubbub import __version__
 from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
@@ -31,6 +31,14 @@ def lasting_headers(webhook: Webhook, hub_url: str | None) -> Headers:
             links.insert(0, f'<{_as_link(hub_url)}>; rel="hub"')
         headers.append(("Link", ", ".join(links)))
     return tuple(headers)
+
+
+def with_query(callback: str, fields: dict[str, str]) -> str:
+    """The callback's own query stays, in front."""
+    parts = urlsplit(callback)
+    query = urlencode(fields)
+    joined = f"{parts.query}&{query}" if parts.query else query
+    return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", joined, ""))
 
 
 def _as_link(url: str) -> str:

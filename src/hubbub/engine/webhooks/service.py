@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Literal
 
 import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import (
-    HubbubError,
     NotPermitted,
     NotSubscribed,
     QuotaExceeded,
 )
 from hubbub.domain.names import check_name
-from hubbub.domain.permissions import Identity, may_subscribe
+from hubbub.domain.permissions import Identity, Reader, may_read
 from hubbub.domain.topics import (
     DescribeWebhook,
     ReplayWebhook,
@@ -39,13 +37,10 @@ from hubbub.domain.webhooks import (
     webhook_id,
 )
 from hubbub.engine.hub import Hub
-from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.ending import Denial, deny, end_webhook
 from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
 from hubbub.engine.webhooks.push import key_of
-from hubbub.engine.webhooks.requests import USER_AGENT
-from hubbub.engine.webhooks.verifying import with_query
-from hubbub.engine.webhooks.web_topics import WebTopics, may
-from hubbub.ports.outgoing import HttpRequest, SendFailed
+from hubbub.engine.webhooks.web_topics import WebTopics
 
 
 class WebhookRequest(msgspec.Struct, frozen=True):
@@ -90,15 +85,14 @@ class Webhooks(WebTopics):
         """The webhook that was asked for, if it may be; its channel stores."""
         channel = check_name(request.channel, "channel")
         await self.open_foreign(hub, channel)
-        if not await self._may_subscribe(hub, identity, channel):
-            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        reader = await self._reader(hub, identity, channel)
         check_secret(request.secret)
         check_key(request.key)
         await self._check_address(hub, request.callback)
         if request.kind == "light":
             await self.find_topic(hub, channel)
         known = await self._find_own(hub, identity, request)
-        webhook = self._webhook(hub, identity, request)
+        webhook = self._webhook(hub, reader, request)
         if known is not None:
             webhook = msgspec.structs.replace(webhook, id=known.id)
         if mode == "unsubscribe":
@@ -111,15 +105,15 @@ class Webhooks(WebTopics):
             return webhook
         return msgspec.structs.replace(webhook, created_at=known.created_at)
 
-    def _webhook(self, hub: Hub, identity: Identity, request: WebhookRequest) -> Webhook:
-        now = self._now()
+    def _webhook(self, hub: Hub, reader: Reader, request: WebhookRequest) -> Webhook:
+        now, owner = self._now(), principal_of(reader.identity)
         expires_at = None
         if request.kind == "websub" or request.lease_seconds is not None:
             expires_at = now + 1000 * self.lease(request.lease_seconds)
         return Webhook(
             hub=hub.name,
             channel=request.channel,
-            id=_id_of(hub, request, principal_of(identity)),
+            id=_id_of(hub, request, owner),
             kind=request.kind,
             callback=request.callback,
             topic=request.topic or request.channel,
@@ -128,8 +122,9 @@ class Webhooks(WebTopics):
             key=request.key,
             created_at=now,
             expires_at=expires_at,
-            owner=principal_of(identity),
+            owner=owner,
             hub_url=request.hub_url,
+            acting=reader,
         )
 
     def lease(self, asked: str | float | None) -> int:
@@ -149,8 +144,14 @@ class Webhooks(WebTopics):
                 return found
         return None
 
-    async def _may_subscribe(self, hub: Hub, identity: Identity, channel: str) -> bool:
-        return may(may_subscribe, hub, identity, channel) or await self._is_open(hub, channel)
+    async def _reader(self, hub: Hub, identity: Identity, channel: str) -> Reader:
+        """As whom a webhook is sent messages: by the rules as they will be, and until the token is
+        revoked, but not only until it expires. Raises `NotPermitted`."""
+        lasting = msgspec.structs.replace(identity, rpcs=(), extra={}, expires_at=None)
+        reader = Reader(lasting, open_topic=await self._is_open(hub, channel))
+        if not may_read(reader, channel, hub.configuration):
+            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        return reader
 
     async def _check_address(self, hub: Hub, callback: str) -> None:
         """Raises `BadRequest`; `NotPermitted` where the callback is out of the hub's reach now."""
@@ -181,7 +182,9 @@ class Webhooks(WebTopics):
         )
         if known is None:
             known = msgspec.structs.replace(wanted, state="pending", expires_at=None)
-        changed = msgspec.structs.replace(known, pending=pending, hub_url=wanted.hub_url)
+        changed = msgspec.structs.replace(
+            known, pending=pending, hub_url=wanted.hub_url, acting=wanted.acting
+        )
         await self._store.save_webhook(changed)
         await self._tell(changed)
         return changed
@@ -189,18 +192,9 @@ class Webhooks(WebTopics):
     async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
         """Tell a callback, once, that there is no subscription. It may not hear it."""
         if self._outgoing is not None:
-            fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
-            request = HttpRequest(
-                hub.name,
-                "GET",
-                with_query(callback, fields),
-                (("User-Agent", USER_AGENT),),
-                timeout_seconds=self.limits.timeout_seconds,
-                max_answer_bytes=self.limits.answer_bytes,
-            )
+            denial = Denial(hub.name, callback, topic, reason)
             reach = hub.configuration.settings.callback_addresses
-            with contextlib.suppress(SendFailed, HubbubError):
-                await self._outgoing.send("webhook", request, reach)
+            await deny(self._outgoing, self.limits, denial, reach)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, request: WebhookRequest) -> None:
         """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""

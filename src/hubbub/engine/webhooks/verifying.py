@@ -10,7 +10,6 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable, Collection
-from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
@@ -26,7 +25,7 @@ from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.ending import end_webhook
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
-from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.engine.webhooks.requests import USER_AGENT, with_query
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpRequest, SendFailed
@@ -158,11 +157,3 @@ class Verifier:
         )
         await self._topic(SubscribeTopic(key_of(active), None, "new"))
         await self._store.save_webhook(active)
-
-
-def with_query(callback: str, fields: dict[str, str]) -> str:
-    """The callback's own query stays, in front."""
-    parts = urlsplit(callback)
-    query = urlencode(fields)
-    joined = f"{parts.query}&{query}" if parts.query else query
-    return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", joined, ""))

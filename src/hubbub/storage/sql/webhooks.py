@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.names import partition_of
+from hubbub.domain.permissions import Reader
 from hubbub.domain.webhooks import Pending, Webhook, WebTopic
 from hubbub.storage.sql.connection import Row, Sql, single_statement
 
@@ -33,22 +34,23 @@ _PUT_TOPIC = (
 )
 _COLUMNS = (
     "hub, channel, id, kind, callback, topic, secret, algorithm, encryption_key, created_at,"
-    " expires_at, state, owner, hub_url, pending"
+    " expires_at, state, owner, hub_url, pending, acting"
 )
 _PUT_WEBHOOK = (
     f"INSERT INTO webhooks ({_COLUMNS}, partition_id)"  # noqa: S608
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
     " ON CONFLICT (hub, id) DO UPDATE SET channel = excluded.channel, kind = excluded.kind,"
     " callback = excluded.callback, topic = excluded.topic, secret = excluded.secret,"
     " algorithm = excluded.algorithm, encryption_key = excluded.encryption_key,"
     " created_at = excluded.created_at, expires_at = excluded.expires_at,"
     " state = excluded.state, owner = excluded.owner, hub_url = excluded.hub_url,"
-    " pending = excluded.pending,"
+    " pending = excluded.pending, acting = excluded.acting,"
     " partition_id = excluded.partition_id"
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Pending)
+_pending = msgspec.msgpack.Decoder(Pending)
+_acting = msgspec.msgpack.Decoder(Reader)
 
 
 def _topic_row(topic: WebTopic) -> Row:
@@ -62,14 +64,18 @@ def _topic(row: Row) -> WebTopic:
 
 
 def _to_row(webhook: Webhook) -> Row:
-    *columns, pending = msgspec.structs.astuple(webhook)
-    blob = None if pending is None else _encoder.encode(pending)
-    return (*columns, blob, partition_of(webhook.hub, webhook.channel))
+    *columns, pending, acting = msgspec.structs.astuple(webhook)
+    blobs = [None if each is None else _encoder.encode(each) for each in (pending, acting)]
+    return (*columns, *blobs, partition_of(webhook.hub, webhook.channel))
 
 
 def _from_row(row: Row) -> Webhook:
-    blob = row[-1]
-    columns = (*row[:-1], None if blob is None else _decoder.decode(blob))
+    pending, acting = row[-2:]
+    columns = (
+        *row[:-2],
+        None if pending is None else _pending.decode(pending),
+        None if acting is None else _acting.decode(acting),
+    )
     return Webhook(*columns)
 
 

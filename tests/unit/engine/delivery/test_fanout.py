@@ -336,11 +336,11 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
 ) -> None:
     """Slow readers that all take another encoding than the others are a group of their own."""
     hub = Hub(HubConfiguration("acme"), HubCounters(), 0.0)
-    feed = Feed(hub, "news", Mock(), Fanout(Wire()), FakeClock())
+    feed = Feed(hub, "news", Mock(), Fanout(Wire()), FakeClock(), Mock())
     common, rare = Bytes(), Bytes()
     for ear in ears_of(1000, slow=slow):
         ear.encoder = rare if ear.behind else common
-        feed.add(ear)
+        feed.add(Mock(), ear)
     group = feed.groups[rare]
     while not group.congested:
         group.put(b"x" * RESTING_BYTES)

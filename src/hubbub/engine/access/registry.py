@@ -1,0 +1,135 @@
+"""The registry of subscribers: who is given messages, as whom, and how that ends.
+
+Nobody gets messages of a channel but a `Subscriber` that is in the registry. When settings change
+or tokens are revoked, one call (`review`) takes access away from all of them, whatever their kind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
+from hubbub.domain.permissions import Reader, may_read
+from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.access.tokens import ANY_HUB, Tokens
+from hubbub.engine.directory import ConfigurationOf
+
+
+class Subscriber(ABC):
+    """Somebody who is given messages of one hub's channels, as long as `reader` may read them.
+
+    A new kind of subscription is a subclass. It is made known with `AccessRegistry.add` before it
+    is given anything, and taken out with `remove` when it is over."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def reader(self) -> Reader:
+        """As whom it reads."""
+
+    @abstractmethod
+    def followed(self) -> Collection[str]:
+        """The channels whose messages it is given."""
+
+    @abstractmethod
+    def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
+        """It may no longer read these channels, which it follows: nothing more of them is handed to
+        it when this returns. Never raises."""
+
+    @abstractmethod
+    def end(self, error: HubbubError) -> None:
+        """Whoever it reads as was revoked (`InvalidToken`), or the hub is gone (`HubNotFound`):
+        nothing more is handed to it when this returns. Never raises."""
+
+
+class AccessRegistry:
+    """All subscribers of one node. On the event loop's thread; nothing here waits."""
+
+    def __init__(self, configuration_of: ConfigurationOf, tokens: Tokens) -> None:
+        self._configuration_of = configuration_of
+        self._tokens = tokens
+        self._of_hub: dict[str, dict[Subscriber, None]] = {}
+
+    def add(self, hub: str, subscriber: Subscriber) -> None:
+        """From now on the subscriber loses what is taken away. What was taken away before, while it
+        was on disk or on its way here, it loses at once. Adding again reviews it again."""
+        self._of_hub.setdefault(hub, {})[subscriber] = None
+        self.review_one(hub, subscriber)
+
+    def remove(self, hub: str, subscriber: Subscriber) -> None:
+        subscribers = self._of_hub.get(hub)
+        if subscribers is not None:
+            subscribers.pop(subscriber, None)
+            if not subscribers:
+                del self._of_hub[hub]
+
+    @contextmanager
+    def adding(self, hub: str, subscriber: Subscriber) -> Iterator[None]:
+        """For one that lasts as long as a request."""
+        self.add(hub, subscriber)
+        try:
+            yield
+        finally:
+            self.remove(hub, subscriber)
+
+    # -- deciding -------------------------------------------------------------------------------
+
+    def check(self, hub: str, reader: Reader, channel: str) -> None:
+        """That messages of the channel may be handed to the reader now. Raises `HubNotFound`,
+        `InvalidToken` (expired or revoked), `NotPermitted`."""
+        self._tokens.check(reader.identity, hub)
+        if not may_read(reader, channel, self._configuration_of(hub)):
+            raise _no_permission(channel)
+
+    def admit(self, hub: str, subscriber: Subscriber, channel: str) -> None:
+        """That a subscriber may begin to follow the channel, or go on with it. Raises
+        `NotPermitted`, also for a subscriber that was not added, or was removed."""
+        known = subscriber in self._of_hub.get(hub, ())
+        if not known or not may_read(subscriber.reader, channel, self._configuration_of(hub)):
+            raise _no_permission(channel)
+
+    # -- taking away ----------------------------------------------------------------------------
+
+    def review(self, hub: str) -> None:
+        """The settings of a hub or its revocations changed: whoever lost access loses their
+        subscriptions. `ANY_HUB`: the revocations that hold in all hubs changed."""
+        if hub != ANY_HUB:
+            for subscriber in list(self._of_hub.get(hub, ())):
+                self.review_one(hub, subscriber)
+            return
+        for name, subscribers in list(self._of_hub.items()):
+            for subscriber in list(subscribers):
+                self._end_if_revoked(name, subscriber)
+
+    def review_one(self, hub: str, subscriber: Subscriber) -> None:
+        """The same for one of them, which may have become someone else."""
+        try:
+            configuration = self._configuration_of(hub)
+        except HubNotFound as error:
+            subscriber.end(error)
+            return
+        if self._end_if_revoked(hub, subscriber):
+            return
+        lost = _lost(subscriber, configuration)
+        if lost:
+            subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))
+
+    def _end_if_revoked(self, hub: str, subscriber: Subscriber) -> bool:
+        revoked = self._tokens.revoked(subscriber.reader.identity, hub)
+        if revoked:
+            subscriber.end(InvalidToken("the token was revoked; get a new one"))
+        return revoked
+
+
+def _lost(subscriber: Subscriber, configuration: HubConfiguration) -> list[str]:
+    reader = subscriber.reader
+    return [
+        channel for channel in subscriber.followed() if not may_read(reader, channel, configuration)
+    ]
+
+
+def _no_permission(channel: str) -> NotPermitted:
+    return NotPermitted(f"no permission to subscribe to {channel!r}")
