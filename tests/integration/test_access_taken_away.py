@@ -1,0 +1,339 @@
+"""Access that is taken away ends every kind of subscription at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.callbacks import Callbacks, eventually
+from harness.clock import FakeClock
+from harness.engine import Alone, Cluster, publish, receive
+from harness.light import Light
+from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import STORED, HttpTopic, TopicSocket, until
+from harness.websub import WebSub
+from harness.zeromq import ANY_PORT, zeromq_clients
+from hubbub.domain.errors import InvalidToken, NotPermitted
+from hubbub.domain.notices import (
+    Failed,
+    Published,
+    Subscribed,
+    TopicMessages,
+    TopicSubscribed,
+    Unsubscribed,
+)
+from hubbub.domain.permissions import ANONYMOUS, Identity, Level, Reader
+from hubbub.domain.requests import (
+    ChannelRequest,
+    Subscribe,
+    TopicGet,
+    TopicSubscribe,
+)
+from hubbub.domain.rules import ChannelSettings, HubConfiguration, HubSettings, Rules
+from hubbub.domain.webhooks import Webhook
+from hubbub.engine.access.registry import Subscriber
+from hubbub.engine.hub import SessionState
+from hubbub.engine.sessions.session import Session
+from hubbub.engine.topics.waiting import WaitingGet
+from hubbub.engine.webhooks.push import Push, reader_of
+from hubbub.ports.storage.administration import Revocation
+from hubbub.protocols.json.codec import JsonCodec
+
+pytestmark = pytest.mark.spec("SEC-03")
+
+CLUB = "club:news"
+LOUNGE = "lounge:news"
+PRIVATE = Rules(store=True)
+TRIED = {Session, WaitingGet, Push}
+"""The kinds of subscribers that lose access here."""
+
+
+def club_hub() -> HubConfiguration:
+    return HubConfiguration(
+        hub="acme",
+        settings=HubSettings(open_topics=True, callback_addresses="loopback"),
+        rules={"club": STORED, "lounge": STORED},
+        namespaces={"club": "club", "lounge": "lounge"},
+    )
+
+
+async def revoke(hub: RunningHub) -> None:
+    now = int(hub.server._clock.now() * 1000)
+    await hub.server.revocations.add(Revocation("acme", "user", "eve", now, now + 60_000))
+    await hub.server.directory.changed("acme")
+
+
+async def close_the_club(hub: RunningHub) -> None:
+    await hub.server.directory.put("acme", "rules", "club", PRIVATE)
+
+
+WAYS = [
+    pytest.param(revoke, "invalid_token", id="revoked"),
+    pytest.param(close_the_club, "not_permitted", id="rules"),
+]
+
+
+def all_kinds(of: type[Subscriber] = Subscriber) -> set[type[Subscriber]]:
+    below = of.__subclasses__()
+    return set().union({of} if not below else set(), *(all_kinds(each) for each in below))
+
+
+def test_every_kind_of_subscriber_is_tried() -> None:
+    """Whoever writes a new kind adds it to the tests below."""
+    ours = {kind for kind in all_kinds() if kind.__module__.startswith("hubbub.")}
+    assert ours == TRIED
+    assert issubclass(Session, SessionState)
+
+
+@pytest.mark.parametrize(("take_away", "code"), WAYS)
+async def test_sessions_streams_and_waiting_gets_end_with_the_refusal(
+    start_hub: StartHub, take_away: Any, code: str
+) -> None:
+    hub = await start_hub(club_hub(), zeromq__endpoint=ANY_PORT)
+    token = hub.token("eve")
+    topic = HttpTopic(hub, CLUB, token)
+    for name in ("http", "zeromq", "socket"):
+        assert (await topic.subscribe(name)).status == 200
+    live = await hub.socket(token=token)
+    await live.subscribe(CLUB)
+    stream = await hub.http.get(
+        f"/v1/hubs/acme/events?channel={CLUB}&channel={LOUNGE}",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    async with (
+        zeromq_clients(hub) as clients,
+        await TopicSocket.open(hub, JsonCodec(), token) as socket,
+    ):
+        over_http = asyncio.create_task(topic.get("http", wait=20))
+        client = clients.make()
+        await client.send("get", token, CLUB, json.dumps({"subscription": "zeromq", "wait": 20}))
+        await socket.send(TopicGet(CLUB, "socket", wait_seconds=20, req_id=9))
+        waiting = hub.server._owner.durable.waiting
+        await until(lambda: waiting().get("acme") == 3)
+
+        await take_away(hub)
+        answer = await over_http
+        assert answer.error == ({"invalid_token": 401, "not_permitted": 403}[code], code)
+        name, said, _ = await client.receive()
+        assert (name, said.decode()) == (b"ERROR", code)
+        if code == "not_permitted":
+            failed = await socket.hear(9)
+            assert isinstance(failed, Failed)
+            assert failed.error.code == code
+            ended = await live.find("Unsubscribe")
+            assert ended["failures"][0]["error"]["code"] == code
+        else:
+            assert (await live.find("Disconnect"))["code"] == code
+    service = hub.token(None, level=Level.SERVICE)
+    assert (await HttpTopic(hub, CLUB, service).put("a secret")).status == 200
+    assert (await HttpTopic(hub, LOUNGE, service).put("something else")).status == 200
+    heard = b""
+    while b"something else" not in heard and (data := await stream.content.read(4096)):
+        heard += data
+    assert b"a secret" not in heard
+    assert (b"something else" in heard) is (code == "not_permitted")
+    stream.close()
+
+
+@pytest.mark.parametrize(("take_away", "code"), WAYS)
+async def test_webhooks_end_and_those_of_websub_are_denied(
+    start_hub: StartHub, take_away: Any, code: str
+) -> None:
+    hub = await start_hub(club_hub())
+    headers = {"Authorization": f"Bearer {hub.token('eve', ttl=600)}"}
+    async with Callbacks() as callbacks, Callbacks() as others:
+        websub = WebSub(hub, "/v1/hubs/acme/websub", **headers)
+        await websub.active(callbacks, websub.own(CLUB))
+        service = {"Authorization": f"Bearer {hub.token(None, level=Level.SERVICE)}"}
+        await Light(hub, **service).register(CLUB)
+        assert (await Light(hub, **headers).subscribe(callbacks.port, CLUB)).status == 200
+        for owner, receiver in ((headers, callbacks), (service, others)):
+            order = {"channel": CLUB, "callback": receiver.at()}
+            path = "/v1/hubs/acme/webhooks"
+            async with hub.http.post(path, json=order, headers=owner) as answer:
+                assert answer.status == 201
+        await take_away(hub)
+        denied = await callbacks.next()
+        assert (denied.method, denied.query["hub.mode"]) == ("GET", "denied")
+        assert denied.query["hub.topic"] == websub.own(CLUB)
+        assert denied.query["hub.reason"]
+
+        async def only_the_service() -> bool:
+            return [each.owner for each in await websub.webhooks()] == ["service"]
+
+        await eventually(only_the_service)
+        put = HttpTopic(hub, CLUB, hub.token(None, level=Level.SERVICE)).put
+        assert (await put("a secret")).status == 200
+        assert (await others.next()).body == b"a secret"
+        assert all(request.body != b"a secret" for request in callbacks.received)
+
+
+async def test_webhooks_outlive_the_token_that_made_them(start_hub: StartHub) -> None:
+    """They have a lease of their own."""
+    clock = FakeClock()
+    hub = await start_hub(club_hub(), clock=clock)
+    async with Callbacks() as callbacks:
+        order = {"channel": CLUB, "callback": callbacks.at()}
+        headers = {"Authorization": f"Bearer {hub.token('eve', ttl=60)}"}
+        async with hub.http.post("/v1/hubs/acme/webhooks", json=order, headers=headers) as answer:
+            assert answer.status == 201
+        clock.advance(3600)
+        await hub.server.directory.changed("acme")
+        put = HttpTopic(hub, CLUB, hub.token(None, level=Level.SERVICE)).put
+        assert (await put("later")).status == 200
+        assert (await callbacks.next()).body == b"later"
+
+
+async def test_a_webhook_of_an_earlier_version_ends_with_its_owners_tokens() -> None:
+    old = Webhook("acme", CLUB, "id", "plain", "http://a/", CLUB, created_at=7, owner="u:eve")
+    reader = reader_of(old)
+    assert (reader.identity.user_id, reader.identity.issued_at) == ("eve", 7)
+
+
+async def test_open_topics_that_somebody_decides_about_lose_their_strangers(
+    start_hub: StartHub,
+) -> None:
+    configuration = HubConfiguration(
+        hub="acme",
+        settings=HubSettings(open_topics=True, topic_rules="topics", callback_addresses="loopback"),
+        rules={"topics": PRIVATE, "decided": PRIVATE},
+    )
+    hub = await start_hub(configuration)
+    async with Callbacks() as callbacks:
+        light = Light(hub)
+        assert (await light.register("sports")).status == 201
+        assert (await light.subscribe(callbacks.port, "sports")).status == 200
+        await hub.server.directory.changed("acme")
+        node = hub.server.node
+        assert len(await node.webhooks.list(node.hub("acme"))) == 1
+        await hub.server.directory.put("acme", "channel", "sports", ChannelSettings("decided"))
+
+        async def gone() -> bool:
+            return not await node.webhooks.list(node.hub("acme"))
+
+        await eventually(gone)
+
+
+# -- durable subscriptions ----------------------------------------------------------------------
+
+
+async def test_a_durable_subscription_keeps_its_cursor_and_tells_nothing_meanwhile(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(club_hub())
+    eve = HttpTopic(hub, CLUB, hub.token("eve"))
+    service = HttpTopic(hub, CLUB, hub.token(None, level=Level.SERVICE))
+    for name in ("kept", "removed"):
+        assert (await eve.subscribe(name)).status == 200
+    assert (await service.put("first")).status == 200
+    assert len((await eve.listed()).json["subscriptions"]) == 2
+
+    await close_the_club(hub)
+    assert (await service.put("second")).status == 200
+    assert (await eve.listed()).json["subscriptions"] == []
+    assert (await eve.get_each(name="kept")).json.get("topics", {}) == {}
+    for refused in (await eve.get("kept"), await eve.state("kept"), await eve.ack("kept", upTo=1)):
+        assert refused.error == (403, "not_permitted")
+    assert (await eve.unsubscribe("removed")).status == 200
+
+    await hub.server.directory.put("acme", "rules", "club", STORED)
+    (state,) = (await eve.listed()).json["subscriptions"]
+    assert (state["name"], state["lag"]) == ("kept", 2)
+    answer = await eve.get("kept", limit=10)
+    assert [each["payload"]["text"] for each in answer.json["messages"]] == ["first", "second"]
+
+
+# -- in a cluster, and in the middle of something -----------------------------------------------
+
+
+@pytest.mark.parametrize("owner", ["east", "west"])
+async def test_whoever_waits_at_another_node_is_refused_too(tmp_path: Path, owner: str) -> None:
+    async with Cluster(tmp_path, hubs=[open_hub(rules=STORED)]) as cluster:
+        east, west = cluster.nodes.values()
+        topic = cluster.channel_of(owner)
+        client = west.connect(identity=Identity(user_id="eve"))
+        receive(client, TopicSubscribe(topic, "mine", req_id=1))
+        await client.next(TopicSubscribed)
+        receive(client, TopicGet(topic, "mine", wait_seconds=60, req_id=2))
+        waiting = cluster.nodes[owner].owner.durable.waiting
+        await until(lambda: waiting().get("acme") == 1)
+        await east.directory.put("acme", "rules", "default", PRIVATE)
+        assert (await client.next(Failed)).error.code == "not_permitted"
+        assert not client.all(TopicMessages)
+        assert waiting().get("acme", 0) == 0
+
+
+async def test_a_replay_under_way_stops(tmp_path: Path) -> None:
+    async with Alone(tmp_path, hubs=[open_hub(rules=STORED)]) as alone:
+        writer = alone.node.connect()
+        publish(writer, "news", b"1", b"2", store=True, req_id=1)
+        reader = alone.node.connect(identity=Identity(user_id="eve"))
+        may_go_on = asyncio.Event()
+        reader.drain = may_go_on.wait  # type: ignore[method-assign,assignment]
+        await writer.next(Published)
+        receive(reader, Subscribe((ChannelRequest("news", serial=0),), req_id=1))
+        await reader.next(Subscribed)
+        await alone.node.directory.put("acme", "rules", "default", PRIVATE)
+        may_go_on.set()
+        ended = await reader.next(Unsubscribed)
+        assert [failure.error.code for failure in ended.failures] == ["not_permitted"]
+        assert not reader.deliveries("news")
+        assert not alone.node.node.hub("acme").feeds
+
+
+# -- the registry -------------------------------------------------------------------------------
+
+
+class Follower(Subscriber):
+    """A kind that somebody might write."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._reader = Reader(identity)
+        self.lost: list[str] = []
+        self.ended: list[str] = []
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def followed(self) -> list[str]:
+        return ["news"]
+
+    def lose(self, channels: Any, error: NotPermitted) -> None:
+        self.lost += channels
+
+    def end(self, error: Any) -> None:
+        self.ended.append(error.code)
+
+
+async def test_a_kind_that_was_not_registered_gets_nothing(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as alone:
+        access, follower = alone.node.node.access, Follower(ANONYMOUS)
+        with pytest.raises(NotPermitted):
+            access.admit("acme", follower, "news")
+        access.add("acme", follower)
+        access.admit("acme", follower, "news")
+        access.remove("acme", follower)
+        with pytest.raises(NotPermitted):
+            access.admit("acme", follower, "news")
+    with pytest.raises(TypeError, match="abstract"):
+        type("Forgetful", (Subscriber,), {})()
+
+
+async def test_what_was_taken_away_earlier_is_lost_on_registration(tmp_path: Path) -> None:
+    async with Alone(tmp_path, hubs=[open_hub(rules=PRIVATE)]) as alone:
+        access, follower = alone.node.node.access, Follower(Identity(user_id="eve"))
+        access.add("acme", follower)
+        assert (follower.lost, follower.ended) == (["news"], [])
+        await alone.node.revocations.add(Revocation("*", "user", "eve", 1, 2**60))
+        access.review("*")
+        assert follower.ended == ["invalid_token"]
+        with pytest.raises(InvalidToken):
+            access.check("acme", follower.reader, "news")
+        gone = Follower(ANONYMOUS)
+        access.add("nowhere", gone)
+        assert gone.ended == ["hub_not_found"]
