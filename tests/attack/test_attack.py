@@ -32,13 +32,10 @@ _KINDS = {frozenset(): "plain", _TLS: "tls", frozenset(("nats",)): "nats"}
 
 
 _LONG = ("quotas-of-workers",)  # several processes and a database
-_NOT_HELD = ("access-taken-away",)
-"""What the hub does not stand yet."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    marks = [pytest.mark.long] if name in _LONG else []
-    return [*marks, pytest.mark.xfail(strict=False)] if name in _NOT_HELD else marks
+    return [pytest.mark.long] if name in _LONG else []
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def club_hub() -> HubConfiguration:
 
 
 async def revoke(hub: RunningHub) -> None:
-    now = int(hub.server._clock.now() * 1000)
+    now = int(hub.server.node.clock.now() * 1000)
     await hub.server.revocations.add(Revocation("acme", "user", "eve", now, now + 60_000))
     await hub.server.directory.changed("acme")
 
@@ -112,14 +112,14 @@ async def test_sessions_streams_and_waiting_gets_end_with_the_refusal(
         client = clients.make()
         await client.send("get", token, CLUB, json.dumps({"subscription": "zeromq", "wait": 20}))
         await socket.send(TopicGet(CLUB, "socket", wait_seconds=20, req_id=9))
-        waiting = hub.server._owner.durable.waiting
+        waiting = hub.server.owner.durable.waiting
         await until(lambda: waiting().get("acme") == 3)
 
         await take_away(hub)
         answer = await over_http
         assert answer.error == ({"invalid_token": 401, "not_permitted": 403}[code], code)
-        name, said, _ = await client.receive()
-        assert (name, said.decode()) == (b"ERROR", code)
+        kind, said, _ = await client.receive()
+        assert (kind, said.decode()) == (b"ERROR", code)
         if code == "not_permitted":
             failed = await socket.hear(9)
             assert isinstance(failed, Failed)
