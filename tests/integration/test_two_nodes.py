@@ -10,6 +10,7 @@ import pytest
 from harness.engine import Cluster, FakeConnection, publish, receive, subscribe
 from harness.running_hub import OPEN, open_hub
 from harness.unreliable import STORMY, Faults
+from hubbub.domain.messages import JSON, Attributes
 from hubbub.domain.notices import (
     ChannelReset,
     Delivery,
@@ -22,7 +23,7 @@ from hubbub.domain.notices import (
     Unsubscribed,
 )
 from hubbub.domain.permissions import Identity
-from hubbub.domain.requests import History
+from hubbub.domain.requests import History, Publish, PublishItem
 from hubbub.domain.rules import Rules
 
 SEEDS = [11, 12, 13]
@@ -236,3 +237,34 @@ async def test_long_campaign_of_storms(tmp_path: Path, seed: int) -> None:
         await publish_through(cluster, channel, 80, store=bool(seed % 2))
         await far.delivered(channel, 80)
         assert serials(far, channel) == list(range(1, 81))
+
+
+@pytest.mark.spec("LIVE-20")
+@pytest.mark.parametrize(("rules", "store"), [(OPEN, False), (STORED, True)])
+async def test_the_whole_envelope_goes_between_nodes(
+    tmp_path: Path, rules: Rules, store: bool
+) -> None:
+    said = Attributes(
+        subtype="s",
+        author="ann",
+        receiver="bob",
+        conversation_id="c",
+        refers_to="m",
+        priority=5,
+        relevant_until=2**53 - 1,
+        ttl=60_000,
+        language="de",
+        location={"lat": 1.5},
+        headers={"k": [1, None, {"x": -(2**63)}, 2**64 - 1, 0.5, "é"]},
+        delivery_policy="p",
+    )
+    async with Cluster(tmp_path, hubs=[open_hub(rules=rules)]) as cluster:
+        channel = cluster.channel_of("west")
+        far = await cluster.nodes["east"].subscribe(channel)
+        item = PublishItem(channel, "e", b"1", JSON, store=store, attributes=said)
+        receive(cluster.nodes["east"].connect(), Publish((item,)))
+        await far.delivered(channel, 1)
+        assert far.deliveries(channel)[0].attributes == said
+        receive(far, History(channel, 1))
+        (kept,) = (await far.next(HistoryPage)).messages
+        assert kept.attributes == said

@@ -100,7 +100,7 @@ class MessagesContract:
 
     # -- appending -------------------------------------------------------------------------------
 
-    @pytest.mark.spec("LIVE-12", "OPS-03")
+    @pytest.mark.spec("LIVE-12", "LIVE-20", "OPS-03")
     async def test_every_part_of_a_message_survives_a_restart(self, make_store: MakeStore) -> None:
         full = message(
             1,
@@ -129,6 +129,7 @@ class MessagesContract:
                 delivery_policy="p",
                 producer_id="i",
                 producer_seq=2**62,
+                dead_letter_of="f",
             ),
         )
         assert full.attributes is not None
