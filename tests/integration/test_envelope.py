@@ -282,7 +282,7 @@ async def test_only_a_service_names_another_sender(stage: Stage) -> None:
         await client.publish("room", "hi", sender="ann")
         for publish in (client.publish, client.topics.put):
             with pytest.raises(Exception, match="only a service may name another sender"):
-                await publish("room", "hi", sender="bob")  # type: ignore[operator]
+                await publish("room", "hi", sender="bob")
     headers = {"Authorization": f"Bearer {stage.token}", "Hubbub-Sender": "bob"}
     for path in ("/v1/hubs/acme/channels/room/messages", "/v1/hubs/acme/topics/room/messages"):
         async with stage.hub.http.post(path, data=b"hi", headers=headers) as answer:
