@@ -47,11 +47,19 @@ class TaskSet:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
-    async def end(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
+    def cancel(self) -> None:
+        """Cancel all tasks, without waiting for their end."""
         for task in self._tasks:
             task.cancel()
+
+    async def end(self) -> None:
+        """Cancel all tasks, and wait until they have ended."""
+        self.cancel()
         await self.settle()
+
+
+def awaited(error: BaseException) -> None:
+    """For tasks that are awaited: whoever awaits a task gets its error."""
 
 
 def _log(error: BaseException) -> None:

@@ -40,6 +40,7 @@ from hubbub.domain.notices import SessionInfo
 from hubbub.domain.requests import History, PresenceQuery
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger("hubbub.client")
 
@@ -61,7 +62,7 @@ class Client:
         self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
         self.topics = Topics(self._supervisor, options.request_timeout)
         self._services = Services(self._supervisor, options.request_timeout)
-        self._handlers: set[asyncio.Task[None]] = set()
+        self._handlers = TaskSet()
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self._start().__await__()
@@ -79,9 +80,7 @@ class Client:
     async def close(self) -> None:
         """Send what is queued, discard the session and end all subscriptions."""
         await self._supervisor.close()
-        for task in self._handlers:
-            task.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
+        await self._handlers.end()
 
     @property
     def connected(self) -> bool:
@@ -208,9 +207,7 @@ class Client:
         self._state.registry.add(subscription)
         self._supervisor.subscribe_soon()
         if handler is not None:
-            task = asyncio.get_running_loop().create_task(_hand_over(subscription, handler))
-            self._handlers.add(task)
-            task.add_done_callback(self._handlers.discard)
+            self._handlers.start(_hand_over(subscription, handler))
         return subscription
 
     # -- asking ---------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class Routes:
         self._route(RoutedCall(number, partition, call, kind, conclude, deadline))
 
     async def ask(self, partition: int, call: Call, kind: Any) -> Any:
-        """Raises what the owner answered, or `Unavailable`."""
+        """The owner's answer. Raises the `HubbubError` that the owner answers, or `Unavailable`."""
         if self.is_direct(partition):
             try:
                 return await self.service.find_out(self._node, call)

@@ -85,8 +85,8 @@ class Requests:
     async def ask(
         self, node: str, lane: int, call: Call, kind: Any, seconds: float | None = None
     ) -> Any:
-        """The answer to a call, of this kind. Raises what the other node answered, or
-        `Unavailable`."""
+        """The answer to a call, of this kind. Raises the `HubbubError` that the other node
+        answered, or `Unavailable`."""
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         answered, conclude = awaited()
         self.send(node, lane, call, kind, conclude, deadline)

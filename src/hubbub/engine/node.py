@@ -227,7 +227,7 @@ class Node:
     def open(
         self, hub: Hub, connection: Connection, identity: Identity, address: str = ""
     ) -> Session:
-        """A new session, greeted. Raises what speaks against it."""
+        """A new session, greeted. Raises `GoingAway` and `QuotaExceeded`."""
         if self.draining:
             raise GoingAway("the server is shutting down; connect again")
         quota = hub.configuration.settings.quotas.sessions

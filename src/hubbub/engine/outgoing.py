@@ -130,7 +130,7 @@ class OutgoingGate:
         return answer
 
     async def transmit(self, request: HttpRequest, reach: Reach) -> HttpResponse:
-        """For who has called `enter` and calls `leave`. Raises what `HttpSender.send` does."""
+        """Between `enter` and `leave`. Raises `SendFailed` and `BadRequest`."""
         return await self._sender.send(request, reach)
 
     @asynccontextmanager

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any
 
 import msgspec
 
@@ -29,6 +26,7 @@ from hubbub.engine.limits import EngineLimits
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
+from hubbub.tasks import TaskSet
 
 
 class Publisher:
@@ -41,7 +39,7 @@ class Publisher:
         self._limits = limits
         self._becoming: dict[tuple[str, str], list[tuple[Message, PublishReply]]] = {}
         """Puts to channels that are being made topics, in their order."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def publish(
         self,
@@ -52,10 +50,10 @@ class Publisher:
         technology: str | None = None,
         session: str | None = None,
     ) -> str:
-        """Check and hand on; answers the message's id. Raises what speaks against it, in which
-        case `reply` is not called. What speaks against a put is told by `reply` instead, since it
-        may be a repeat, which is answered like the original before anything is checked.
-        `technology` and `session` say which way it came in, for the journal."""
+        """Check the message and hand it on to its channel's owner; returns its id. Raises the
+        errors of `check`, in which case `reply` is not called. A put (a message with a producer)
+        is refused through `reply` instead: it may be a repeat, which is answered like the original
+        before anything is checked. `technology` and `session` name the way in, for the journal."""
         started = perf_counter()
         if item.producer is not None:
             message = self._message(hub, identity, item, technology, session)
@@ -126,7 +124,7 @@ class Publisher:
             self.check(hub, identity, item)
         except HubbubError as error:
             message.attributes = None  # they may be what is wrong
-            self._run(self._refuse(hub, message, error, reply))
+            self._tasks.start(self._refuse(hub, message, error, reply))
             return message.id
         hub.counters.messages_in += 1
         hub.counters.bytes_in += len(item.payload)
@@ -137,7 +135,7 @@ class Publisher:
             self._bus.publish(message, reply)
         else:
             self._becoming[hub.name, item.channel] = [(message, reply)]
-            self._run(self._make_topic(hub, item.channel))
+            self._tasks.start(self._make_topic(hub, item.channel))
         return message.id
 
     async def _make_topic(self, hub: Hub, channel: str) -> None:
@@ -151,12 +149,12 @@ class Publisher:
             if refused is None:
                 self._bus.publish(message, reply)
             else:
-                self._run(self._refuse(hub, message, refused, reply))
+                self._tasks.start(self._refuse(hub, message, refused, reply))
 
     async def _refuse(
         self, hub: Hub, message: Message, error: HubbubError, reply: PublishReply
     ) -> None:
-        """A repeat is answered like the original, whatever speaks against the put by now."""
+        """Refuse a put, unless it repeats a stored one: that is answered like the original."""
         try:
             found = await self._bus.topic(FindPut(message))
         except HubbubError as caught:
@@ -166,11 +164,6 @@ class Publisher:
         else:
             hub.counters.messages_refused += 1
             reply(PublishOutcome(error=error))
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- checks ---------------------------------------------------------------------------------
 

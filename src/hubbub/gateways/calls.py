@@ -12,7 +12,7 @@ from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
-from hubbub.tasks import TaskSet
+from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
 _SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,20})?")
@@ -66,15 +66,11 @@ class UnderWay:
     """Work that changes something."""
 
     def __init__(self) -> None:
-        self._tasks = TaskSet(_answered_already)
+        self._tasks = TaskSet(awaited)
 
     async def finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What changes something is not cut in half by a client that goes away."""
         return await asyncio.shield(self._tasks.start(work))
-
-
-def _answered_already(error: BaseException) -> None:
-    """The client was told, if it is still there."""
 
 
 def topic_key_of(request: Request) -> str | None:

@@ -28,6 +28,7 @@ from hubbub.gateways.http import (
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
 from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Address, Turns, Usage
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class HttpConnection(asyncio.Protocol):
         self._queued = False
         self._unread_bytes = 0
         """What waited for the client when its time to take it began."""
-        self._tasks: set[asyncio.Task[None]] | None = None
+        self._tasks: TaskSet | None = None
         self._answers: list[bytes] | None = None
         """Answers of one slice, while it is being served."""
 
@@ -208,8 +209,8 @@ class HttpConnection(asyncio.Protocol):
         self._blocked |= _CLOSED
         self._rest = b""
         self._watcher.unwatch(self)
-        for task in self._tasks or ():
-            task.cancel()
+        if self._tasks is not None:
+            self._tasks.cancel()
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
@@ -367,11 +368,9 @@ class HttpConnection(asyncio.Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for this connection, given up if the client goes away."""
-        task = asyncio.get_running_loop().create_task(work)
         if self._tasks is None:
-            self._tasks = set()
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._tasks = TaskSet()
+        self._tasks.start(work)
 
     def pause_reading(self) -> None:
         self._held += 1

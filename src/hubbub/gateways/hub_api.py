@@ -156,7 +156,7 @@ class HubApi:
         reply: PublishReply,
         request: Request,
     ) -> str:
-        """Answers the message's id. Raises what speaks against it."""
+        """Returns the message's id. Raises the errors of `Publisher.publish`."""
         publish = self._node.publisher.publish
         if item.topic_key is None:
             return publish(hub, identity, item, reply, _HTTP)

@@ -21,6 +21,7 @@ from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import check_event_name, check_get, parse_serial, parse_start
 from hubbub.protocols.json import topics_http as bodies
+from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
 
@@ -30,7 +31,7 @@ class TopicsApi:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._waiting: set[asyncio.Task[Any]] = set()
+        self._waiting = TaskSet(awaited)
         self._under_way = UnderWay()
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
@@ -63,8 +64,7 @@ class TopicsApi:
 
     def stop(self) -> None:
         """Whoever waits is sent away."""
-        for task in self._waiting:
-            task.cancel()
+        self._waiting.cancel()
 
     # -- producers ------------------------------------------------------------------------------
 
@@ -202,17 +202,13 @@ class TopicsApi:
 
     async def _wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Given up when the client goes away, or this server does."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._waiting.add(task)
         try:
-            return await task
+            return await self._waiting.start(work)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
             raise GoingAway("the server is shutting down; ask again") from None
-        finally:
-            self._waiting.discard(task)
 
 
 async def _answer(exchange: Exchange, work: Awaitable[bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from hubbub.protocols.websub import (
     read_form,
     read_request,
 )
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class WebSubDoor:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._under_way = UnderWay()
-        self._later: set[asyncio.Task[object]] = set()
+        self._later = TaskSet(_log)
 
     def handle(self, call: Call, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
         """`base` is the address of this hub that others are told, `bases` are those by which own
@@ -95,22 +95,13 @@ class WebSubDoor:
         return "the topic will be fetched"
 
     def _do_later(self, work: Coroutine[Any, Any, object]) -> None:
-        if len(self._later) >= MAX_DENIALS:
+        if len(self._later) < MAX_DENIALS:
+            self._later.start(work)
+        else:
             work.close()
-            return
-        task = asyncio.get_running_loop().create_task(work)
-        self._later.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[object]) -> None:
-        self._later.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, HubbubError):
-            logger.error("what WebSub does afterwards failed", exc_info=error)
 
     def stop(self) -> None:
-        for task in self._later:
-            task.cancel()
+        self._later.cancel()
 
     async def _publish(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
         if len(asked.topics) > 1:
@@ -141,3 +132,8 @@ def _channel(call: Call, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
             f"the topic {topic[:200]!r} belongs to hub {hub!r}; ask at /v1/hubs/{hub}/websub"
         )
     return channel, True
+
+
+def _log(error: BaseException) -> None:
+    if not isinstance(error, HubbubError):
+        logger.error("what WebSub does afterwards failed", exc_info=error)

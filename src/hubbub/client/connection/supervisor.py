@@ -68,7 +68,8 @@ class Supervisor:
     # -- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect for the first time. Raises what speaks against it."""
+        """Connect for the first time. Raises `Unreachable`, `UntrustedServer`, or the error with
+        which the hub refused the client."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._state.options.start_offline:
             started.set_result(None)

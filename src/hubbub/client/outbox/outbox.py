@@ -140,7 +140,7 @@ class Outbox:
         **envelope: Unpack[Envelope],
     ) -> Receipt | None:
         """Returns when the message is in the file and will reach the hub. With `confirm`, waits
-        until the hub has it on disk and answers the receipt; raises what the hub has against it.
+        until the hub has it on disk and answers the receipt; raises the hub's refusal.
 
         Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
         """
@@ -201,7 +201,8 @@ class Outbox:
         return await self._file.read(tables.count_waiting)
 
     async def drained(self) -> None:
-        """Wait until the hub has confirmed or refused all. Raises what ended the outbox."""
+        """Wait until the hub has confirmed or refused all. Raises the error that ended the
+        outbox."""
         while True:
             self._sender.progress.clear()
             self._sender.check()

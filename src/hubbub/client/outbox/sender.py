@@ -70,7 +70,7 @@ class Sender:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def check(self) -> None:
-        """Raises what ended the outbox."""
+        """Raises the error that ended the outbox."""
         if self.error is not None:
             raise self.error
 

@@ -149,7 +149,8 @@ def connect(
     credentials: Credentials | None = None,
     options: Options | None = None,
 ) -> Client:
-    """A client that is connected. Raises what speaks against it."""
+    """A client that is connected. Raises `Unreachable`, `UntrustedServer`, or the error with which
+    the hub refused the client."""
     return Client(
         asynchronous.connect(url, hub=hub, token=token, credentials=credentials, options=options)
     )

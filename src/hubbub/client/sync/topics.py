@@ -9,11 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any, Literal, Unpack, overload
+from typing import Any
 
-from hubbub.client.envelope import Envelope
 from hubbub.client.inbox.inbox import Inbox as AsyncInbox
-from hubbub.client.messages import Receipt, TopicMessage
+from hubbub.client.messages import TopicMessage
 from hubbub.client.outbox.outbox import Outbox as AsyncOutbox
 from hubbub.client.outbox.sender import OnRefused
 from hubbub.client.outbox.tables import Limits
@@ -79,45 +78,7 @@ class Outbox(Waiting[AsyncOutbox]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @overload
-    def put(
-        self,
-        topic: str,
-        data: object,
-        event: str = "",
-        *,
-        content_type: str | None = None,
-        confirm: Literal[True],
-        **envelope: Unpack[Envelope],
-    ) -> Receipt: ...
-    @overload
-    def put(
-        self,
-        topic: str,
-        data: object,
-        event: str = "",
-        *,
-        content_type: str | None = None,
-        confirm: bool = False,
-        **envelope: Unpack[Envelope],
-    ) -> Receipt | None: ...
-
-    def put(
-        self,
-        topic: str,
-        data: object,
-        event: str = "",
-        *,
-        content_type: str | None = None,
-        confirm: bool = False,
-        **envelope: Unpack[Envelope],
-    ) -> Receipt | None:
-        return self._runner.run(
-            self._inner.put(
-                topic, data, event, content_type=content_type, confirm=confirm, **envelope
-            )
-        )
-
+    put = waits(AsyncOutbox.put)
     close = waits(AsyncOutbox.close)
     put_in = passes(AsyncOutbox.put_in)
     waiting = waits(AsyncOutbox.waiting)

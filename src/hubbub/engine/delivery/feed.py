@@ -122,7 +122,7 @@ class Feed:
         """The serial after which messages were left out since their time to live was over; None:
         the next message follows the last one that was passed on."""
         self._attaching: asyncio.Task[Attachment] | None = None
-        self._catching_up = False
+        self._catching_up: asyncio.Task[None] | None = None
         self._caught_up: asyncio.Event | None = None
         self._seen_head = 0
         self._watchers: list[list[FeedEvent]] = []
@@ -228,8 +228,7 @@ class Feed:
         else:
             return
         if not self._catching_up:
-            self._catching_up = True
-            asyncio.get_running_loop().create_task(self._catch_up())
+            self._catching_up = asyncio.get_running_loop().create_task(self._catch_up())
 
     async def reach(self, epoch: str, serial: int) -> None:
         """Fetch what is missing up to a serial, if the owner can be asked and says that it is in
@@ -249,7 +248,7 @@ class Feed:
         except HubbubError:
             pass  # the next announcement of the head tries again
         finally:
-            self._catching_up = False
+            self._catching_up = None
             self._seen_head = 0
             self._unconfirmed.clear()
             if self._caught_up is not None:

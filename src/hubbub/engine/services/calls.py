@@ -48,7 +48,8 @@ class Services:
     async def call(
         self, hub: Hub, identity: Identity, request: Call, session_id: str | None = None
     ) -> ServiceAnswer:
-        """Raises what speaks against it, and what `ServiceCaller.call` does."""
+        """The service's answer. Raises `InvalidName`, `NotPermitted`, `TooLarge`, `Limited` and
+        the errors of `ServiceCaller.call`."""
         method = check_method(request.method)
         if not may_call(identity, method):
             raise NotPermitted(f"no permission to call {method!r}")
@@ -77,8 +78,8 @@ class Services:
         technology: str,
         session_id: str | None = None,
     ) -> str:
-        """Answers the id under which the stream has the event. Raises what speaks against it, and
-        `StreamUnavailable`."""
+        """Returns the id under which the stream has the event. Raises `InvalidName`,
+        `NotPermitted`, `TooLarge`, `Limited` and `StreamUnavailable`."""
         stream = check_stream(request.stream)
         if not may_submit(identity, stream):
             raise NotPermitted(f"no permission to submit to the stream {stream!r}")

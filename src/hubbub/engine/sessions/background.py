@@ -13,7 +13,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ServiceRequest, TopicRequest
 from hubbub.engine.hub import SessionState
-from hubbub.tasks import TaskSet
+from hubbub.tasks import TaskSet, awaited
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class BackgroundRequests(Generic[R]):
         self._tasks = tasks
         self._limit = limit
         self._under_way = 0
-        self._waiting: set[asyncio.Task[Notice]] = set()
+        self._waiting = TaskSet(awaited)
 
     def take(self, request: R) -> None:
         """Answer when the answer is there, in any order. Raises `InvalidToken`,
@@ -49,20 +49,14 @@ class BackgroundRequests(Generic[R]):
 
     def close(self) -> None:
         """The session is gone: nobody waits any more. What changes something is not cut in half."""
-        for task in self._waiting:
-            task.cancel()
+        self._waiting.cancel()
 
     async def _answer(self, request: R, identity: Identity) -> Notice:
         raise NotImplementedError
 
     async def _wait_for(self, work: Coroutine[Any, Any, Notice]) -> Notice:
         """In a task of its own, which can be given up."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._waiting.add(task)
-        try:
-            return await task
-        finally:
-            self._waiting.discard(task)
+        return await self._waiting.start(work)
 
     async def _serve(self, request: R, identity: Identity) -> None:
         try:

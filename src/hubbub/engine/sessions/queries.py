@@ -39,7 +39,7 @@ class Queries:
         session.send(answer)
 
     async def page(self, hub: Hub, identity: Identity, request: History) -> HistoryPage:
-        """Raises what speaks against it."""
+        """A page of a channel's history. Raises `NotPermitted`, `InvalidName` and `BadRequest`."""
         self._check(hub, identity, request.channel, "read")
         bounds = (request.after, request.before, request.after_time, request.before_time)
         if sum(bound is not None for bound in bounds) > 1:
@@ -76,8 +76,8 @@ class Queries:
         return await self._bus.members(hub.name, channel)
 
     def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
-        """That at least one of the channels may be followed. Raises what speaks against the
-        first."""
+        """That at least one of the channels may be followed. Raises the `NotPermitted` or
+        `InvalidName` of the first."""
         refusals: list[HubbubError] = []
         for channel in channels:
             try:

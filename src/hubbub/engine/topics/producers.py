@@ -31,7 +31,7 @@ MAX_PRODUCERS_OF_A_USER = 10_000
 """On one channel. They are never forgotten, since a repeat may come however late."""
 
 Append = Callable[[Channel, Message, PublishReply], None]
-"""Checks and appends; raises what speaks against it, in which case nothing was begun."""
+"""Checks and appends a message; raises `QuotaExceeded`, in which case nothing was begun."""
 
 
 class Producers:
@@ -49,7 +49,8 @@ class Producers:
     # -- putting --------------------------------------------------------------------------------
 
     def put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
-        """Store it, or answer for the original. Raises what speaks against it."""
+        """Store the message, or answer for the original. Raises `TopicNotFound`, `ProducerFenced`,
+        `SequenceGap`, `SequenceReused` and `QuotaExceeded`."""
         stamp = _stamp_of(message)
         if channel.closed_by is not None:
             raise channel.closed_by

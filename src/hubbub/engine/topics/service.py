@@ -53,7 +53,8 @@ _AT_ONCE = 16
 
 
 class Topics:
-    """Every method checks what the identity may do, and raises what speaks against it."""
+    """Topics for callers of any kind. A method that takes an identity raises `NotPermitted` where
+    that identity may not do it."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import Acknowledge
 from hubbub.engine.webhooks.push import Push
 from hubbub.ports.bus import Topic
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Acknowledger:
         self._lost = lost
         self._waiting: dict[Push, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._closed = False
 
     def soon(self, push: Push) -> None:
@@ -35,11 +36,8 @@ class Acknowledger:
     def _flush(self) -> None:
         self._timer = None
         pushes, self._waiting = self._waiting, {}
-        loop = asyncio.get_running_loop()
         for push in pushes:
-            task = loop.create_task(self.now(push))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self.now(push))
 
     async def now(self, push: Push) -> None:
         serial = push.position
@@ -60,4 +58,4 @@ class Acknowledger:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.settle()

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 
 from hubbub.domain.errors import HubbubError, HubNotFound, NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
@@ -47,6 +46,7 @@ from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.storage import Store
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Driver:
         self._partitions: set[int] = set()
         self._acknowledger = Acknowledger(topic, self._lost)
         self._changes = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet()
         self._next_sweep = 0.0
         self._closing = False
 
@@ -116,7 +116,7 @@ class Driver:
     # -- life -----------------------------------------------------------------------------------
 
     def owned(self, partitions: Collection[int]) -> None:
-        self._run(self._start_at_last(partitions))
+        self._tasks.start(self._start_at_last(partitions))
 
     async def _start_at_last(self, partitions: Collection[int]) -> None:
         """Also where the store is away for a while."""
@@ -181,9 +181,7 @@ class Driver:
         self._fetcher.cancel(self._partitions)
         await asyncio.gather(*(self._acknowledger.now(push) for push in pushes))
         await self._acknowledger.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
 
     async def _saved(self, partitions: list[int]) -> AsyncIterator[Webhook]:
         after: tuple[str, str] | None = None
@@ -406,11 +404,6 @@ class Driver:
         assert isinstance(info, SubscriptionInfo)
         return info
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # -- time -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
@@ -423,4 +416,4 @@ class Driver:
         for push in list(self._pushes.values()):
             expires_at = push.webhook.expires_at
             if expires_at is not None and expires_at <= moment and push.active:
-                self._run(self._end(push, "its lease is over"))
+                self._tasks.start(self._end(push, "its lease is over"))

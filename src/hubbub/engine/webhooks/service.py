@@ -60,7 +60,8 @@ class WebhookRequest(msgspec.Struct, frozen=True):
 
 
 class Webhooks(WebTopics):
-    """Every method checks what the identity may do, and raises what speaks against it."""
+    """Webhooks for callers of any kind. Every method that takes an identity raises `NotPermitted`
+    where that identity may not do it."""
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class Webhooks(WebTopics):
     ) -> Webhook | None:
         """What the callback has to confirm first: it is written down and asked for in the
         background, also after a restart. Who is subscribed already stays so until then. None:
-        there is nothing to unsubscribe from. Raises what `subscribe` raises."""
+        there is nothing to unsubscribe from. Raises the errors of `subscribe`."""
         wanted = await self._prepare(hub, identity, request, mode)
         known = await self._store.read_webhook(hub.name, wanted.id)
         if known is None and mode == "unsubscribe":

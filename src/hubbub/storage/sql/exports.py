@@ -42,13 +42,12 @@ class ExportReads:
 
     @single_statement
     async def read_unexported(
-        self, after_hub: str, after_channel: str, limit: int
+        self, after: tuple[str, str] | None, limit: int
     ) -> list[tuple[str, str]]:
         rows = await self._sql.fetch(
             "SELECT hub, name FROM channels WHERE exported < head AND (hub, name) > ($1, $2)"
             " ORDER BY hub, name LIMIT $3",
-            after_hub,
-            after_channel,
+            *(after or ("", "")),
             limit,
         )
         return [(hub, name) for hub, name in rows]

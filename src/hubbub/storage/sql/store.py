@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
-from hubbub.domain.webhooks import Webhook, WebTopic
 from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
     Deleted,
 )
-from hubbub.ports.storage.sessions import SessionSnapshot
-from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.ports.storage.topics import Cursor
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import Reads
@@ -32,6 +29,9 @@ _NO_HUB = ""
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+_Deletion = Callable[[Writes, T, int], Coroutine[Any, Any, int]]
+"""Deletes at most so many, and answers how many they were."""
 _Arguments = tuple[Any, ...]
 _Lane = Callable[[_Arguments], str]
 _StoreMethod = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, R]]
@@ -101,9 +101,7 @@ class SqlStore:
 
     # -- ownership ----------------------------------------------------------------------------
 
-    async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
-        return await self._writes.call(_NO_HUB, Writes.acquire_partitions, list(partitions), owner)
-
+    acquire_partitions = _write(Writes.acquire_partitions, _common)
     count_beat = _write(Writes.count_beat, _common)
     forget_node = _write(Writes.forget_node, _common)
 
@@ -223,27 +221,12 @@ class SqlStore:
     note_ping = _write(Writes.note_ping)
     note_failed_fetch = _write(Writes.note_failed_fetch)
     end_ping = _write(Writes.end_ping)
-
-    async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
-        return await self._reads.call(_NO_HUB, Reads.read_pinged, list(partitions))
-
+    read_pinged = _read(Reads.read_pinged, _common)
     save_webhook = _write(Writes.save_webhook, _of_record)
     delete_webhook = _write(Writes.delete_webhook)
     read_webhook = _read(Reads.read_webhook)
 
-    async def read_webhooks(
-        self,
-        hub: str | None = None,
-        channel: str | None = None,
-        partitions: Sequence[int] | None = None,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-    ) -> list[Webhook]:
-        chosen = None if partitions is None else list(partitions)
-        return await self._reads.call(
-            hub or _NO_HUB, Reads.read_webhooks, hub, channel, chosen, after, limit
-        )
-
+    read_webhooks = _read(Reads.read_webhooks)
     count_webhooks = _read(Reads.count_webhooks)
 
     # -- the journal --------------------------------------------------------------------------
@@ -255,10 +238,7 @@ class SqlStore:
 
     read_exported = _read(Reads.read_exported)
 
-    async def read_unexported(
-        self, after: tuple[str, str] | None, limit: int
-    ) -> list[tuple[str, str]]:
-        return await self._reads.call(_NO_HUB, Reads.read_unexported, *(after or ("", "")), limit)
+    read_unexported = _read(Reads.read_unexported, _common)
 
     # -- retained -----------------------------------------------------------------------------
 
@@ -274,25 +254,13 @@ class SqlStore:
 
     # -- settings -----------------------------------------------------------------------------
 
-    async def put_settings(
-        self,
-        entries: Sequence[SettingsEntry],
-        expected: Mapping[str, int] | None = None,
-        audit: AuditEntry | None = None,
-    ) -> list[SettingsEntry]:
-        versions = None if expected is None else dict(expected)
-        return await self._writes.call(_NO_HUB, Writes.put_settings, list(entries), versions, audit)
-
+    put_settings = _write(Writes.put_settings, _common)
     delete_settings = _write(Writes.delete_settings, _common)
     read_settings = _read(Reads.read_settings, _common)
 
     async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
         found = await self._writes.call(_NO_HUB, Writes.delete_settings_of, hub, audit)
-        while True:
-            deleted = await self._writes.call(hub, Writes.delete_data_of, hub, _DELETE_SLICE)
-            found = found or deleted > 0
-            if deleted < _DELETE_SLICE:
-                return found
+        return await self._delete_in_slices(hub, Writes.delete_data_of, hub) > 0 or found
 
     # -- administration -----------------------------------------------------------------------
 
@@ -300,28 +268,17 @@ class SqlStore:
     read_audit = _read(Reads.read_audit, _common)
 
     async def delete_audit_before(self, time: int) -> int:
-        total = 0
-        while True:
-            deleted = await self._writes.call(
-                _NO_HUB, Writes.delete_audit_before, time, _DELETE_SLICE
-            )
-            total += deleted
-            if deleted < _DELETE_SLICE:
-                return total
+        return await self._delete_in_slices(_NO_HUB, Writes.delete_audit_before, time)
 
     save_revocation = _write(Writes.save_revocation, _common)
     read_revocations = _read(Reads.read_revocations, _common)
 
     # -- sessions -----------------------------------------------------------------------------
 
-    async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
-        await self._writes.call(_NO_HUB, Writes.save_sessions, list(snapshots))
-
+    save_sessions = _write(Writes.save_sessions, _common)
     hold_sessions = _write(Writes.hold_sessions, _common)
     read_session = _read(Reads.read_session, _common)
-
-    async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
-        await self._writes.call(_NO_HUB, Writes.delete_sessions, list(key_hashes))
+    delete_sessions = _write(Writes.delete_sessions, _common)
 
     # -- push tokens --------------------------------------------------------------------------
 
@@ -332,9 +289,13 @@ class SqlStore:
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int) -> int:
+        return await self._delete_in_slices(_NO_HUB, Writes.delete_expired, now)
+
+    async def _delete_in_slices(self, lane: str, method: _Deletion[T], which: T) -> int:
+        """How many were deleted. Nobody's write waits for a long deletion."""
         total = 0
         while True:
-            deleted = await self._writes.call(_NO_HUB, Writes.delete_expired, now, _DELETE_SLICE)
+            deleted = await self._writes.call(lane, method, which, _DELETE_SLICE)
             total += deleted
             if deleted < _DELETE_SLICE:
                 return total

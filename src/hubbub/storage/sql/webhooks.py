@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from hubbub.domain.names import partition_of
@@ -155,7 +157,7 @@ class WebhookReads:
         return [_topic(row) for row in rows]
 
     @single_statement
-    async def read_pinged(self, partitions: list[int]) -> list[WebTopic]:
+    async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
         rows = await self._sql.fetch(
             f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
             " WHERE pinged_at IS NOT NULL AND partition_id = ANY($1)",
@@ -184,11 +186,11 @@ class WebhookReads:
     @single_statement
     async def read_webhooks(
         self,
-        hub: str | None,
-        channel: str | None,
-        partitions: list[int] | None,
-        after: tuple[str, str] | None,
-        limit: int | None,
+        hub: str | None = None,
+        channel: str | None = None,
+        partitions: Sequence[int] | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
     ) -> list[Webhook]:
         values: list[object] = list(after or ("", ""))
         tests = ""

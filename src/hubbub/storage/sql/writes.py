@@ -6,6 +6,8 @@ transaction that it shares with others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from hubbub.domain.errors import Conflict, VersionMismatch
@@ -74,7 +76,7 @@ class Writes(
 
     # -- ownership ----------------------------------------------------------------------------
 
-    async def acquire_partitions(self, partitions: list[int], owner: str) -> dict[int, int]:
+    async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
         rows = [(partition, owner, 1) for partition in sorted(set(partitions))]
         await self._sql.execute_many(_TAKE_PARTITIONS, rows)
         return await read_terms(self._sql, set(partitions))
@@ -102,9 +104,9 @@ class Writes(
 
     async def put_settings(
         self,
-        entries: list[SettingsEntry],
-        expected: dict[str, int] | None,
-        audit: AuditEntry | None,
+        entries: Sequence[SettingsEntry],
+        expected: Mapping[str, int] | None = None,
+        audit: AuditEntry | None = None,
     ) -> list[SettingsEntry]:
         await self._sql.lock("settings")
         for name, version in (expected or {}).items():
@@ -161,7 +163,7 @@ class Writes(
 
     # -- sessions and push tokens -------------------------------------------------------------
 
-    async def save_sessions(self, snapshots: list[SessionSnapshot]) -> None:
+    async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
         last = {snapshot.key_hash: msgspec.structs.astuple(snapshot) for snapshot in snapshots}
         await self._sql.execute_many(_PUT_SESSIONS, sorted(last.values()))
 
@@ -173,7 +175,7 @@ class Writes(
             until,
         )
 
-    async def delete_sessions(self, key_hashes: list[bytes]) -> None:
+    async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
         await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
 
     async def save_push_token(self, token: PushToken) -> None:

@@ -7,7 +7,7 @@ from the method's own annotations, so both sides and mypy read the same signatur
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -74,7 +74,16 @@ class BatchOutcome(msgspec.Struct, frozen=True, array_like=True):
     outcomes: list[Outcome]
 
 
-encoder = msgspec.msgpack.Encoder()
+def _plain(value: object) -> object:
+    """What msgpack does not know: a range, the keys of a dictionary."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise NotImplementedError(f"{type(value)} cannot be sent to a worker")
+
+
+encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 ready_decoder = msgspec.msgpack.Decoder(Ready)
 batch_decoder = msgspec.msgpack.Decoder(Batch)
 outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
