@@ -368,7 +368,7 @@ class Driver:
         if not push.gone:
             self._remove(push)
             if not isinstance(error, HubNotFound):
-                self._run(self._end_refused(push, error))
+                self._tasks.start(self._end_refused(push, error))
 
     async def _end_refused(self, push: Push, error: HubbubError) -> None:
         await self._end(push, error.message)
