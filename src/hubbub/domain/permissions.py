@@ -123,14 +123,15 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
     )
 
 
-def may_read(reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
-    """Whether messages of the channel may be handed to the reader, whatever the door: it gets into
-    the hub, and the rules or a grant open the channel. Raises nothing."""
+def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:
+    """Whether messages of the channel, which has these `rules` in the configuration, may be handed
+    to the reader, whatever the door: it gets into the hub, and the rules or a grant open the
+    channel."""
     identity, settings = reader.identity, configuration.settings
     if reader.open_topic and settings.open_topics and not configuration.is_decided(channel):
         return True
     return (identity.authenticated or settings.allow_anonymous) and may_subscribe(
-        identity, channel, configuration.rules_for(channel), settings.user_channel
+        identity, channel, rules, settings.user_channel
     )
 
 

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 
 from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
 from hubbub.domain.permissions import Reader, may_read
-from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.directory import ConfigurationOf
+
+_REMEMBERED_RULES = 4096
 
 
 class Subscriber(ABC):
@@ -52,6 +54,8 @@ class AccessRegistry:
         self._configuration_of = configuration_of
         self._tokens = tokens
         self._of_hub: dict[str, dict[Subscriber, None]] = {}
+        self._rules: dict[tuple[str, str], tuple[HubConfiguration, Rules]] = {}
+        """By hub and channel, as the configuration beside them has them."""
 
     def add(self, hub: str, subscriber: Subscriber) -> None:
         """From now on the subscriber loses what is taken away. What was taken away before, while it
@@ -81,15 +85,24 @@ class AccessRegistry:
         """That messages of the channel may be handed to the reader now. Raises `HubNotFound`,
         `InvalidToken` (expired or revoked), `NotPermitted`."""
         self._tokens.check(reader.identity, hub)
-        if not may_read(reader, channel, self._configuration_of(hub)):
+        if not self._may_read(reader, channel, self._configuration_of(hub)):
             raise _no_permission(channel)
 
     def admit(self, hub: str, subscriber: Subscriber, channel: str) -> None:
         """That a subscriber may begin to follow the channel, or go on with it. Raises
         `NotPermitted`, also for a subscriber that was not added, or was removed."""
         known = subscriber in self._of_hub.get(hub, ())
-        if not known or not may_read(subscriber.reader, channel, self._configuration_of(hub)):
+        if not known or not self._may_read(subscriber.reader, channel, self._configuration_of(hub)):
             raise _no_permission(channel)
+
+    def _may_read(self, reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
+        key = configuration.hub, channel
+        known = self._rules.get(key)
+        if known is None or known[0] is not configuration:
+            if len(self._rules) >= _REMEMBERED_RULES:
+                self._rules.clear()
+            known = self._rules[key] = (configuration, configuration.rules_for(channel))
+        return may_read(reader, channel, configuration, known[1])
 
     # -- taking away ----------------------------------------------------------------------------
 
@@ -113,7 +126,12 @@ class AccessRegistry:
             return
         if self._end_if_revoked(hub, subscriber):
             return
-        lost = _lost(subscriber, configuration)
+        reader = subscriber.reader
+        lost = [
+            channel
+            for channel in subscriber.followed()
+            if not self._may_read(reader, channel, configuration)
+        ]
         if lost:
             subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))
 
@@ -122,13 +140,6 @@ class AccessRegistry:
         if revoked:
             subscriber.end(InvalidToken("the token was revoked; get a new one"))
         return revoked
-
-
-def _lost(subscriber: Subscriber, configuration: HubConfiguration) -> list[str]:
-    reader = subscriber.reader
-    return [
-        channel for channel in subscriber.followed() if not may_read(reader, channel, configuration)
-    ]
 
 
 def _no_permission(channel: str) -> NotPermitted:

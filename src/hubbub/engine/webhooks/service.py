@@ -150,7 +150,7 @@ class Webhooks(WebTopics):
         revoked, but not only until it expires. Raises `NotPermitted`."""
         lasting = msgspec.structs.replace(identity, rpcs=(), extra={}, expires_at=None)
         reader = Reader(lasting, open_topic=await self._is_open(hub, channel))
-        if not may_read(reader, channel, hub.configuration):
+        if not may_read(reader, channel, hub.configuration, hub.rules_for(channel)):
             raise NotPermitted(f"no permission to subscribe to {channel!r}")
         return reader
 
