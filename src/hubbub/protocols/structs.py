@@ -8,10 +8,10 @@ subclasses of `Structs`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from msgspec import NODEFAULT, Struct
@@ -33,37 +33,36 @@ Record = dict[str, Any]
 Values = dict[str, Any]
 Convert = Callable[[Any], Any]
 ConvertBack = Callable[[Any, str], Any]
+FetchAll = Callable[[Any], Iterable[Any]]
 _Write = Callable[[Any, Record], None]
 _Read = Callable[[Any, str, Values], None]
+_Plain = tuple[str, str, Convert | None, Any]
+"""The attribute of a struct, its name in the encoding, how it is written, what is left out."""
 
 
 class Structs(abc.ABC):
     """`strict`: what is read was written by a client, and is checked. `faster` are functions that
-    write a nested struct as the general way would."""
+    write one value of a field (`Message.field`) as the general way would."""
 
     flattens: bool
     """Whether fields that are `flat_in_json` lie in the message around them."""
 
-    def __init__(self, strict: bool, faster: Mapping[type, Convert] | None = None) -> None:
+    def __init__(self, strict: bool, faster: Mapping[str, Convert] | None = None) -> None:
         self._strict = strict
         self._faster = faster or {}
-        self._writes = cache(self._make_writes)
-        self._reads = cache(self._make_reads)
+        self._writer = cache(self._make_writer)
+        self._reader = cache(self._make_reader)
 
     def record(self, value: Struct, message: Descriptor) -> Record:
         """The value as a record of its message."""
         record: Record = {}
-        for write in self._writes(type(value), message):
-            write(value, record)
+        self._writer(type(value), message).write(value, record)
         return record
 
     def read(self, struct: type[S], message: Descriptor, record: Any, where: str) -> S:
         """The struct that a record holds. `where` begins the name of each field in an error: the
         event, and the path to the record. Raises `Malformed`, `TooLarge`, `InvalidPayload`."""
-        values: Values = {}
-        for read in self._reads(struct, message):
-            read(record, where, values)
-        return struct(**values)
+        return cast("S", self._reader(struct, message).read(record, where))
 
     def error_record(self, error: HubbubError, message: Descriptor) -> Record:
         return self._error_writer(message)(error)
@@ -74,8 +73,8 @@ class Structs(abc.ABC):
     def name(self, field: FieldDescriptor) -> str: ...
 
     @abc.abstractmethod
-    def fetcher(self, member: Member) -> Callable[[Any], Any]:
-        """Answers the value that a record has for the field, None where it has none."""
+    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
+        """Answers the values that a record has for these fields, None for those it has not."""
 
     @abc.abstractmethod
     def value_writer(self, member: Member) -> Convert | None:
@@ -92,34 +91,40 @@ class Structs(abc.ABC):
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def _make_writes(self, struct: type[Struct], message: Descriptor) -> tuple[_Write, ...]:
-        found = [self._write(each, message) for each in members(struct, message)]
-        names = [(each.name, self.name(each)) for each in derived_fields(struct, message)]
-        return (*(each for each in found if each is not None), *map(_write_derived, names))
+    def _make_writer(self, struct: type[Struct], message: Descriptor) -> _Writer:
+        derived = derived_fields(struct, message)
+        plain: list[_Plain] = [(each.name, self.name(each), None, NODEFAULT) for each in derived]
+        others: list[_Write] = []
+        for member in members(struct, message):
+            if self._is_flat(member):
+                others.append(self._write_flat(member, message))
+            elif member.kind is Kind.PAYLOAD:
+                others.append(self._write_payload(member))
+            elif member.wire.inside or member.wire.unless:
+                others.append(self._write_conditionally(member))
+            elif member.field is not None:
+                plain.append(self._plain(member))
+        return _Writer(plain, others)
 
-    def _write(self, member: Member, message: Descriptor) -> _Write | None:
-        if member.wire.local:
-            return None
-        if self._is_flat(member):
-            return self._write_flat(member, message)
-        if member.kind is Kind.PAYLOAD:
-            return self._write_payload(member)
-        return self._write_field(member)
+    def _plain(self, member: Member) -> _Plain:
+        assert member.field is not None
+        writer = self._writer_of(member)
+        return member.attribute, self.name(member.field), writer, _omitted(member)
 
     def _is_flat(self, member: Member) -> bool:
         return member.wire.flat or (self.flattens and member.wire.flat_in_json)
 
     def _write_flat(self, member: Member, message: Descriptor) -> _Write:
-        attribute, struct, within = member.attribute, member.type, member.message or message
-        of_error = self._error_writer(message)
+        attribute = member.attribute
+        if member.kind is Kind.ERROR:
+            of_error = self._error_writer(message)
+            return lambda value, record: record.update(of_error(getattr(value, attribute)))
+        inner = self._writer(member.type, member.message or message)
 
         def write(value: Any, record: Record) -> None:
-            inner = getattr(value, attribute)
-            if isinstance(inner, HubbubError):
-                record.update(of_error(inner))
-            elif inner is not None:
-                for each in self._writes(struct, within):
-                    each(inner, record)
+            found = getattr(value, attribute)
+            if found is not None:
+                inner.write(found, record)
 
         return write
 
@@ -129,15 +134,13 @@ class Structs(abc.ABC):
 
         return write
 
-    def _write_field(self, member: Member) -> _Write:
-        assert member.field is not None
-        attribute, name = member.attribute, self.name(member.field)
+    def _write_conditionally(self, member: Member) -> _Write:
+        attribute, name, convert, empty = self._plain(member)
         unless, inside = member.wire.unless, member.wire.inside
-        convert, empty = self._writer_of(member), _omitted(member)
 
         def write(value: Any, record: Record) -> None:
             found = getattr(value, attribute)
-            if found is None or found == empty or (unless and getattr(value, unless) is not None):
+            if found == empty or (unless and getattr(value, unless) is not None):
                 return
             holder = record.setdefault(inside, {}) if inside else record
             holder[name] = found if convert is None else convert(found)
@@ -153,17 +156,15 @@ class Structs(abc.ABC):
         return lambda values: {key: one(each) for key, each in values.items()}
 
     def _one_writer(self, member: Member) -> Convert | None:
-        message = member.message
-        if member.kind is Kind.STRUCT:
-            assert message is not None
-            faster = self._faster.get(member.type)
-            return faster or (lambda value: self.record(value, message))
-        if member.kind is Kind.ERROR:
-            assert message is not None
-            return self._error_writer(message)
+        field, message = member.field, member.message
         if member.kind in (Kind.SERIAL, Kind.START):
             return str
-        return self.value_writer(member)
+        if message is None or field is None:
+            return self.value_writer(member)
+        if member.kind is Kind.ERROR:
+            return self._error_writer(message)
+        faster = self._faster.get(".".join(field.full_name.split(".")[-2:]))
+        return faster or (lambda value: self.record(value, message))
 
     def _error_writer(self, message: Descriptor) -> Callable[[HubbubError], Record]:
         names = [
@@ -179,62 +180,48 @@ class Structs(abc.ABC):
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _make_reads(self, struct: type[Struct], message: Descriptor) -> tuple[_Read, ...]:
-        return tuple(self._read(each, message) for each in members(struct, message))
-
-    def _read(self, member: Member, message: Descriptor) -> _Read:
-        if member.wire.local:
-            return _read_nothing(member)
-        if self._is_flat(member):
-            return self._read_flat(member, message)
-        if member.kind is Kind.PAYLOAD:
-            return self._read_payload
-        return self._read_field(member)
+    def _make_reader(self, struct: type[Struct], message: Descriptor) -> _Reader:
+        plain: list[Member] = []
+        others: list[_Read] = []
+        for member in members(struct, message):
+            if self._is_flat(member):
+                others.append(self._read_flat(member, message))
+            elif member.kind is Kind.PAYLOAD:
+                others.append(self._read_payload)
+            elif member.field is not None:
+                plain.append(member)
+        conversions = [(each.attribute, self._reader_of(each)) for each in plain]
+        absent = _values_without_default(members(struct, message))
+        return _Reader(struct, self.fetch_all(plain), conversions, others, absent)
 
     def _read_flat(self, member: Member, message: Descriptor) -> _Read:
-        attribute, struct, within = member.attribute, member.type, member.message or message
+        attribute = member.attribute
         if member.kind is Kind.ERROR:
             of_error = _error_reader(message)
             return lambda record, where, values: values.update({attribute: of_error(record, where)})
-        empty = struct() if member.nullable else None
+        inner = self._reader(member.type, member.message or message)
+        read_inner = inner.read_any if member.nullable else inner.read
 
         def read(record: Any, where: str, values: Values) -> None:
-            found = self.read(struct, within, record, where)
-            if found != empty:
-                values[attribute] = found
+            values[attribute] = read_inner(record, where)
 
         return read
 
     def _read_payload(self, record: Any, where: str, values: Values) -> None:
         values["payload"], values["content_type"] = self.read_payload(record, where)
 
-    def _read_field(self, member: Member) -> _Read:
-        assert member.field is not None
-        attribute, fetch = member.attribute, self.fetcher(member)
-        convert, otherwise = self._reader_of(member), _read_nothing(member)
-
-        def read(record: Any, where: str, values: Values) -> None:
-            found = fetch(record)
-            if found is None:
-                otherwise(record, where, values)
-            else:
-                values[attribute] = found if convert is None else convert(found, where)
-
-        return read
-
     def _reader_of(self, member: Member) -> ConvertBack | None:
         assert member.field is not None
         name, one = self.name(member.field), self._one_reader(member)
+        if member.shape is Shape.LIST:
+            return self._list_reader(name, one)
+        if one is None:
+            return None
         if member.shape is Shape.ONE:
-            if one is None:
-                return None
             return lambda value, where: one(value, f"{where}{name}")
-        if member.shape is Shape.MAP:
-            read = one or _as_it_is
-            return lambda values, where: {
-                key: read(each, f"{where}{name}.{key}") for key, each in values.items()
-            }
-        return self._list_reader(name, one)
+        return lambda values, where: {
+            key: one(each, f"{where}{name}.{key}") for key, each in values.items()
+        }
 
     def _list_reader(self, name: str, one: ConvertBack | None) -> ConvertBack:
         def read(values: Any, where: str) -> tuple[Any, ...]:
@@ -249,16 +236,79 @@ class Structs(abc.ABC):
         return read
 
     def _one_reader(self, member: Member) -> ConvertBack | None:
-        struct, message = member.type, member.message
-        if member.kind is Kind.STRUCT:
-            assert message is not None
-            return lambda value, where: self.read(struct, message, value, f"{where}.")
-        if member.kind is Kind.ERROR:
-            assert message is not None
-            return _error_reader(message)
+        message = member.message
         if member.kind is Kind.START:
             return lambda value, where: parse_start(str(value), f"{where}`")
-        return self.value_reader(member)
+        if message is None:
+            return self.value_reader(member)
+        if member.kind is Kind.ERROR:
+            return _error_reader(message)
+        read = self._reader(member.type, message).read
+        return lambda value, where: read(value, f"{where}.")
+
+
+class _Writer:
+    """Fills records from structs of one type."""
+
+    __slots__ = ("_fields", "_get", "_others")
+
+    def __init__(self, fields: Sequence[_Plain], others: Sequence[_Write]) -> None:
+        self._get = attributes_getter([attribute for attribute, *_ in fields])
+        self._fields = [(name, convert, empty) for _, name, convert, empty in fields]
+        self._others = others
+
+    def write(self, value: Struct, record: Record) -> None:
+        for found, (name, convert, empty) in zip(self._get(value), self._fields, strict=False):
+            if found is not None and found != empty:
+                record[name] = found if convert is None else convert(found)
+        for write in self._others:
+            write(value, record)
+
+
+class _Reader:
+    """Makes structs of one type from records."""
+
+    __slots__ = ("_absent", "_fetch", "_fields", "_nothing", "_others", "_struct")
+
+    def __init__(
+        self,
+        struct: type[Struct],
+        fetch: FetchAll,
+        fields: Sequence[tuple[str, ConvertBack | None]],
+        others: Sequence[_Read],
+        absent: Values,
+    ) -> None:
+        self._struct = struct
+        self._fetch = fetch
+        self._fields = fields
+        self._others = others
+        self._absent = absent
+        self._nothing = (None,) * len(fields)
+
+    def read(self, record: Any, where: str) -> Struct:
+        return self._made(self._fetch(record), record, where)
+
+    def read_any(self, record: Any, where: str) -> Struct | None:
+        """None where the record has none of the fields."""
+        found = tuple(self._fetch(record))
+        return None if found == self._nothing else self._made(found, record, where)
+
+    def _made(self, found: Iterable[Any], record: Any, where: str) -> Struct:
+        values = self._absent.copy()
+        for value, (attribute, convert) in zip(found, self._fields, strict=False):
+            if value is not None:
+                values[attribute] = value if convert is None else convert(value, where)
+        for read in self._others:
+            read(record, where, values)
+        return self._struct(**values)
+
+
+def attributes_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Answers the attributes of these names as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    get = [attrgetter(name) for name in names]
+    return lambda value: tuple([each(value) for each in get])
 
 
 def _omitted(member: Member) -> Any:
@@ -268,37 +318,11 @@ def _omitted(member: Member) -> Any:
     return NODEFAULT if member.keeps_zero or has_presence else member.absent()
 
 
-def _write_derived(names: tuple[str, str]) -> _Write:
-    attribute, name = names
-
-    def write(value: Any, record: Record) -> None:
-        record[name] = getattr(value, attribute)
-
-    return write
-
-
-def _read_nothing(member: Member) -> _Read:
-    """The struct's own default applies, where it has one."""
-    attribute, absent = member.attribute, member.absent
-    if member.default is not NODEFAULT:
-        return lambda record, where, values: None
-
-    def read(record: Any, where: str, values: Values) -> None:
-        values[attribute] = absent()
-
-    return read
+def _values_without_default(found: Iterable[Member]) -> Values:
+    """What a struct is given for the fields that a message need not have."""
+    return {each.attribute: each.absent() for each in found if each.default is NODEFAULT}
 
 
 def _error_reader(message: Descriptor) -> ConvertBack:
     text = "message" if "message" in message.fields_by_name else "reason"
     return lambda record, where: error_from_wire(record.code, getattr(record, text))
-
-
-def _as_it_is(value: Any, where: str) -> Any:
-    return value
-
-
-def attribute_of(member: Member) -> Callable[[Any], Any]:
-    """Answers the attribute of a record that has the field's name."""
-    assert member.field is not None
-    return attrgetter(member.field.name)

@@ -4,7 +4,6 @@ writes or reads what the general codec would (`structs`), and a test holds the t
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
@@ -16,9 +15,11 @@ from hubbub.domain.payloads import readable_json, typed_payload
 from hubbub.domain.requests import Producer, Publish, PublishItem
 from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.checks import check_batch, check_item
+from hubbub.protocols.attributes import says_nothing
+from hubbub.protocols.checks import check_batch, check_event_name
 from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
 from hubbub.protocols.json.structs import Int64, JsonStructs, Serial, json_type
+from hubbub.protocols.structs import Convert
 
 _encode = msgspec.json.Encoder().encode
 _GENERAL = JsonStructs(strict=False)
@@ -71,10 +72,10 @@ def _end(publisher: str | None, content_type: str | None = None) -> bytes:
 
 def with_attributes(text: bytes, attributes: Attributes | None) -> bytes:
     """A JSON object, which is not empty, with the attributes among its members."""
-    if attributes is None:
+    if attributes is None or says_nothing(attributes):
         return text
     members = _encode(msgspec.convert(attributes, _Attributes, from_attributes=True))[1:]
-    return text if members == b"}" else b"%b,%b" % (text[:-1], members)
+    return b"%b,%b" % (text[:-1], members)
 
 
 def article_json(article: Article) -> bytes:
@@ -86,9 +87,18 @@ def article_json(article: Article) -> bytes:
     )
 
 
-FASTER: dict[type, Any] = {
-    Message: lambda message: Raw(message_json(message)),
-    Article: lambda article: Raw(article_json(article)),
+def _raw_message(message: Message) -> Raw:
+    return Raw(message_json(message))
+
+
+def _raw_article(article: Article) -> Raw:
+    return Raw(article_json(article))
+
+
+FASTER: dict[str, Convert] = {
+    "HistoryResponse.messages": _raw_message,
+    "TopicMessagesNotice.messages": _raw_article,
+    "TopicArticles.messages": _raw_article,
 }
 
 
@@ -206,20 +216,25 @@ def _item(found: _Item) -> PublishItem:
         body, content_type = given_payload(payload, "")
     if found.content_type:
         body, content_type = typed_payload(body, found.content_type)
-    extra = found.extra or _NO_EXTRA
-    return check_item(
-        PublishItem(
-            found.channel,
-            found.event or "",
-            body,
-            content_type,
-            extra.store or False,
-            extra.push or False,
-            extra.retain or False,
-            extra.transient or False,
-            found.req_id,
-            None if found.producer is None else _producer(found.producer),
+    event, extra, producer = found.event, found.extra, found.producer
+    if event:
+        check_event_name(event)
+    if extra is None and producer is None:
+        return PublishItem(
+            found.channel, event or "", body, content_type, False, False, False, False, found.req_id
         )
+    extra = extra or _NO_EXTRA
+    return PublishItem(
+        found.channel,
+        event or "",
+        body,
+        content_type,
+        extra.store or False,
+        extra.push or False,
+        extra.retain or False,
+        extra.transient or False,
+        found.req_id,
+        None if producer is None else _producer(producer),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple
 
@@ -15,7 +15,14 @@ from hubbub.domain.payloads import is_utf8, typed_payload
 from hubbub.protocols.checks import MAX_SERIAL
 from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
 from hubbub.protocols.mapping import Kind, Member, Shape, derived_fields, error_fields, members
-from hubbub.protocols.structs import Convert, ConvertBack, Record, Structs, attribute_of
+from hubbub.protocols.structs import (
+    Convert,
+    ConvertBack,
+    FetchAll,
+    Record,
+    Structs,
+    attributes_getter,
+)
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -48,16 +55,12 @@ class JsonStructs(Structs):
     def name(self, field: FieldDescriptor) -> str:
         return str(field.json_name)
 
-    def fetcher(self, member: Member) -> Callable[[Any], Any]:
-        fetch, inside = attribute_of(member), member.wire.inside
-        if not inside:
-            return fetch
-
-        def fetch_inside(record: Any) -> Any:
-            holder = getattr(record, inside)
-            return None if holder is None else fetch(holder)
-
-        return fetch_inside
+    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
+        names = [each.field.name for each in fields if each.field is not None]
+        if not any(each.wire.inside for each in fields):
+            return attributes_getter(names)
+        paths = [(each.wire.inside, name) for each, name in zip(fields, names, strict=True)]
+        return lambda record: [_fetched(record, *path) for path in paths]
 
     def value_writer(self, member: Member) -> Convert | None:
         return _write_bytes if member.kind is Kind.BYTES else None
@@ -81,6 +84,11 @@ class JsonStructs(Structs):
         if record.content_type:
             return typed_payload(body, record.content_type)
         return body, written_as
+
+
+def _fetched(record: Any, inside: str, name: str) -> Any:
+    holder = getattr(record, inside) if inside else record
+    return None if holder is None else getattr(holder, name)
 
 
 def _write_bytes(body: bytes) -> Payload:

@@ -4,11 +4,11 @@ the hub and as the client has it. All follow from the table in `protocols.events
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
-from google.protobuf.message import Message as Proto
 from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
@@ -52,7 +52,7 @@ def request_payload(request: Request) -> tuple[int, bytes]:
     """The event and the encoded message that ask for this. Raises `TypeError` for what a client
     cannot send."""
     event = events.of_request(request)
-    return event.number, _proto(_REQUESTS, request, event.message).SerializeToString()
+    return event.number, _encoded(_REQUESTS, request, event.message)
 
 
 def read_request(number: int, payload: bytes) -> list[Request]:
@@ -126,7 +126,7 @@ def notice_payload(notice: Notice) -> tuple[int, bytes]:
     event = events.of_notice(notice)
     if isinstance(notice, Published):
         return event.number, fast.ack_payload(notice)
-    return event.number, _proto(_NOTICES, notice, event.message).SerializeToString()
+    return event.number, _encoded(_NOTICES, notice, event.message)
 
 
 def read_notice(number: int, payload: bytes) -> Notice | None:
@@ -148,5 +148,14 @@ def error_info(error: HubbubError) -> pb.ErrorInfo:
     return pb.ErrorInfo(**_NOTICES.error_record(error, pb.ErrorInfo.DESCRIPTOR))
 
 
-def _proto(structs: ProtobufStructs, value: Struct, message: Descriptor) -> Proto:
-    return GetMessageClass(message)(**structs.record(value, message))
+def _encoded(structs: ProtobufStructs, value: Struct, message: Descriptor) -> bytes:
+    """The entries of a repeated field may stand anywhere in a message."""
+    record = structs.record(value, message)
+    entries = b""
+    if message.name in _WITH_ENTRIES:
+        entries = b"".join(record.pop("messages", ()))
+    return _class_of(message)(**record).SerializeToString() + entries
+
+
+_WITH_ENTRIES = {name.partition(".")[0] for name in fast.FASTER}
+_class_of = cache(GetMessageClass)

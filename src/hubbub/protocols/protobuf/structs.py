@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from hubbub.domain.messages import BINARY
 from hubbub.domain.payloads import typed_payload
 from hubbub.protocols.checks import parse_serial
 from hubbub.protocols.mapping import Kind, Member, Shape
-from hubbub.protocols.structs import Convert, ConvertBack, Record, Structs, attribute_of
+from hubbub.protocols.structs import Convert, ConvertBack, FetchAll, Record, Structs
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -24,9 +25,14 @@ class ProtobufStructs(Structs):
     def name(self, field: FieldDescriptor) -> str:
         return str(field.name)
 
-    def fetcher(self, member: Member) -> Callable[[Any], Any]:
+    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
+        fetches = [self._fetcher(each) for each in fields]
+        return lambda record: [fetch(record) for fetch in fetches]
+
+    def _fetcher(self, member: Member) -> Callable[[Any], Any]:
         assert member.field is not None
-        fetch, name, inside = attribute_of(member), member.field.name, member.wire.inside
+        name, inside = member.field.name, member.wire.inside
+        fetch: Callable[[Any], Any] = attrgetter(name)
         if inside:
             return lambda record: fetch(getattr(record, inside)) or None
         if member.shape is Shape.MAP:
