@@ -42,7 +42,7 @@ _Plain = tuple[str, str, Convert | None, Any]
 
 class Structs(abc.ABC):
     """`strict`: what is read was written by a client, and is checked. `faster` are functions that
-    write one value of a field (`Message.field`) as the general way would."""
+    write the value of a field (`Message.field`) as the general way would."""
 
     flattens: bool
     """Whether fields that are `flat_in_json` lie in the message around them."""
@@ -148,6 +148,10 @@ class Structs(abc.ABC):
         return write
 
     def _writer_of(self, member: Member) -> Convert | None:
+        assert member.field is not None
+        faster = self._faster.get(".".join(member.field.full_name.split(".")[-2:]))
+        if faster is not None:
+            return faster
         one = self._one_writer(member)
         if one is None or member.shape is Shape.ONE:
             return one
@@ -156,15 +160,14 @@ class Structs(abc.ABC):
         return lambda values: {key: one(each) for key, each in values.items()}
 
     def _one_writer(self, member: Member) -> Convert | None:
-        field, message = member.field, member.message
+        message = member.message
         if member.kind in (Kind.SERIAL, Kind.START):
             return str
-        if message is None or field is None:
+        if message is None:
             return self.value_writer(member)
         if member.kind is Kind.ERROR:
             return self._error_writer(message)
-        faster = self._faster.get(".".join(field.full_name.split(".")[-2:]))
-        return faster or (lambda value: self.record(value, message))
+        return lambda value: self.record(value, message)
 
     def _error_writer(self, message: Descriptor) -> Callable[[HubbubError], Record]:
         names = [

@@ -3,6 +3,7 @@ writes or reads what the general codec would (`structs`), and a test holds the t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
@@ -87,18 +88,18 @@ def article_json(article: Article) -> bytes:
     )
 
 
-def _raw_message(message: Message) -> Raw:
-    return Raw(message_json(message))
+def _messages(messages: Iterable[Message]) -> Raw:
+    return Raw(b"[%b]" % b",".join([message_json(each) for each in messages]))
 
 
-def _raw_article(article: Article) -> Raw:
-    return Raw(article_json(article))
+def _articles(articles: Iterable[Article]) -> Raw:
+    return Raw(b"[%b]" % b",".join([article_json(each) for each in articles]))
 
 
 FASTER: dict[str, Convert] = {
-    "HistoryResponse.messages": _raw_message,
-    "TopicMessagesNotice.messages": _raw_article,
-    "TopicArticles.messages": _raw_article,
+    "HistoryResponse.messages": _messages,
+    "TopicMessagesNotice.messages": _articles,
+    "TopicArticles.messages": _articles,
 }
 
 

@@ -149,11 +149,8 @@ def error_info(error: HubbubError) -> pb.ErrorInfo:
 
 
 def _encoded(structs: ProtobufStructs, value: Struct, message: Descriptor) -> bytes:
-    """The entries of a repeated field may stand anywhere in a message."""
     record = structs.record(value, message)
-    entries = b""
-    if message.name in _WITH_ENTRIES:
-        entries = b"".join(record.pop("messages", ()))
+    entries = record.pop("messages", b"") if message.name in _WITH_ENTRIES else b""
     return _class_of(message)(**record).SerializeToString() + entries
 
 

@@ -7,7 +7,7 @@ classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.attributes import says_nothing
-from hubbub.protocols.checks import check_item, parse_serial
+from hubbub.protocols.checks import check_event_name, parse_serial
 from hubbub.protocols.protobuf.structs import ProtobufStructs
 
 _GENERAL = ProtobufStructs(strict=False)
@@ -84,15 +84,15 @@ def article_payload(article: Article) -> bytes:
     )
 
 
-def _entry(tag: bytes, encoded: bytes) -> bytes:
-    return b"%b%b%b" % (tag, varint(len(encoded)), encoded)
+def _entries(tag: bytes, encoded: Iterable[bytes]) -> bytes:
+    return b"".join([b"%b%b%b" % (tag, varint(len(each)), each) for each in encoded])
 
 
 FASTER: dict[str, Callable[[Any], bytes]] = {
-    "HistoryResponse.messages": lambda message: _entry(b"\x1a", message_payload(message)),
-    "TopicMessagesNotice.messages": lambda article: _entry(b"\x2a", article_payload(article)),
+    "HistoryResponse.messages": lambda them: _entries(b"\x1a", map(message_payload, them)),
+    "TopicMessagesNotice.messages": lambda them: _entries(b"\x2a", map(article_payload, them)),
 }
-"""Of repeated fields: each answers an encoded entry of the field."""
+"""Of repeated fields: the encoded entries, which may stand anywhere in the message."""
 
 
 def read_delivery(payload: bytes) -> Delivery | None:
@@ -151,20 +151,26 @@ def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
     req_id: int | None = proto.req_id
     if not req_id and not proto.HasField("req_id"):
         req_id = None
-    extra = proto.extra if proto.HasField("extra") else _NO_EXTRA
-    return check_item(
-        PublishItem(
-            proto.channel,
-            proto.event,
-            body,
-            content_type,
-            extra.store,
-            extra.push,
-            extra.retain,
-            extra.transient,
-            req_id,
-            _producer(proto.producer) if proto.HasField("producer") else None,
+    event = proto.event
+    if event:
+        check_event_name(event)
+    producer = _producer(proto.producer) if proto.HasField("producer") else None
+    if producer is None and not proto.HasField("extra"):
+        return PublishItem(
+            proto.channel, event, body, content_type, False, False, False, False, req_id
         )
+    extra = proto.extra
+    return PublishItem(
+        proto.channel,
+        event,
+        body,
+        content_type,
+        extra.store,
+        extra.push,
+        extra.retain,
+        extra.transient,
+        req_id,
+        producer,
     )
 
 
@@ -173,10 +179,3 @@ def _producer(proto: pb.ProducerInfo) -> Producer:
     sequence = parse_serial(proto.sequence, f"{where}.sequence`")
     fence = parse_serial(proto.fence, f"{where}.fence`") if proto.HasField("fence") else 0
     return Producer(proto.id, sequence, fence)
-
-
-class _NoExtra:
-    store = push = retain = transient = False
-
-
-_NO_EXTRA = _NoExtra()
