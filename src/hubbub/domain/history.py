@@ -23,10 +23,6 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
 
-    @property
-    def forwards(self) -> bool:
-        return self.after is not None or self.after_time is not None
-
 
 class Slice(msgspec.Struct, frozen=True):
     """An answer in rising order. `complete` is False where messages that belong in front of it

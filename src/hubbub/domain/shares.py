@@ -15,9 +15,6 @@ class FairShare:
         self.taken = 0
         self._by_tenant: dict[str, int] = {}
 
-    def taken_by(self, tenant: str) -> int:
-        return self._by_tenant.get(tenant, 0)
-
     def may_take(self, tenant: str) -> bool:
         return self._by_tenant.get(tenant, 0) < self.total - self.taken
 

@@ -14,8 +14,6 @@ from hubbub.ports.clock import Clock
 
 REMEMBERED_KEYS = 8192
 """Addresses or identities that each table of buckets holds."""
-BUCKET_BYTES = 400
-"""Memory of a key and its bucket, about."""
 _ALL_HUBS = 3
 """How many times the failures at one hub an address may have at all hubs together."""
 _ALL_SESSIONS = 10
@@ -61,12 +59,6 @@ class Throttle:
             None: _pace(_ALL_SESSIONS * limits.anonymous_per_second),
             Level.CLIENT: _pace(_ALL_SESSIONS * limits.client_per_second),
         }
-
-    @property
-    def memory_bytes(self) -> int:
-        """What all tables take at most."""
-        tables = 5 + len(self._requests) + len(self._sessions)
-        return tables * REMEMBERED_KEYS * BUCKET_BYTES
 
     @contextmanager
     def guess(
