@@ -25,7 +25,7 @@ _TOPIC_KEY = TOPIC_KEY_HEADER.lower().encode()
 _FALSE = frozenset(("0", "false", "no", "off"))
 
 
-class Call:
+class HubRequest:
     """A request, and who made it in which hub."""
 
     __slots__ = ("_target", "hub", "identity", "request")

@@ -15,7 +15,7 @@ from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import (
     TOPIC_KEY_HEADER,
-    Call,
+    HubRequest,
     UnderWay,
     flag,
     no_path,
@@ -33,7 +33,7 @@ class LightDoor:
         self._node = node
         self._under_way = UnderWay()
 
-    def handle(self, call: Call, exchange: Exchange, path: tuple[str, ...]) -> None:
+    def handle(self, call: HubRequest, exchange: Exchange, path: tuple[str, ...]) -> None:
         """`path` is what stands behind `/hub`. Raises `NotFound` for paths that are not here."""
         if path[-1:] == ("",):
             path = path[:-1]
@@ -55,7 +55,7 @@ class LightDoor:
                 raise no_path(call.request)
         exchange.run(self._under_way.finish(work))
 
-    async def _register(self, call: Call, exchange: Exchange) -> None:
+    async def _register(self, call: HubRequest, exchange: Exchange) -> None:
         with_key = flag(call.query("key").get("key"), "key")
         wanted = read_registration(call.request.body, with_key)
         key = await self._node.webhooks.register_topic(
@@ -73,7 +73,7 @@ class LightDoor:
             headers = f"{TOPIC_KEY_HEADER}: {key}\r\nCache-Control: no-store\r\n"
         _say(exchange, 201, text, shape, headers)
 
-    async def _subscribe(self, call: Call, exchange: Exchange) -> None:
+    async def _subscribe(self, call: HubRequest, exchange: Exchange) -> None:
         call.query()
         wanted = read_subscription(call.request.body)
         webhook = await self._node.webhooks.subscribe(
@@ -92,7 +92,7 @@ class LightDoor:
         shape = {"id": webhook.id, "topic": wanted.topic, "callback": wanted.callback}
         _say(exchange, 200, text, shape)
 
-    async def _unsubscribe(self, call: Call, exchange: Exchange) -> None:
+    async def _unsubscribe(self, call: HubRequest, exchange: Exchange) -> None:
         """Twice is as good as once."""
         leaving = read_unsubscription(call.query("address", "idTopic", "port", "path"))
         await self._node.webhooks.find_topic(call.hub, leaving.topic)
@@ -107,7 +107,7 @@ class LightDoor:
         shape = {"topic": leaving.topic, "callback": leaving.callback, "removed": removed}
         _say(exchange, 200, text, shape)
 
-    async def _publish(self, call: Call, exchange: Exchange, topic: str) -> None:
+    async def _publish(self, call: HubRequest, exchange: Exchange, topic: str) -> None:
         call.query()
         message_id, serial = await publish_body(self._node, call, topic, "light")
         text = f"published to {topic!r} as message {serial}, {message_id}"
@@ -116,7 +116,7 @@ class LightDoor:
 
 
 async def publish_body(
-    node: Node, call: Call, channel: str, technology: Literal["light", "websub"]
+    node: Node, call: HubRequest, channel: str, technology: Literal["light", "websub"]
 ) -> tuple[str, int]:
     """The request's body becomes a message; answers its id and serial. Raises what speaks against
     it."""

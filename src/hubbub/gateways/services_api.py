@@ -7,7 +7,7 @@ from hubbub.domain.requests import Call as ServiceCall
 from hubbub.domain.requests import Enqueue
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of
+from hubbub.gateways.calls import HubRequest, UnderWay, no_path, seconds_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -28,7 +28,7 @@ class ServicesApi:
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
         identity = require_identity(request, target, hub, self._node)
-        call = Call(hub, identity, request, target)
+        call = HubRequest(hub, identity, request, target)
         match target.segments[3:]:
             case ("rpc", method):
                 call.expect(b"POST")
@@ -39,7 +39,7 @@ class ServicesApi:
             case _:
                 raise no_path(request)
 
-    async def _call(self, call: Call, exchange: Exchange, method: str) -> None:
+    async def _call(self, call: HubRequest, exchange: Exchange, method: str) -> None:
         """The body is the payload, and the answer's body that of the service."""
         seconds = seconds_of(call.query("timeout"), "timeout", MAX_CALL_SECONDS)
         payload, content_type = _content(call)
@@ -48,7 +48,7 @@ class ServicesApi:
         )
         exchange.answer(200, answer.payload, answer.content_type, _NOT_GUESSED)
 
-    async def _submit(self, call: Call, exchange: Exchange, stream: str) -> None:
+    async def _submit(self, call: HubRequest, exchange: Exchange, stream: str) -> None:
         event = check_event_name(call.query("event").get("event", ""))
         payload, content_type = _content(call)
         submitted = Enqueue(stream, event, payload, content_type)
@@ -58,5 +58,5 @@ class ServicesApi:
         exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
 
 
-def _content(call: Call) -> tuple[bytes, str]:
+def _content(call: HubRequest) -> tuple[bytes, str]:
     return untouched_payload(call.request.body, call.request.header(b"content-type"))

@@ -15,7 +15,7 @@ from hubbub.domain.requests import Producer, PublishItem, TopicGet
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Call, UnderWay, no_path, seconds_of, topic_key_of
+from hubbub.gateways.calls import HubRequest, UnderWay, no_path, seconds_of, topic_key_of
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -36,7 +36,7 @@ class TopicsApi:
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
-        call = Call(hub, require_identity(request, target, hub, self._node), request, target)
+        call = HubRequest(hub, require_identity(request, target, hub, self._node), request, target)
         match target.segments[3:]:
             case ("topics", topic, "messages"):
                 call.expect(b"POST")
@@ -68,7 +68,7 @@ class TopicsApi:
 
     # -- producers ------------------------------------------------------------------------------
 
-    async def _put(self, call: Call, topic: str) -> bytes:
+    async def _put(self, call: HubRequest, topic: str) -> bytes:
         query = call.query("event", "producer", "sequence", "fence")
         payload, content_type = parse_payload(
             call.request.body, call.request.header(b"content-type")
@@ -90,7 +90,7 @@ class TopicsApi:
             )
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 
-    async def _open_producer(self, call: Call, topic: str, producer: str) -> bytes:
+    async def _open_producer(self, call: HubRequest, topic: str, producer: str) -> bytes:
         call.query()
         check_name(producer, "producer")
         with self._guess(call):
@@ -101,14 +101,14 @@ class TopicsApi:
             )
         return bodies.producer_json(opened)
 
-    def _guess(self, call: Call) -> AbstractContextManager[None]:
+    def _guess(self, call: HubRequest) -> AbstractContextManager[None]:
         """Around what takes a topic's key, if there is one."""
         keyed = topic_key_of(call.request) is not None
         return self._node.throttle.guess(call.hub.name, call.request.address if keyed else "")
 
     # -- subscriptions --------------------------------------------------------------------------
 
-    def _subscription(self, call: Call, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
+    def _subscription(self, call: HubRequest, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
         check_name(name, "subscription")
         if call.request.method == b"PUT":
             return self._subscribe(call, topic, name)
@@ -117,7 +117,7 @@ class TopicsApi:
         call.expect(b"GET", b"PUT", b"DELETE")
         return self._info(call, topic, name)
 
-    async def _subscribe(self, call: Call, topic: str, name: str) -> bytes:
+    async def _subscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
         start = parse_start(call.query("start").get("start", "new"), "start")
         options = bodies.read_options(call.request.body)
         info = await self._under_way.finish(
@@ -125,24 +125,24 @@ class TopicsApi:
         )
         return bodies.subscribed_json(info)
 
-    async def _unsubscribe(self, call: Call, topic: str, name: str) -> bytes:
+    async def _unsubscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
         call.query()
         await self._under_way.finish(
             self._node.topics.unsubscribe(call.hub, call.identity, topic, name)
         )
         return b'{"answer":"UNSUBSCRIBED"}'
 
-    async def _info(self, call: Call, topic: str, name: str) -> bytes:
+    async def _info(self, call: HubRequest, topic: str, name: str) -> bytes:
         call.query()
         return bodies.state_json(await self._node.topics.info(call.hub, call.identity, topic, name))
 
-    async def _list(self, call: Call) -> bytes:
+    async def _list(self, call: HubRequest) -> bytes:
         call.query()
         return bodies.states_json(await self._node.topics.list_own(call.hub, call.identity))
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def _get(self, call: Call, topic: str, name: str) -> bytes:
+    async def _get(self, call: HubRequest, topic: str, name: str) -> bytes:
         query = call.query("limit", "wait", "consumer", "ackUpTo", "after")
         check_name(name, "subscription")
         wanted = check_get(
@@ -173,14 +173,14 @@ class TopicsApi:
         self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
         return bodies.articles_json(articles)
 
-    async def _get_each(self, call: Call) -> bytes:
+    async def _get_each(self, call: HubRequest) -> bytes:
         name = call.query("name").get("name", DEFAULT_SUBSCRIPTION)
         check_name(name, "subscription")
         return bodies.each_json(
             await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
         )
 
-    async def _acknowledge(self, call: Call, topic: str, name: str) -> bytes:
+    async def _acknowledge(self, call: HubRequest, topic: str, name: str) -> bytes:
         call.query()
         check_name(name, "subscription")
         done = bodies.read_acknowledgement(call.request.body, topic, name)

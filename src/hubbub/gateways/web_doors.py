@@ -13,7 +13,7 @@ from hubbub.domain.errors import BadRequest, NotAuthenticated, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Call
+from hubbub.gateways.calls import HubRequest
 from hubbub.gateways.credentials import identify, require_authenticated
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -74,7 +74,7 @@ class WebDoors:
         identity = identify(request, target, hub, self._node)
         self._check_access(place.door, hub, identity)
         self._node.throttle.admit(hub.name, identity, request.address)
-        call = Call(hub, identity, request, target)
+        call = HubRequest(hub, identity, request, target)
         if place.door == "light":
             self._light.handle(call, exchange, place.rest)
         elif place.door == "plain":

@@ -9,7 +9,7 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
-from hubbub.gateways.calls import Call, UnderWay, no_path
+from hubbub.gateways.calls import HubRequest, UnderWay, no_path
 from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import parse_start
 from hubbub.protocols.json import webhooks as bodies
@@ -24,7 +24,7 @@ class WebhooksApi:
         self._node = node
         self._under_way = UnderWay()
 
-    def handle(self, call: Call, exchange: Exchange, path: tuple[str, ...]) -> None:
+    def handle(self, call: HubRequest, exchange: Exchange, path: tuple[str, ...]) -> None:
         """`path` is what stands behind `/webhooks`. Raises `NotFound`, `MethodNotAllowed`."""
         method = call.request.method
         match path:
@@ -45,7 +45,7 @@ class WebhooksApi:
                 raise no_path(call.request)
         exchange.run(self._under_way.finish(work))
 
-    async def _create(self, call: Call, exchange: Exchange) -> None:
+    async def _create(self, call: HubRequest, exchange: Exchange) -> None:
         call.query()
         wanted = bodies.read_order(call.request.body)
         webhook = await self._node.webhooks.subscribe(
@@ -64,7 +64,7 @@ class WebhooksApi:
         )
         exchange.answer(201, bodies.webhook_json(webhook))
 
-    async def _list(self, call: Call, exchange: Exchange) -> None:
+    async def _list(self, call: HubRequest, exchange: Exchange) -> None:
         query = call.query("after", "limit")
         limit = _limit(query.get("limit"))
         after = query.get("after", "")
@@ -79,19 +79,19 @@ class WebhooksApi:
         found = found[:limit]
         exchange.answer_json(bodies.webhooks_json(found, found[-1].id if more else None))
 
-    async def _show(self, call: Call, exchange: Exchange, webhook: str) -> None:
+    async def _show(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
         call.query()
         found = await self._find(call.hub, call.identity, webhook)
         status = await self._node.webhooks.describe(call.hub, webhook)
         exchange.answer_json(bodies.webhook_json(found, status))
 
-    async def _delete(self, call: Call, exchange: Exchange, webhook: str) -> None:
+    async def _delete(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
         """One's own also without the permission by now: it is the way to stop it."""
         call.query()
         await self._node.webhooks.end(await self._find(call.hub, call.identity, webhook))
         exchange.answer(204, b"")
 
-    async def _replay(self, call: Call, exchange: Exchange, webhook: str) -> None:
+    async def _replay(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
         call.query()
         await self._find(call.hub, call.identity, webhook)
         delivered, failed = await self._node.webhooks.replay(call.hub, webhook)

@@ -10,7 +10,7 @@ from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitte
 from hubbub.domain.webhooks import websub_channel
 from hubbub.engine.node import Node
 from hubbub.engine.webhooks.service import WebhookRequest
-from hubbub.gateways.calls import Call, UnderWay
+from hubbub.gateways.calls import HubRequest, UnderWay
 from hubbub.gateways.http import TEXT_UTF8
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.light import publish_body
@@ -41,7 +41,7 @@ class WebSubDoor:
         self._under_way = UnderWay()
         self._later = TaskSet(_log)
 
-    def handle(self, call: Call, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
+    def handle(self, call: HubRequest, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
         """`base` is the address of this hub that others are told, `bases` are those by which own
         topics are known."""
         call.expect(b"POST")
@@ -61,7 +61,7 @@ class WebSubDoor:
         exchange.answer(202, f"{text}\n".encode(), TEXT_UTF8)
 
     async def _subscribe(
-        self, call: Call, asked: Subscription, base: str, bases: Sequence[str]
+        self, call: HubRequest, asked: Subscription, base: str, bases: Sequence[str]
     ) -> str:
         webhooks = self._node.webhooks
         channel, own = _channel(call, asked.topic, bases)
@@ -85,7 +85,7 @@ class WebSubDoor:
             raise
         return f"the callback will be asked whether it wants to {asked.mode}"
 
-    async def _ping(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
+    async def _ping(self, call: HubRequest, asked: Publication, bases: Sequence[str]) -> str:
         topics = {topic: _channel(call, topic, bases) for topic in asked.topics}
         if len(topics) > MAX_TOPICS:
             raise BadRequest(f"a ping names {len(topics)} topics; {MAX_TOPICS} are allowed")
@@ -103,7 +103,7 @@ class WebSubDoor:
     def stop(self) -> None:
         self._later.cancel()
 
-    async def _publish(self, call: Call, asked: Publication, bases: Sequence[str]) -> str:
+    async def _publish(self, call: HubRequest, asked: Publication, bases: Sequence[str]) -> str:
         if len(asked.topics) > 1:
             raise BadRequest("content belongs to one topic; give one hub.topic")
         channel, _ = _channel(call, asked.topics[0], bases)
@@ -111,7 +111,7 @@ class WebSubDoor:
         return f"published as message {serial}, {message_id}"
 
 
-def _form(call: Call) -> Sequence[tuple[str, str]]:
+def _form(call: HubRequest) -> Sequence[tuple[str, str]]:
     content_type = call.request.header(b"content-type") or FORM
     if content_type.partition(";")[0].strip().lower() != FORM:
         raise Malformed(
@@ -121,7 +121,7 @@ def _form(call: Call) -> Sequence[tuple[str, str]]:
     return read_form(call.request.body)
 
 
-def _channel(call: Call, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
+def _channel(call: HubRequest, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
     """The channel of a topic, and whether it is one of this hub."""
     own = own_topic(topic, bases)
     if own is None:

@@ -113,9 +113,12 @@ class TopicsContract:
         for each in (cursor("a", 4), cursor("b"), other):
             await store.save_cursor(each, PARTITION, term)
         head = ChannelHead(EPOCH, 5, 3)
-        assert await store.read_places(None, 2) == [(cursor("a", 4), head), (cursor("b"), head)]
+        assert await store.read_cursor_page(None, 2) == [
+            (cursor("a", 4), head),
+            (cursor("b"), head),
+        ]
         behind = ("demo", "news", "u:ann", "b")
-        assert await store.read_places(behind, 2) == [(other, None)]
+        assert await store.read_cursor_page(behind, 2) == [(other, None)]
 
     @pytest.mark.spec("ONCE-03")
     async def test_cursors_are_found_by_channel_and_by_owner(self, make_store: MakeStore) -> None:

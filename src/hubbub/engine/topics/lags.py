@@ -51,7 +51,7 @@ class LagSurvey:
         farthest: list[Lag] = []
         after = None
         while True:
-            page = await self._store.read_places(after, _PAGE)
+            page = await self._store.read_cursor_page(after, _PAGE)
             found = [
                 self._lag(*subscription) for subscription in page if self._owned(subscription[0])
             ]

@@ -13,7 +13,7 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
-from hubbub.engine.webhooks.replaying import letters_key
+from hubbub.engine.webhooks.replaying import dead_letters_key
 from hubbub.engine.webhooks.requests import USER_AGENT, with_query
 from hubbub.ports.bus import Topic
 from hubbub.ports.outgoing import HttpRequest, SendFailed
@@ -22,7 +22,7 @@ from hubbub.ports.storage import Store
 
 async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:
     """Its place goes first: a row without one is dropped at the next start."""
-    for key in (key_of(webhook), letters_key(key_of(webhook))):
+    for key in (key_of(webhook), dead_letters_key(key_of(webhook))):
         with contextlib.suppress(NotSubscribed, TopicNotFound):
             await topic(UnsubscribeTopic(key))
     await store.delete_webhook(webhook.hub, webhook.id)

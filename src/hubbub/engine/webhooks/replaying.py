@@ -29,7 +29,7 @@ _MOMENT_SECONDS = 1.5
 """A request over the bus must not take long; whoever asked goes on with the next."""
 
 
-def letters_key(key: SubscriptionKey) -> SubscriptionKey:
+def dead_letters_key(key: SubscriptionKey) -> SubscriptionKey:
     dead_letters = dead_letter_channel(key.channel, SubscriptionOptions())
     return SubscriptionKey(key.hub, dead_letters, WEBHOOK_OWNER, key.name)
 
@@ -47,7 +47,7 @@ class Replayer:
     async def replay(self, push: Push, after: int) -> Replayed:
         """Each is tried once, in order. What fails stays; where the receiver is not there at all,
         it ends."""
-        key = letters_key(push.key)
+        key = dead_letters_key(push.key)
         try:
             await self._topic(SubscribeTopic(key, None, "first"))
         except TopicNotFound:

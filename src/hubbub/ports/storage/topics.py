@@ -78,7 +78,7 @@ class TopicStore(MessageHistory, Protocol):
         """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
         `after`."""
 
-    async def read_places(
+    async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[Cursor, ChannelHead | None]]:
         """Cursors of all hubs with their channels' heads, ordered by hub, channel, owner, name,

@@ -208,7 +208,7 @@ class SqlStore:
 
     delete_cursor = _write(Writes.delete_cursor)
     read_cursors = _read(Reads.read_cursors)
-    read_places = _read(Reads.read_places, _common)
+    read_cursor_page = _read(Reads.read_cursor_page, _common)
 
     # -- webhooks -----------------------------------------------------------------------------
 

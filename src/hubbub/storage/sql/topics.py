@@ -30,7 +30,7 @@ _PUT_CURSOR = (
     " DO UPDATE SET floor = excluded.floor, state = excluded.state"
 )
 _READ_CURSORS = "SELECT hub, channel, owner, name, floor, state FROM cursors WHERE hub = $1"
-_READ_PLACES = """
+_READ_CURSOR_PAGE = """
 SELECT cursors.hub, channel, owner, cursors.name, floor, state, epoch, head, first_serial
 FROM cursors LEFT JOIN channels ON channels.hub = cursors.hub AND channels.name = channel
 WHERE (cursors.hub, channel, owner, cursors.name) > ($1, $2, $3, $4)
@@ -166,10 +166,10 @@ class TopicReads:
         return [Cursor(*row) for row in await self._sql.fetch(statement, *values)]
 
     @single_statement
-    async def read_places(
+    async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[Cursor, ChannelHead | None]]:
-        rows = await self._sql.fetch(_READ_PLACES, *(after or ("", "", "", "")), limit)
+        rows = await self._sql.fetch(_READ_CURSOR_PAGE, *(after or ("", "", "", "")), limit)
         return [
             (Cursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
             for row in rows
