@@ -67,6 +67,19 @@ class Publisher:
         counters.publishes.took(perf_counter() - started)
         return message.id
 
+    async def settle(
+        self, hub: Hub, identity: Identity, item: PublishItem, technology: str | None = None
+    ) -> tuple[str, PublishOutcome]:
+        """Publish, and wait for what becomes of it. Raises what `publish` raises."""
+        done: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+
+        def conclude(outcome: PublishOutcome) -> None:
+            if not done.done():  # else whoever waited is gone
+                done.set_result(outcome)
+
+        message_id = self.publish(hub, identity, item, conclude, technology)
+        return message_id, await done
+
     def _message(
         self,
         hub: Hub,

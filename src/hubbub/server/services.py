@@ -90,7 +90,7 @@ class Programs:
 
         door = AdminOverNats(
             make_application(administration),
-            NatsPublisher(administration.node),
+            NatsPublisher(administration),
             ROUTES,
             self._settings.broker.subject,
             self._settings.admin.request_timeout,

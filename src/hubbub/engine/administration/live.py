@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from hubbub.domain.errors import HubbubError, NotFound
+from hubbub.domain.errors import BadRequest, HubbubError, NotFound
 from hubbub.domain.names import check_name
-from hubbub.domain.notices import Member
+from hubbub.domain.notices import Member, PublishResult
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
 from hubbub.engine.administration.actors import Actor
@@ -24,7 +24,6 @@ from hubbub.engine.administration.survey import (
     total,
 )
 from hubbub.engine.administration.views import (
-    BatchResult,
     Counters,
     NodeLoad,
     SessionView,
@@ -32,7 +31,6 @@ from hubbub.engine.administration.views import (
 )
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.ports.bus import PublishOutcome
 
 
 class LiveAdministration:
@@ -46,33 +44,33 @@ class LiveAdministration:
     # -- publishing -----------------------------------------------------------------------------
 
     async def publish(
-        self, identity: Identity, hub_name: str, items: Sequence[PublishItem | HubbubError]
-    ) -> list[BatchResult]:
-        """Publish what can be, and answer for each in order."""
-        hub = self._node.hub(hub_name)
-        return list(
-            await asyncio.gather(*[self._publish_one(hub, identity, item) for item in items])
+        self,
+        identity: Identity,
+        hub: str,
+        items: Sequence[PublishItem | HubbubError],
+        technology: str,
+    ) -> list[PublishResult]:
+        """Publish what can be; a result for each, in order. Raises `BadRequest`, `HubNotFound`."""
+        if not items:
+            raise BadRequest("'publishes' is empty; give at least one message")
+        known = self._node.hub(hub)
+        return await asyncio.gather(
+            *(self._publish_one(known, identity, item, technology) for item in items)
         )
 
     async def _publish_one(
-        self, hub: Hub, identity: Identity, item: PublishItem | HubbubError
-    ) -> BatchResult:
-        if isinstance(item, HubbubError):
-            return BatchResult(error=item)
-        outcome: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
-
-        def conclude(result: PublishOutcome) -> None:
-            if not outcome.done():
-                outcome.set_result(result)
-
+        self, hub: Hub, identity: Identity, item: PublishItem | HubbubError, technology: str
+    ) -> PublishResult:
         try:
-            message_id = self._node.publisher.publish(hub, identity, item, conclude, "http")
+            if isinstance(item, HubbubError):
+                raise item
+            message_id, outcome = await self._node.publisher.settle(hub, identity, item, technology)
+            if outcome.error is not None:
+                raise outcome.error
         except HubbubError as error:
-            return BatchResult(error=error)
-        concluded = await outcome
-        if concluded.error is not None:
-            return BatchResult(error=concluded.error)
-        return BatchResult(message_id, concluded.serial)
+            return PublishResult(0, error=error)
+        known = outcome.message_id if outcome.duplicate else message_id
+        return PublishResult(0, known, outcome.serial, duplicate=outcome.duplicate)
 
     # -- sessions -------------------------------------------------------------------------------
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError
 from hubbub.domain.fields import wire_name
-
-
-class BatchResult(msgspec.Struct, frozen=True):
-    """What became of one message of a batch."""
-
-    message_id: str = ""
-    serial: int = 0
-    error: HubbubError | None = None
 
 
 class SessionView(msgspec.Struct, frozen=True, rename=wire_name):

@@ -6,7 +6,7 @@ Here it is decided who may; the rest happens at the owner of the channel, behind
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
 import msgspec
@@ -86,9 +86,7 @@ class Topics:
             item = msgspec.structs.replace(item, store=True)
             self._publisher.check(hub, identity, item)
             await self._maker.ensure(hub, item.channel)
-        answer: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
-        message_id = self._publisher.publish(hub, identity, item, _setter(answer), technology)
-        outcome = await answer
+        message_id, outcome = await self._publisher.settle(hub, identity, item, technology)
         if outcome.error is not None:
             raise outcome.error
         if item.producer is None:
@@ -303,16 +301,6 @@ def _own_key(hub: Hub, identity: Identity, topic: str, name: str) -> Subscriptio
 
 def _is_readable(hub: Hub, identity: Identity, topic: str) -> bool:
     return may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels)
-
-
-def _setter(answer: asyncio.Future[T]) -> Callable[[T], None]:
-    """Sets a future's result, unless whoever waited for it is gone."""
-
-    def set_result(value: T) -> None:
-        if not answer.done():
-            answer.set_result(value)
-
-    return set_result
 
 
 async def _gather(*work: Awaitable[T]) -> list[T]:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hubbub.domain.errors import BadRequest, Conflict, NotFound, VersionMismatch
+from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.fields import Name
 from hubbub.domain.names import check_name
+from hubbub.domain.notices import PublishResult
 from hubbub.domain.rules import ChannelSettings
 from hubbub.engine.administration import Administration, Versioned
-from hubbub.engine.administration.views import BatchResult, Counters, SessionView, Topology
+from hubbub.engine.administration.views import Counters, SessionView, Topology
 from hubbub.gateways.admin import public_shapes, shapes
-from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import (
     ListQuery,
     NoQuery,
@@ -26,7 +26,7 @@ from hubbub.gateways.admin.paging import (
 )
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.http import error_shape
-from hubbub.protocols.json.http import publish_items
+from hubbub.protocols.json.http import presence_json, publish_items
 
 CHANNEL_ROUTES = Routes("/v1/admin/hubs/{hub}", "Channels", Access.SERVICE, (NotFound,))
 SESSION_ROUTES = Routes("/v1/admin/hubs/{hub}/sessions", "Sessions", Access.SERVICE, (NotFound,))
@@ -139,17 +139,16 @@ async def put_channel_metadata(
     )
 
 
-@CHANNEL_ROUTES.serve("GET", "/channels/{channel}/presence")
+@CHANNEL_ROUTES.serve(
+    "GET", "/channels/{channel}/presence", answers={200: public_shapes.PresenceList}
+)
 async def get_channel_presence(
     admin: Administration, request: AdminRequest[NoQuery, None]
-) -> public_shapes.PresenceList:
+) -> bytes:
     """See who is in a channel."""
     channel = check_name(request.path["channel"], "channel")
     members = await admin.live.presence(request.actor.identity, request.hub, channel)
-    return public_shapes.PresenceList(
-        channel=channel,
-        presence=[into(public_shapes.PresenceMember, member) for member in members],
-    )
+    return presence_json(channel, members)
 
 
 @CHANNEL_ROUTES.serve(
@@ -162,18 +161,20 @@ async def publish_batch(
 ) -> dict[str, Any]:
     """Publish messages, with a result for each."""
     items = publish_items(request.raw)
-    if not items:
-        raise BadRequest("'publishes' is empty; give at least one message")
-    results = await admin.live.publish(request.actor.identity, request.hub, items)
+    results = await admin.live.publish(request.actor.identity, request.hub, items, "http")
     return {"published": [_result(result) for result in results]}
 
 
-def _result(result: BatchResult) -> dict[str, Any]:
+def _result(result: PublishResult) -> dict[str, Any]:
     if result.error is not None:
         return {"success": False, "error": error_shape(result.error)}
-    shown: dict[str, Any] = {"success": True, "msgID": result.message_id}
+    shown: dict[str, Any] = {"success": True}
+    if result.message_id:
+        shown["msgID"] = result.message_id
     if result.serial:
         shown["channelSerial"] = str(result.serial)
+    if result.duplicate:
+        shown["duplicate"] = True
     return shown
 
 
