@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,15 @@ def trust_options(command: Callable[..., None]) -> Callable[..., None]:
     return _ca_file(_insecure(with_trust))
 
 
-def hub_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command, as its first argument, a function that makes a client, not connected yet."""
+def hub_options(
+    command: Callable[..., Coroutine[Any, Any, None] | None],
+) -> Callable[..., None]:
+    """Gives a command, as its first argument, a function that makes a client, not connected yet.
+    The command may be a coroutine."""
 
     @functools.wraps(command)
     def with_client(url: str, hub: str, token: str | None, trust: Trust, **arguments: Any) -> None:
-        from hubbub.cli.failures import clear_failures
+        from hubbub.cli.failures import clear_failures, run
 
         def make(options: Options | None = None) -> Client:
             tls = trust.context(url)
@@ -90,6 +93,8 @@ def hub_options(command: Callable[..., None]) -> Callable[..., None]:
             return connect(url, hub=hub, token=token, options=given)
 
         with clear_failures():
-            command(make, **arguments)
+            work = command(make, **arguments)
+            if work is not None:
+                run(work)
 
     return url_option(hub_option(token_option(trust_options(with_client))))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from hubbub.cli.failures import WRONG, advice, fail, run
+from hubbub.cli.failures import WRONG, advice, fail
 from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.publishing import read_payload
+from hubbub.cli.messages.payloads import PayloadSource, payload_options
 from hubbub.client import (
     Client,
     ClientClosed,
@@ -25,19 +26,16 @@ from hubbub.client import (
     Refusal,
 )
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import BINARY, JSON, TEXT
 
 OFFLINE = Options(start_offline=True)
+_message_options = functools.partial(
+    payload_options, word="MESSAGE", about_file="Put what is in this file."
+)
 
 
 @click.command()
 @click.argument("topic", required=False)
-@click.argument("message", required=False)
-@click.option("--json", "kind", flag_value=JSON, help="MESSAGE is JSON; else it is text.")
-@click.option("--text", "kind", flag_value=TEXT, help="MESSAGE is text.")
-@click.option("--binary", "kind", flag_value=BINARY, help="MESSAGE is bytes.")
-@click.option("--type", "content_type", metavar="TYPE", help="The content type, any other.")
-@click.option("--file", type=click.Path(path_type=Path), help="Put what is in this file.")
+@_message_options
 @click.option("--event", default="", help="Your own name for what the message is.")
 @click.option(
     "--outbox",
@@ -55,13 +53,10 @@ OFFLINE = Options(start_offline=True)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
 @envelope_options
 @hub_options
-def put(
+async def put(
     make_client: Callable[..., Client],
     topic: str | None,
-    message: str | None,
-    kind: str | None,
-    content_type: str | None,
-    file: Path | None,
+    source: PayloadSource,
     event: str,
     outbox: Path | None,
     wait: float,
@@ -77,26 +72,23 @@ def put(
     if topic is None:
         if outbox is None:
             fail("name a TOPIC, or give --outbox to send what waits in it", WRONG)
-        run(_send_waiting(make_client, outbox, wait, quiet))
+        await _send_waiting(make_client, outbox, wait, quiet)
         return
-    if message == "-" and file is None:
-        message, file = None, Path("-")
-    payload, content_type = read_payload(message, file, content_type or kind)
+    if source.data == "-" and source.file is None:
+        source = PayloadSource(None, Path("-"), source.kind)
+    payload, content_type = source.read()
 
-    async def work() -> None:
-        async with make_client() as client:
-            receipt = await client.topics.put(
-                topic, payload, event, content_type=content_type, **envelope
-            )
-            _show(receipt, quiet)
-
-    if outbox is None:
-        run(work())
+    if outbox is not None:
+        if "security_token" in envelope:
+            fail("a security token is never written down: leave out --outbox", WRONG)
+        what = topic, payload, event
+        await _put_safely(make_client, outbox, what, content_type, envelope, wait, quiet)
         return
-    if "security_token" in envelope:
-        fail("a security token is never written down: leave out --outbox", WRONG)
-    what = topic, payload, event
-    run(_put_safely(make_client, outbox, what, content_type, envelope, wait, quiet))
+    async with make_client() as client:
+        receipt = await client.topics.put(
+            topic, payload, event, content_type=content_type, **envelope
+        )
+        _show(receipt, quiet)
 
 
 async def _put_safely(

@@ -92,7 +92,7 @@ def subscribe(
 @click.option("--all", "everything", is_flag=True, help="All pages, from the oldest on.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
 @hub_options
-def history(
+async def history(
     make_client: Callable[[], Client],
     channel: str,
     after: int | None,
@@ -102,51 +102,43 @@ def history(
     as_json: bool,
 ) -> None:
     """Print the newest messages of CHANNEL, or a part of its history."""
-
-    async def work() -> None:
-        async with make_client() as client:
-            if everything:
-                shown = 0
-                async for message in client.read_history(channel, after=after or 0):
-                    if message.gap is not None:
-                        print_note("older messages are no longer there")
-                    print_line(message_line(message, as_json))
-                    shown += 1
-                    if shown == limit:
-                        return
-                return
-            page = await client.history(channel, after=after, before=before, limit=limit or 0)
-            for message in page.messages:
+    async with make_client() as client:
+        if everything:
+            shown = 0
+            async for message in client.read_history(channel, after=after or 0):
+                if message.gap is not None:
+                    print_note("older messages are no longer there")
                 print_line(message_line(message, as_json))
-            if not page.recovered:
-                print_note("not all that was asked for is still there")
-            elif page.more:
-                print_note("there is more; see --after, --before and --all")
-
-    run(work())
+                shown += 1
+                if shown == limit:
+                    return
+            return
+        page = await client.history(channel, after=after, before=before, limit=limit or 0)
+        for message in page.messages:
+            print_line(message_line(message, as_json))
+        if not page.recovered:
+            print_note("not all that was asked for is still there")
+        elif page.more:
+            print_note("there is more; see --after, --before and --all")
 
 
 @click.command()
 @click.argument("channel")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each member.")
 @hub_options
-def presence(make_client: Callable[[], Client], channel: str, as_json: bool) -> None:
+async def presence(make_client: Callable[[], Client], channel: str, as_json: bool) -> None:
     """Print who is in CHANNEL: session, user, since when."""
-
-    async def work() -> None:
-        async with make_client() as client:
-            members = await client.presence(channel)
-        for member in members:
-            if as_json:
-                print_line(to_json(msgspec.to_builtins(member)))
-            else:
-                since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
-                user = member.user_id or "(anonymous)"
-                print_line(f"{member.session_id}  {user}  since {since:%H:%M:%S}")
-        if not members and sys.stderr.isatty():
-            print_note(f"nobody is in {channel}")
-
-    run(work())
+    async with make_client() as client:
+        members = await client.presence(channel)
+    for member in members:
+        if as_json:
+            print_line(to_json(msgspec.to_builtins(member)))
+        else:
+            since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
+            user = member.user_id or "(anonymous)"
+            print_line(f"{member.session_id}  {user}  since {since:%H:%M:%S}")
+    if not members and sys.stderr.isatty():
+        print_note(f"nobody is in {channel}")
 
 
 def print_note(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from hubbub.cli.failures import WRONG, fail, run
+from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.tables import Columns, show_list
@@ -42,31 +42,25 @@ _COLUMNS: Columns = {
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
 @hub_options
-def topics(make_client: Callable[[], Client], as_json: bool) -> None:
+async def topics(make_client: Callable[[], Client], as_json: bool) -> None:
     """List your durable subscriptions: how far each is, and how much waits for it."""
-
-    async def work() -> None:
-        async with make_client() as client:
-            found = await client.topics.subscriptions()
-        show_subscriptions(found, as_json)
-
-    run(work())
+    async with make_client() as client:
+        found = await client.topics.subscriptions()
+    show_subscriptions(found, as_json)
 
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True)
 @name_option
 @hub_options
-def unsubscribe(make_client: Callable[[], Client], topics: tuple[str, ...], name: str) -> None:
+async def unsubscribe(
+    make_client: Callable[[], Client], topics: tuple[str, ...], name: str
+) -> None:
     """End durable subscriptions to TOPICS: their places are forgotten."""
-
-    async def work() -> None:
-        async with make_client() as client:
-            for topic in topics:
-                await client.topics.unsubscribe(topic, name)
-                click.echo(f"UNSUBSCRIBED {topic}")
-
-    run(work())
+    async with make_client() as client:
+        for topic in topics:
+            await client.topics.unsubscribe(topic, name)
+            click.echo(f"UNSUBSCRIBED {topic}")
 
 
 @click.command()
@@ -77,7 +71,7 @@ def unsubscribe(make_client: Callable[[], Client], topics: tuple[str, ...], name
 @click.option("--consumer", default="", help="Which consumer of a shared subscription.")
 @name_option
 @hub_options
-def ack(
+async def ack(
     make_client: Callable[[], Client],
     topic: str,
     serials: tuple[int, ...],
@@ -92,15 +86,11 @@ def ack(
     """
     if bool(serials) == (up_to is not None):
         fail("give either SERIALS or --up-to", WRONG)
-
-    async def work() -> None:
-        async with make_client() as client:
-            floor = await client.topics.ack(
-                topic, serials, name, up_to=up_to, consumer=consumer, give_back=give_back
-            )
-        click.echo(floor)
-
-    run(work())
+    async with make_client() as client:
+        floor = await client.topics.ack(
+            topic, serials, name, up_to=up_to, consumer=consumer, give_back=give_back
+        )
+    click.echo(floor)
 
 
 async def subscribe_durably(
