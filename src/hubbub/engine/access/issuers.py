@@ -9,7 +9,7 @@ and the caller awaits `Issuers.fetch` and verifies again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ import msgspec
 from hubbub.domain.errors import AuthProviderFailed, HubbubError, InvalidToken
 from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.domain.rules import HubSettings, TrustedIssuer
+from hubbub.domain.setting_checks import Problem
 from hubbub.domain.shares import FairShare
 from hubbub.ports.clock import Clock
 from hubbub.ports.key_source import KeySource
@@ -268,6 +269,16 @@ def parse_keys(document: bytes) -> Keys:
             "the JWKS document holds no key for RS256, ES256 or EdDSA signatures"
         )
     return keys
+
+
+def key_problems(settings: HubSettings) -> Iterator[Problem]:
+    """Trusted issuers whose inline keys cannot verify a token."""
+    for index, issuer in enumerate(settings.trusted_issuers):
+        if issuer.keys:
+            try:
+                parse_keys(msgspec.json.encode({"keys": issuer.keys}))
+            except AuthProviderFailed as error:
+                yield f"trustedIssuers[{index}].keys", f"cannot be used: {error.message}"
 
 
 _inline_keys = lru_cache(maxsize=256)(parse_keys)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.domain.errors import AuthProviderFailed, BadRequest, Conflict, HubNotFound, NotPermitted
+from hubbub.domain.errors import Conflict, HubNotFound, NotPermitted
 from hubbub.domain.fields import wire_name
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HUB_ITSELF, HubConfiguration, HubSettings
 from hubbub.domain.setting_checks import problems_of
-from hubbub.engine.access.issuers import parse_keys
+from hubbub.engine.access.issuers import key_problems
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS
 from hubbub.engine.administration.actors import Actor
@@ -107,8 +107,7 @@ class Hubs:
     async def _put(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition
     ) -> Versioned[HubSettings]:
-        refuse(problems_of(settings))
-        _check_issuers(settings)
+        refuse((*problems_of(settings), *key_problems(settings)))
         stored = self._directory.is_stored(hub)
         configuration = self._directory.get(hub) if stored else HubConfiguration(hub)
         need_rules(configuration, settings.default_rules)
@@ -132,12 +131,3 @@ def _check_rights(before: HubSettings, after: HubSettings) -> None:
                 f"only an administrator may trust the issuer {issuer.issuer!r} with the level "
                 f"{issuer.level}, or change an issuer of that level; set its `level` to client"
             )
-
-
-def _check_issuers(settings: HubSettings) -> None:
-    for index, issuer in enumerate(settings.trusted_issuers):
-        if issuer.keys:
-            try:
-                parse_keys(msgspec.json.encode({"keys": issuer.keys}))
-            except AuthProviderFailed as error:
-                raise BadRequest(f"`trustedIssuers[{index}].keys`: {error.message}") from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from hubbub.domain.errors import AuthProviderFailed, InvalidName, SubjectNotPermitted
+from hubbub.domain.errors import InvalidName, SubjectNotPermitted
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     AUTH_PROVIDERS,
@@ -21,7 +19,7 @@ from hubbub.domain.rules import (
     Setting,
 )
 from hubbub.domain.setting_checks import endpoint_problem, problems_of
-from hubbub.engine.access.issuers import parse_keys
+from hubbub.engine.access.issuers import key_problems
 from hubbub.server.settings.reader import Reader, join, nearest
 
 
@@ -33,9 +31,11 @@ def read_hubs(
     for hub, declaration in _named(reader, tree, "hubs", "hub").items():
         path = join("hubs", hub)
         hubs[hub] = _read_hub(reader, hub, declaration, path, provider_timeout_seconds)
-        for problem in (*_reference_problems(hubs[hub], path), *_key_problems(hubs[hub], path)):
-            reader.note(problem)
-        for problem in _subject_problems(hubs[hub], path, subject_root):
+        for problem in (
+            *_reference_problems(hubs[hub], path),
+            *(f"{path}.settings.{key} {text}" for key, text in key_problems(hubs[hub].settings)),
+            *_subject_problems(hubs[hub], path, subject_root),
+        ):
             reader.note(problem)
     return hubs
 
@@ -120,16 +120,6 @@ def _reference_problems(hub: HubConfiguration, path: str) -> Iterator[str]:
                 f"{path}.{reference.path} refers to {reference.name!r}, which "
                 f"{path}.{reference.section.key} does not declare{hint}"
             )
-
-
-def _key_problems(hub: HubConfiguration, path: str) -> Iterator[str]:
-    """Keys of trusted issuers that cannot verify a token."""
-    for index, issuer in enumerate(hub.settings.trusted_issuers):
-        if issuer.keys:
-            try:
-                parse_keys(msgspec.json.encode({"keys": issuer.keys}))
-            except AuthProviderFailed as error:
-                yield f"{path}.settings.trustedIssuers[{index}].keys: {error.message}"
 
 
 def _subject_problems(hub: HubConfiguration, path: str, subject_root: str) -> Iterator[str]:
