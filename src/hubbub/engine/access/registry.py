@@ -6,6 +6,7 @@ or tokens are revoked, one call (`review`) takes access away from all of them, w
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.directory import ConfigurationOf
 
 _REMEMBERED_RULES = 4096
+_PORTION = 200
+"""Subscribers that are reviewed in one turn of the loop: one takes 7 to 12 microseconds."""
 
 
 class Subscriber(ABC):
@@ -56,6 +59,8 @@ class AccessRegistry:
         self._of_hub: dict[str, dict[Subscriber, None]] = {}
         self._rules: dict[tuple[str, str], tuple[HubConfiguration, Rules]] = {}
         """By hub and channel, as the configuration beside them has them."""
+        self._under_review: dict[str, bool] = {}
+        """Hubs, and whether something changed again since their review began."""
 
     def add(self, hub: str, subscriber: Subscriber) -> None:
         """From now on the subscriber loses what is taken away. What was taken away before, while it
@@ -108,14 +113,29 @@ class AccessRegistry:
 
     def review(self, hub: str) -> None:
         """The settings of a hub or its revocations changed: whoever lost access loses their
-        subscriptions. `ANY_HUB`: the revocations that hold in all hubs changed."""
-        if hub != ANY_HUB:
-            for subscriber in list(self._of_hub.get(hub, ())):
+        subscriptions. `ANY_HUB`: the revocations that hold in all hubs changed.
+
+        A hub with many subscribers is reviewed in portions, a turn of the loop for each, so that
+        the changes of one tenant hold up no other."""
+        for name in list(self._of_hub) if hub == ANY_HUB else [hub]:
+            if name in self._under_review:
+                self._under_review[name] = True
+            else:
+                self._begin_review(name)
+
+    def _begin_review(self, hub: str) -> None:
+        self._under_review[hub] = False
+        self._review_portion(hub, list(self._of_hub.get(hub, ())))
+
+    def _review_portion(self, hub: str, waiting: list[Subscriber]) -> None:
+        for subscriber in waiting[-_PORTION:]:
+            if subscriber in self._of_hub.get(hub, ()):
                 self.review_one(hub, subscriber)
-            return
-        for name, subscribers in list(self._of_hub.items()):
-            for subscriber in list(subscribers):
-                self._end_if_revoked(name, subscriber)
+        del waiting[-_PORTION:]
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._review_portion, hub, waiting)
+        elif self._under_review.pop(hub):
+            self._begin_review(hub)
 
     def review_one(self, hub: str, subscriber: Subscriber) -> None:
         """The same for one of them, which may have become someone else."""

@@ -1,0 +1,66 @@
+"""The registry of subscribers: taking access away holds nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.clock import FakeClock
+from harness.running_hub import OPEN, open_hub
+from hubbub.domain.errors import HubbubError, NotPermitted
+from hubbub.domain.permissions import Identity, Reader
+from hubbub.domain.rules import Rules
+from hubbub.engine.access.registry import AccessRegistry, Subscriber
+from hubbub.engine.access.revocations import Revocations
+from hubbub.engine.access.tokens import SigningKey, Tokens
+from hubbub.storage.sqlite.store import SqliteStore
+
+pytestmark = pytest.mark.spec("SEC-01", "SEC-03")
+
+
+class Listener(Subscriber):
+    def __init__(self) -> None:
+        self.channels = ["news"]
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(Identity("ann"))
+
+    def followed(self) -> Collection[str]:
+        return self.channels
+
+    def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
+        self.channels = [each for each in self.channels if each not in channels]
+
+    def end(self, error: HubbubError) -> None:
+        self.channels = []
+
+
+async def test_a_hub_with_many_subscribers_is_reviewed_in_turns_and_all_of_it(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    keys = [SigningKey("k", b"k" * 32)]
+    revocations = Revocations(SqliteStore(tmp_path / "never-opened"), clock)
+    tokens = Tokens(
+        session_keys=keys, admin_keys=keys, issuer="test", clock=clock, revocations=revocations
+    )
+    rules = OPEN
+    registry = AccessRegistry(lambda _: open_hub(rules=rules), tokens)
+    listeners = [Listener() for _ in range(1_000)]
+    for listener in listeners:
+        registry.add("acme", listener)
+    gone = listeners[0]
+    rules = Rules()
+    registry.review("acme")
+    after_one_turn = sum(not each.channels for each in listeners)
+    assert 0 < after_one_turn < 500
+    registry.remove("acme", gone)
+    registry.review("acme")  # changed again meanwhile
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert all(not each.channels for each in listeners[1:])
+    assert gone.channels, "who has left is not looked at any more"
