@@ -18,7 +18,7 @@ SLICE_REQUESTS = 16
 """Requests of one connection that are answered before the next connection has its turn."""
 SLICE_BYTES = 32 * 1024
 """The same in bytes that are read."""
-_TURN_COST = 64
+_TURN_COST = 128
 """What all connections may use up in one turn of the loop: 1 for a request and for 512 bytes."""
 _WINDOW_SECONDS = 1.0
 
@@ -69,7 +69,7 @@ class Served(Protocol):
 class Turns:
     """The queue of all connections that wait."""
 
-    __slots__ = ("_addresses", "_number", "_queue", "_scheduled", "_waiting", "left")
+    __slots__ = ("_addresses", "_number", "_queue", "_scheduled", "_waiting", "_window", "left")
 
     def __init__(self) -> None:
         self.left = _TURN_COST
@@ -80,6 +80,7 @@ class Turns:
         """Those of which connections wait."""
         self._number = 0
         self._waiting = 0
+        self._window = 0
         self._scheduled = False
 
     def address_of(self, peer: str) -> Address:
@@ -97,23 +98,26 @@ class Turns:
         connection.address.total += cost
 
     def wait(self, connection: Served) -> None:
+        if not self._scheduled:
+            self._schedule()
         self._waiting += 1
         self._number += 1
         address = connection.address
-        used = connection.usage.recent(_window())
+        used = connection.usage.recent(self._window)
         heappush(address.queue, (used, self._number, connection))
         self._enter(address)
-        self._schedule()
 
     def _enter(self, address: Address) -> None:
         if address.queue and not address.queued:
             address.queued = True
-            heappush(self._queue, (address.recent(_window()), self._number, address))
+            self._number += 1
+            heappush(self._queue, (address.recent(self._window), self._number, address))
 
     def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._run)
+        self._scheduled = True
+        loop = asyncio.get_running_loop()
+        self._window = int(loop.time() / _WINDOW_SECONDS)
+        loop.call_soon(self._run)
 
     def _run(self) -> None:
         """One turn: as many slices as there are connections in the queue, as far as that goes."""
@@ -125,7 +129,7 @@ class Turns:
                 slices -= 1
                 self._serve_next()
         finally:  # also after a fault, which must not silence the others
-            if self._waiting:
+            if self._waiting and not self._scheduled:
                 self._schedule()
 
     def _serve_next(self) -> None:
@@ -137,7 +141,3 @@ class Turns:
             connection.take_turn()
         finally:
             self._enter(address)
-
-
-def _window() -> int:
-    return int(asyncio.get_running_loop().time() / _WINDOW_SECONDS)
