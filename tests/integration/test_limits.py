@@ -12,6 +12,7 @@ import pytest
 from harness.clock import FakeClock
 from harness.raw import HANDSHAKE, TEXT, RawConnection, RawWebSocket, client_frame
 from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import HttpTopic, topic_hub
 from hubbub.domain.rules import Quotas, Rules
 
 KEPT = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
@@ -209,6 +210,15 @@ async def test_a_quota_of_messages_per_second_is_shared_by_the_whole_hub(
     assert (await other.publish("a", {"json": 1}))["success"]
     clock.advance(1)
     assert (await one.publish("a", {"json": 1}))["success"]
+
+
+@pytest.mark.spec("LIVE-16")
+async def test_a_put_counts_as_one_message(start_hub: StartHub) -> None:
+    hub = await start_hub(topic_hub(quotas=Quotas(messages_per_second=2)), clock=FakeClock())
+    topic = HttpTopic(hub, "orders")
+    for text in ("a", "b"):
+        assert (await topic.put(text)).json["duplicate"] is False
+    assert (await topic.put("c")).error == (429, "quota_exceeded")
 
 
 @pytest.mark.spec("LIVE-16")

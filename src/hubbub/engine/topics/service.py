@@ -84,7 +84,7 @@ class Topics:
         has been reclaimed since. Raises `SequenceGap`, `SequenceReused`, `ProducerFenced`."""
         if item.producer is None:
             item = msgspec.structs.replace(item, store=True)
-            self._publisher.check(hub, identity, item)
+            check_publisher(hub, identity, item.channel, item.topic_key)
             await self._maker.ensure(hub, item.channel)
         message_id, outcome = await self._publisher.settle(hub, identity, item, technology)
         if outcome.error is not None:
