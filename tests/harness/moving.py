@@ -80,7 +80,12 @@ class MovingCluster:
         node = self.nodes[name] = MovingNode(name, bus, self.store, self.clock, **self._limits)
         ownership.connect(node.owner)
         node.remote = bus
-        node.member = ClusterMember(membership, ownership, bus, node.owner, node.node, transport)
+        quotas = node.node.quotas
+        node.member = ClusterMember(
+            membership, ownership, bus, node.owner, node.node, transport, quotas=quotas
+        )
+        quotas.share(name, node.owner.channels.counts)
+        node.owner.channels.limit_of = quotas.channels
         await node.directory.load()
         await node.member.join()
         return node

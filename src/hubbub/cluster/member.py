@@ -25,6 +25,7 @@ from hubbub.domain.errors import Unavailable
 from hubbub.domain.names import PARTITIONS
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import FeedSink
+from hubbub.ports.quota_exchange import REPORT_SECONDS, QuotaExchange
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,11 @@ class ClusterMember:
         sink: FeedSink,
         broadcast: Broadcast,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        quotas: QuotaExchange | None = None,
     ) -> None:
+        """`quotas`: None: this node shares none."""
+        self._quotas = quotas
+        self._next_report = 0.0
         self.membership = membership
         self.ownership = ownership
         self._bus = bus
@@ -201,6 +206,9 @@ class ClusterMember:
         if self._unheard_since is not None and self.membership.may_be_given_up(self._last_beat):
             # Others own its channels by now: it must not be asked before it has begun anew.
             beat = msgspec.structs.replace(beat, state="starting")
+        if self._quotas is not None and self._last_beat >= self._next_report:
+            self._next_report = self._last_beat + REPORT_SECONDS
+            beat = msgspec.structs.replace(beat, shares=self._quotas.report())
         self._broadcast.say_to_all(_encode(beat))
 
     def _hear(self, sender: str, data: bytes) -> None:
@@ -215,9 +223,17 @@ class ClusterMember:
             self._meet_namesake(beat)
             return
         self.membership.hear(beat, asyncio.get_running_loop().time())
+        self._hear_shares(beat)
         if beat.asks and sender != self.membership.node:
+            self._next_report = 0.0
             self._say()
         self._progress.set()
+
+    def _hear_shares(self, beat: Heartbeat) -> None:
+        """Of nodes that count as members: those of others are over."""
+        known = beat.node != self.membership.node and beat.node in self.membership.nodes
+        if self._quotas is not None and beat.shares is not None and known:
+            self._quotas.hear(beat.node, beat.shares)
 
     def _alive(self, node: str, incarnation: str) -> None:
         self.membership.sign_of_life(node, incarnation, asyncio.get_running_loop().time())
@@ -270,6 +286,8 @@ class ClusterMember:
         self._note("a node is gone", level, node=node)
         self._bus.lose(node)
         self._owner.attendance.lose_node(node)
+        if self._quotas is not None:
+            self._quotas.lose(node)
         self._forgotten[node] = None
         if len(self._forgotten) > REMEMBERED_NODES:
             del self._forgotten[next(iter(self._forgotten))]

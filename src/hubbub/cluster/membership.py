@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from hubbub.domain.quota_shares import Share
 from hubbub.domain.ring import Ring, make_ring
 
 Role = Literal["core", "edge"]
@@ -37,7 +38,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     """`life` names one uninterrupted membership; `hears` has the lives that the sender hears, by
     node, `over` those that it has given up; `ring` is the version of the ring that the sender has
     put into effect. `asks`: the sender wants to hear from everyone now. `pauses`: it may be silent
-    for a moment."""
+    for a moment. `shares`: what the sender takes of hubs' quotas; None: as it said before."""
 
     node: str
     incarnation: str
@@ -51,6 +52,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     over: tuple[str, ...] = ()
     asks: bool = False
     pauses: bool = False
+    shares: dict[str, Share] | None = None
 
 
 class _Heard:

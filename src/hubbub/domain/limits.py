@@ -10,9 +10,10 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 class TokenBucket:
     """Allows `rate` units a second on average and `burst` at once; a rate of 0 allows all."""
 
-    __slots__ = ("_burst", "_rate", "_stamp", "_tokens")
+    __slots__ = ("_asked", "_burst", "_rate", "_stamp", "_tokens")
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._asked = 0.0
         self._rate = rate
         self._burst = max(burst, rate, 1.0)
         self._tokens = self._burst
@@ -23,6 +24,7 @@ class TokenBucket:
         when the bucket is full, and is paid for afterwards: else it could never pass at all."""
         if not self._rate:
             return True
+        self._asked += amount
         elapsed = now - self._stamp
         if elapsed > 0:
             self._tokens = min(self._burst, self._tokens + elapsed * self._rate)
@@ -31,6 +33,19 @@ class TokenBucket:
             return False
         self._tokens -= amount
         return True
+
+    def tune(self, rate: float, now: float) -> None:
+        """Another rate from now on, with a burst of one second."""
+        earned = max(0.0, now - self._stamp) * self._rate
+        self._stamp = max(now, self._stamp)
+        self._rate = rate
+        self._burst = max(rate, 1.0)
+        self._tokens = min(self._tokens + earned, self._burst)
+
+    def take_asked(self) -> float:
+        """How much `take` was asked for since the last call."""
+        asked, self._asked = self._asked, 0.0
+        return asked
 
     def give_back(self, amount: float) -> None:
         """What was taken did not count after all."""

@@ -31,6 +31,7 @@ from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.publishing import Publisher
+from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.heartbeats import Heartbeats
@@ -125,6 +126,7 @@ class Node:
             self.chronicle,
         )
         self.hubs: dict[str, Hub] = {}
+        self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
         self.counters: dict[str, HubCounters] = {}
         """Those of known hubs outlive them; a name that was only tried must not cost memory."""
         self._tasks = TaskSet()
@@ -159,6 +161,7 @@ class Node:
             configuration = self.directory.get(name)
             counters = self.counters.setdefault(name, HubCounters())
             hub = self.hubs[name] = Hub(configuration, counters, self.clock.monotonic())
+            self.quotas.tune(hub)
         return hub
 
     def visit(self, name: str) -> Hub:
@@ -207,6 +210,7 @@ class Node:
         except HubNotFound as error:
             self.drop_hub(hub.name, error)
         else:
+            self.quotas.tune(hub)
             for session in hub.sessions.values():
                 self.heartbeats.expect_authentication(session)
 
@@ -231,7 +235,7 @@ class Node:
         if self.draining:
             raise GoingAway("the server is shutting down; connect again")
         quota = hub.configuration.settings.quotas.sessions
-        if quota and len(hub.sessions) >= quota:
+        if quota and len(hub.sessions) >= self.quotas.sessions(hub.name, quota):
             raise QuotaExceeded(f"hub {hub.name!r} already has {quota} sessions, its quota")
         session = Session(self._capabilities, hub, connection, identity, address)
         hub.sessions[session.id] = session

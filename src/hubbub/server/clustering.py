@@ -113,7 +113,10 @@ class Clustered:
             node,
             self._transport,
             self._heartbeat_seconds,
+            node.quotas,
         )
+        node.quotas.share(self.node_name, owner.channels.counts)
+        owner.channels.limit_of = node.quotas.channels
 
     def facts(self) -> NodeFacts:
         partitions, channels = len(self.ownership.served), self._owner.channels.count()

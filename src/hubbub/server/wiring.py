@@ -226,6 +226,8 @@ class Server:
             self._every(self._limits.retention_seconds, self._retention.run),
             self._every(self._limits.lag_seconds, self._lags.run),
         ]
+        if self.settings.cluster.secret_key is not None:
+            self._upkeep.append(self._every(1.0, self.owner.stored_bytes.count_again))
         self._started = True
 
     async def stop(self) -> None:

@@ -45,12 +45,15 @@ class Channels:
         self._closed = closed
         self.open: dict[tuple[str, str], Channel] = {}
         """By hub and name."""
-        self._counts: dict[str, int] = {}
+        self.limit_of: Callable[[str, int], int] = lambda hub, quota: quota
+        """How many channels of a hub with this quota may be open here."""
+        self.counts: dict[str, int] = {}
+        """By hub."""
         self._loads = TaskSet()
         self._next_look = 0.0
 
     def count(self, hub: str | None = None) -> int:
-        return len(self.open) if hub is None else self._counts.get(hub, 0)
+        return len(self.open) if hub is None else self.counts.get(hub, 0)
 
     def use(self, hub: str, name: str) -> Channel:
         """The channel, which may still have to be read from disk (`ready`)."""
@@ -76,7 +79,7 @@ class Channels:
     def _open(self, hub: str, name: str) -> Channel:
         configuration = self._configuration_of(hub)
         quota = configuration.settings.quotas.channels
-        if quota and self.count(hub) >= quota:
+        if quota and self.count(hub) >= self.limit_of(hub, quota):
             raise QuotaExceeded(
                 f"hub {hub!r} already has {quota} channels in use, its quota; "
                 f"{name!r} was not opened"
@@ -84,7 +87,7 @@ class Channels:
         channel = Channel(hub, name, partition_of(hub, name), configuration.rules_for(name))
         channel.idle_since = self._clock.monotonic()
         self.open[hub, name] = channel
-        self._counts[hub] = self.count(hub) + 1
+        self.counts[hub] = self.count(hub) + 1
         if not (channel.rules.store or channel.rules.retain):
             self._begin_in_memory(channel)
             channel.end_loading()
@@ -213,8 +216,8 @@ class Channels:
 
     def _close(self, channel: Channel, error: HubbubError) -> None:
         del self.open[channel.hub, channel.name]
-        self._counts[channel.hub] -= 1
-        if not self._counts[channel.hub]:
-            del self._counts[channel.hub]
+        self.counts[channel.hub] -= 1
+        if not self.counts[channel.hub]:
+            del self.counts[channel.hub]
         channel.close(error)
         self._closed(channel)

@@ -75,7 +75,7 @@ class ChannelOwner:
         self._announcements = Announcements(emit)
         self.terms: dict[int, int] = {}
         """Of the partitions that this node owns."""
-        self._stored_bytes = StoredBytes(store, configuration_of)
+        self.stored_bytes = StoredBytes(store, configuration_of)
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
         self._producers = Producers(store, self.terms, self._append_put)
         self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
@@ -90,7 +90,7 @@ class ChannelOwner:
             configuration_of=configuration_of,
             limits=limits,
             retained=self._retained,
-            stored_bytes=self._stored_bytes,
+            stored_bytes=self.stored_bytes,
             loaded=self._loaded,
             closed=self.durable.forget,
         )
@@ -99,7 +99,7 @@ class ChannelOwner:
             clock=clock,
             terms=self.terms,
             retained=self._retained,
-            stored_bytes=self._stored_bytes,
+            stored_bytes=self.stored_bytes,
             row_of=self._producers.row_of,
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
@@ -244,7 +244,7 @@ class ChannelOwner:
         if message.stamp is not None:
             self._producers.put(channel, message, reply or _ignore)
         elif channel.must_store(message):
-            self._stored_bytes.check(channel, message)
+            self.stored_bytes.check(channel, message)
             self._appender.append(channel, message, reply)
         elif channel.queue or channel.state > State.READY:
             channel.wait(message, reply)  # behind the stored ones that came first
@@ -252,7 +252,7 @@ class ChannelOwner:
             self._accept_unstored(channel, message, reply)
 
     def _append_put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
-        self._stored_bytes.check(channel, message)
+        self.stored_bytes.check(channel, message)
         self._appender.append(channel, message, reply)
 
     def _accept_unstored(
@@ -302,7 +302,7 @@ class ChannelOwner:
 
     def reclaimed(self, hub: str, name: str, deleted: Deleted) -> None:
         """Retention has deleted messages of a channel, which may be open or not."""
-        self._stored_bytes.add(hub, -deleted.stored_bytes)
+        self.stored_bytes.add(hub, -deleted.stored_bytes)
         counters = self.counters[hub]
         counters.reclaimed += deleted.messages
         counters.reclaimed_bytes += deleted.stored_bytes
@@ -321,7 +321,7 @@ class ChannelOwner:
         try:
             self._configuration_of(hub)
         except HubbubError:  # it was deleted, or the name stands for all hubs
-            self._stored_bytes.forget(hub)
+            self.stored_bytes.forget(hub)
             self.counters.pop(hub, None)
 
     def announce_news(self) -> None:

@@ -18,6 +18,8 @@ class StoredBytes:
         self._configuration_of = configuration_of
         self._counts: dict[str, int] = {}
         """By hub; those that have no quota are not counted."""
+        self._changes: dict[str, int] = {}
+        """Of hubs that are being counted again, since that began."""
 
     def must_count(self, channel: Channel) -> bool:
         """Whether there is a quota and nobody knows yet how much of it is used."""
@@ -27,6 +29,17 @@ class StoredBytes:
     async def count(self, hub: str) -> None:
         stored = await self._store.stored_bytes(hub)
         self._counts.setdefault(hub, stored)
+
+    async def count_again(self) -> None:
+        """Other nodes store messages of the same hubs. Raises `StoreUnavailable`."""
+        for hub in list(self._counts):
+            self._changes[hub] = 0
+            try:
+                stored = await self._store.stored_bytes(hub)
+            finally:
+                change = self._changes.pop(hub, 0)
+            if hub in self._counts:
+                self._counts[hub] = max(0, stored + change)
 
     def check(self, channel: Channel, message: Message) -> None:
         quota = self._quota(channel.hub)
@@ -40,6 +53,8 @@ class StoredBytes:
         """Less than nothing where bytes were deleted, or did not arrive."""
         if hub in self._counts:
             self._counts[hub] = max(0, self._counts[hub] + size)
+            if hub in self._changes:
+                self._changes[hub] += size
 
     def forget(self, hub: str) -> None:
         self._counts.pop(hub, None)
