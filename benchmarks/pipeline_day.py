@@ -92,7 +92,7 @@ def _write_hour(folder: Path, table: pa.Table, hour: int, seed: int) -> list[Pat
         ours = table.filter(pc.equal(table["node"], node))
         if len(ours):
             path = folder / f"{_name(node, hour, f'{folder.name} {seed}')}.parquet"
-            _write(ours, path)
+            write_segment(ours, path)
             written.append(path)
     return written
 
@@ -121,7 +121,7 @@ def _name(node: str, hour: int, what: str) -> str:
     return f"{node}-{stamp}-{crc32(f'{node} {hour} {what}'.encode()):08x}"
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def write_segment(table: pa.Table, path: Path) -> None:
     offsets = pa.array(np.arange(len(table), dtype=np.int64))
     whole = table.set_column(SCHEMA.get_field_index("offset"), SCHEMA.field("offset"), offsets)
     draft = path.with_suffix(".draft")

@@ -12,26 +12,22 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.pipeline_duckdb import traffic as duckdb_traffic
-from hubbub.pipeline.gold import TABLES, traffic
-from hubbub.pipeline.making import Making, make
-from hubbub.pipeline.rounds import run_round
-from hubbub.pipeline.scattering import scattered
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.jobs.rounds import run_round
 from hubbub.pipeline.session import spark_session
-from hubbub.pipeline.warehouse import Warehouse
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.snapshot import open_snapshot
 
 _LOOK_SECONDS = 0.5
 _WARM_ROUNDS = 3
@@ -41,77 +37,62 @@ _PERCENTILES = ("latency_p50", "latency_p90", "latency_p99")
 
 
 def run(journal: Path, folder: Path) -> dict[str, Any]:
-    """Bring a warehouse up to date."""
-    warehouse = Warehouse(folder)
+    """Bring a warehouse up to date, and once more with nothing new."""
+    warehouse = Location(folder)
     steps: list[tuple[str, float]] = []
-    with (
-        warehouse.changing(),
-        spark_session(warehouse.state_folder) as spark,
-        Usage(spark) as usage,
-    ):
+    with spark_session(folder / "_spark") as spark, Usage(spark) as usage:
         started, used = time.monotonic(), usage.cpu()
-        summary = run_round(
+        report = run_round(
             warehouse,
-            journal,
-            TABLES,
+            Location(journal),
             lambda: spark,
             said=lambda step: steps.append((step, time.monotonic() - started)),
         )
         seconds = time.monotonic() - started
         cpu = usage.cpu() - used
         memory = usage.memory()
+        started = time.monotonic()
+        run_round(warehouse, Location(journal), lambda: spark)
+        idle = time.monotonic() - started
+    snapshot = open_snapshot(warehouse)
     return {
         "seconds": seconds,
         "cpu_seconds": cpu,
-        "events": summary.events,
-        "segments": summary.segments,
-        "tables": summary.tables,
-        "silver_seconds": summary.silver_seconds,
-        "gold_seconds": summary.gold_seconds,
+        "idle_seconds": idle,
+        "events": report.events,
+        "segments": report.segments,
+        "tables": report.tables,
+        "files": sum(len(snapshot.files(table)) for table in TABLES),
         "steps": steps,
         **memory,
     }
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """The table `traffic` from the same files, by Spark and by DuckDB, each warm."""
-    warehouse = Warehouse(folder)
-    warehouse.load()
-    files = {name: warehouse.files(name) for name in traffic.TABLE.sources}
+    """The view `traffic` from its facts, and by DuckDB from the same silver files, each warm."""
+    snapshot = open_snapshot(folder)
+    files = {
+        name: [folder / name / file.path for file in snapshot.files(name)]
+        for name in ("messages", "deliveries", "drops")
+    }
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []
-    with spark_session(warehouse.state_folder) as spark, Usage(spark) as usage:
-        hours = sorted(set().union(*(warehouse.partitions(name) for name in files)))
-        known = {"traffic": traffic.TABLE}
 
-        def by_spark() -> None:
-            draft = folder / "compared"
-            tasks = [
-                Making(
-                    hour,
-                    {"traffic": draft / f"{hour}.parquet"},
-                    {name: warehouse.files(name, [hour]) for name in files},
-                )
-                for hour in hours
-            ]
-            scattered(spark, partial(make, known=known), tasks)
-            ours[:] = pq.read_table(draft).to_pylist()
-            shutil.rmtree(draft)
+    def by_view() -> None:
+        ours[:] = open_snapshot(folder).read("traffic").to_pylist()
 
-        def by_duckdb() -> None:
-            theirs[:] = duckdb_traffic(files)
+    def by_duckdb() -> None:
+        theirs[:] = duckdb_traffic(files)
 
-        spark_times, spark_cpu = _times(by_spark, usage.cpu)
-        duckdb_times, duckdb_cpu = _times(by_duckdb, time.process_time)
+    view_times, view_cpu = _times(by_view, time.process_time)
+    duckdb_times, duckdb_cpu = _times(by_duckdb, time.process_time)
     _must_agree(ours, theirs)
     return {
         "rows": len(ours),
-        "spark_seconds": median(spark_times),
+        "view_seconds": median(view_times),
         "duckdb_seconds": median(duckdb_times),
-        "spark_cpu_seconds": spark_cpu,
+        "view_cpu_seconds": view_cpu,
         "duckdb_cpu_seconds": duckdb_cpu,
-        "spark_times": spark_times,
-        "duckdb_times": duckdb_times,
     }
 
 

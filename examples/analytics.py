@@ -3,34 +3,28 @@
     hubbub pipeline run
     python examples/analytics.py data/warehouse
 
-Two tables are read: `traffic` (gold: made to answer one question) and `messages` (silver: every
-message that was published, for questions that nobody has thought of yet).
+Two are read: the view `traffic`, which answers one question, and the table `messages` with every
+message that was published, for questions that nobody has thought of yet.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hubbub.pipeline.sources import register
 
-def table(spark: SparkSession, warehouse: Path, layer: str, name: str) -> DataFrame:
-    """The committed files of a table: those that the state names, and no others."""
-    state = json.loads((warehouse / "state" / "state.json").read_text())
-    folder = warehouse / layer / name
-    files = []
-    for partition, names in state["tables"][name].items():
-        column = "hour" if "T" in partition else "day"
-        below = folder / f"{column}={partition}" if partition else folder
-        files += [str(below / each) for each in names]
-    return spark.read.option("basePath", str(folder)).parquet(*files)
+
+def table(spark: SparkSession, warehouse: Path, name: str) -> DataFrame:
+    """A table or a view as of the last round of the pipeline."""
+    return spark.read.format("hubbub_table").option("table", name).load(str(warehouse))
 
 
 def busiest_hours(traffic: DataFrame) -> DataFrame:
-    """Gold tables can be added up: five minutes to hours, hubs to all."""
+    """What is counted can be added up: five minutes to hours, hubs to all."""
     return (
         traffic.groupBy("hub", "hour")
         .agg(
@@ -56,14 +50,15 @@ def main() -> None:
     spark = (
         SparkSession.builder.master("local[*]")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+        .config("spark.pyspark.python", sys.executable)
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
+    register(spark)
     try:
-        busiest_hours(table(spark, warehouse, "gold", "traffic")).show(10, truncate=False)
-        loudest_publishers(table(spark, warehouse, "silver", "messages")).show(10, truncate=False)
+        busiest_hours(table(spark, warehouse, "traffic")).show(10, truncate=False)
+        loudest_publishers(table(spark, warehouse, "messages")).show(10, truncate=False)
     finally:
         spark.stop()
 

@@ -1,8 +1,8 @@
 """A pipeline in a process of its own, which a test can kill: runs one round and stops.
 
-    python -m harness.pipeline_process JOURNAL WAREHOUSE MASTER TABLES
+    python -m harness.pipeline_process JOURNAL WAREHOUSE MASTER
 
-TABLES is how many gold tables to compute, -1 for all. Prints how many executors took part.
+Prints how many executors took part.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from pathlib import Path
 from harness.segments import NOW
 from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.failures import clear_spark_failures
-from hubbub.pipeline.gold import TABLES
-from hubbub.pipeline.rounds import run_round
+from hubbub.pipeline.jobs.rounds import run_round
 from hubbub.pipeline.session import spark_session
-from hubbub.pipeline.warehouse import Warehouse
+from hubbub.pipeline.tables.location import Location
 
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
@@ -28,18 +27,12 @@ QUICK = {
 
 
 def main() -> None:
-    journal, folder, master, tables = sys.argv[1:]
-    warehouse = Warehouse(Path(folder))
-    with (
-        warehouse.changing(),
-        spark_session(
-            warehouse.state_folder / "spark", master, 1024, QUICK, "-XX:TieredStopAtLevel=1"
-        ) as spark,
-    ):
-        chosen = TABLES if tables == "-1" else TABLES[: int(tables)]
+    journal, folder, master = sys.argv[1:]
+    scratch = Path(folder) / "_spark"
+    with spark_session(scratch, master, 1024, QUICK, "-XX:TieredStopAtLevel=1") as spark:
         try:
-            with clear_spark_failures(warehouse.state_folder / "spark" / "spark.log"):
-                run_round(warehouse, Path(journal), chosen, lambda: spark, now=lambda: NOW)
+            with clear_spark_failures(scratch / "spark.log"):
+                run_round(Location(folder), Location(journal), lambda: spark, now=lambda: NOW)
         except PipelineError as error:
             sys.exit(error.message)
         status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,8 @@ from harness.segments import (
     subscribed,
     write_segment,
 )
-from hubbub.pipeline.gold import TABLES
+from hubbub.domain import journal as kinds
+from hubbub.domain.journal import JournalEvent
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,10 +41,42 @@ def write_journal(journal: Path, segments: Sequence[int], payload: int = 20) -> 
         events += [delivered(10 * number + n, at + n) for n in range(10)]
         events += [session_opened(f"s{number}", at), subscribed(f"s{number}", at)]
         events += [session_closed(f"s{number - 1}", at), published(10 * number - 1, at)]
+        events += _talk(number, at)
         write_segment(journal, f"n1-{number:04}", events)
 
 
-def start(pipeline: Pipeline, master: str = "local[2]", tables: int = 2) -> subprocess.Popen[bytes]:
+def _talk(number: int, at: int) -> list[JournalEvent]:
+    """Answers, conversations, producers, receipts, attempts and drops: something for all tables."""
+    talk: dict[str, Any] = {
+        "conversation_id": f"c{number // 2}",
+        "producer": "p",
+        "sequence": number + 1,
+    }
+    first = 10 * number
+    handed: dict[str, Any] = {"channel": "news", "subscription": "s", "user": "bob", "epoch": "e"}
+    span: dict[str, Any] = {"first_serial": first, "serial": first + 9, "count": 10, "delivery": 1}
+    tried: dict[str, Any] = {"channel": "news", "message_id": f"m{first}", "peer": "ann"}
+    return [
+        published(1000 + number, at + 20, user="bob", **talk),
+        published(2000 + number, at + 30, user="cem", refers_to=f"m{first - 5}"),
+        JournalEvent(kinds.RECEIVED, at + 40, "demo", **handed, **span),
+        JournalEvent(kinds.ACKNOWLEDGED, at + 50, "demo", **handed, **span),
+        JournalEvent(
+            kinds.ADAPTER_ATTEMPT,
+            at + 60,
+            "demo",
+            **tried,
+            adapter="mail",
+            policy="PREFERRED",
+            outcome="ok",
+            duration=1000,
+            attempt=1,
+        ),
+        JournalEvent(kinds.DROPPED, at + 70, "demo", channel="news", session=f"s{number}", count=2),
+    ]
+
+
+def start(pipeline: Pipeline, master: str = "local[2]") -> subprocess.Popen[bytes]:
     paths = f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"
     return subprocess.Popen(
         [
@@ -50,9 +84,8 @@ def start(pipeline: Pipeline, master: str = "local[2]", tables: int = 2) -> subp
             "-m",
             "harness.pipeline_process",
             str(pipeline.journal),
-            str(pipeline.warehouse.path),
+            str(pipeline.warehouse),
             master,
-            str(tables),
         ],
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
@@ -66,9 +99,9 @@ def finish(process: subprocess.Popen[bytes]) -> str:
     return output.decode()
 
 
-def undisturbed(spark: SparkSession, folder: Path, journal: Path, tables: int) -> Pipeline:
+def undisturbed(spark: SparkSession, folder: Path, journal: Path) -> Pipeline:
     """One run over the whole journal."""
-    other = Pipeline(spark, folder, TABLES if tables < 0 else TABLES[:tables])
+    other = Pipeline(spark, folder)
     shutil.copytree(journal, other.journal)
     other.run()
     return other

@@ -28,8 +28,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         tmp_path_factory.mktemp("spark"),
         heap_megabytes=1024,
         settings={
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.shuffle.partitions": "1",
             "spark.default.parallelism": "2",
+            "spark.sql.adaptive.enabled": "false",
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         },

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from harness.processes import wait_for_jvm, wait_until_gone
-from harness.segments import delivered, published, write_segment
+from harness.segments import NOON, delivered, published, write_segment
 from hubbub.pipeline.errors import SparkMissing
 from hubbub.pipeline.java import require_spark
-from hubbub.pipeline.warehouse import Warehouse
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import Rounds
+from hubbub.pipeline.tables.snapshot import open_snapshot
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(900)]
 
@@ -62,19 +64,22 @@ def test_a_run_says_what_it_did_and_the_next_one_that_there_is_nothing_to_do(
 ) -> None:
     write_segment(tmp_path / "journal", "a", [published(1), delivered(1), published(2, at=-1)])
     code, output, errors = run(tmp_path, "run", *QUICK)
-    assert (code, errors) == (0, "")
-    assert "took in 1 segments with 2 events" in output
+    assert code == 0, errors
+    assert "starting Spark" in errors, "progress is said, also where there is no terminal"
+    assert "[2/6] taking in 1 segments" in errors
+    assert "round 1: took in 1 segments with 2 events" in output
     assert "refused: 1 bad_time" in output
     code, output, errors = run(tmp_path, "run", "--json")
     assert (code, errors, json.loads(output)["events"]) == (0, "", 0)
-    assert Warehouse(tmp_path / "warehouse").load().tables.keys() >= {"messages", "traffic"}
+    assert len(open_snapshot(tmp_path / "warehouse").read("traffic")) == 1
 
 
 def test_a_second_pipeline_says_so_and_stops(tmp_path: Path) -> None:
-    with Warehouse(tmp_path / "warehouse").changing():
+    write_segment(tmp_path / "journal", "a", [published(1)])
+    with Rounds(Location(tmp_path / "warehouse")).running(lambda: NOON):
         code, _, errors = run(tmp_path, "run")
     assert code == 1
-    assert errors.startswith(f"hubbub: another pipeline (process {os.getpid()}) works on")
+    assert errors.startswith(f"hubbub: process {os.getpid()} on ")
 
 
 @pytest.mark.parametrize(
@@ -106,5 +111,5 @@ def test_no_jvm_outlives_the_command_however_it_ends(tmp_path: Path, number: int
     process.communicate(timeout=120)
     wait_until_gone(jvm)
     assert process.returncode == (-number if number == signal.SIGKILL else 0)
-    with Warehouse(tmp_path / "warehouse").changing():
+    with Rounds(Location(tmp_path / "warehouse")).running(lambda: NOON):
         pass

@@ -26,7 +26,6 @@ from harness.segments import (
 )
 from hubbub.domain.analytics import RowsQuery
 from hubbub.journal.sealing import seal_all
-from hubbub.pipeline.gold import TABLES
 from hubbub.pipeline.report import make_report
 from hubbub.pipeline.results import read_rows
 from hubbub.server.wiring import Server
@@ -54,7 +53,7 @@ def totals(warehouse: Path) -> dict[str, int]:
 def test_the_page_shows_what_the_segments_hold_also_after_late_data(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pipeline = Pipeline(spark, tmp_path, TABLES)
+    pipeline = Pipeline(spark, tmp_path)
     words = [published(number, NOON + number * MINUTE) for number in range(1, 41)]
     out = [delivered(number, NOON + number * MINUTE, count=5) for number in range(1, 41)]
     came = [session_opened("s1", NOON), session_closed("s1", NOON + MINUTE)]
@@ -95,7 +94,7 @@ async def test_the_page_shows_what_the_example_load_sent_to_a_hub(
         await hub.close()
     data = Path(server.settings.storage.path)
     seal_all(data / "journal")
-    pipeline = Pipeline(spark, data, TABLES)
+    pipeline = Pipeline(spark, data)
     pipeline.now = time.time_ns() // 1000
     await asyncio.to_thread(pipeline.run)
 
@@ -117,11 +116,10 @@ async def test_the_page_shows_what_the_example_load_sent_to_a_hub(
         delivered_to[row["channel"]] += row["deliveries"]
     assert delivered_to == sent["deliveries"]
     example = runpy.run_path(str(EXAMPLES / "analytics.py"))
-    hours = example["busiest_hours"](example["table"](spark, folder, "gold", "traffic"))
+    example["register"](spark)
+    hours = example["busiest_hours"](example["table"](spark, folder, "traffic"))
     assert sum(row.messages_in for row in hours.collect()) == sent["total messages"]
-    publishers = example["loudest_publishers"](
-        example["table"](spark, folder, "silver", "messages")
-    )
+    publishers = example["loudest_publishers"](example["table"](spark, folder, "messages"))
     assert sum(row.messages for row in publishers.collect()) == sent["total messages"]
 
 

@@ -24,6 +24,7 @@ from hubbub.cli.messages.shell import shell
 from hubbub.cli.messages.topics import ack, topics, unsubscribe
 from hubbub.cli.pipeline import pipeline
 from hubbub.cli.pipeline_results import report, show
+from hubbub.cli.pipeline_upkeep import compact, prune, vacuum
 from hubbub.cli.server.backup import backup, restore
 from hubbub.cli.server.bench import bench
 from hubbub.cli.server.serving import config_group, serve
@@ -43,7 +44,7 @@ _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, benc
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
-for command in (show, report):
+for command in (show, report, compact, prune, vacuum):
     pipeline.add_command(command)
 
 

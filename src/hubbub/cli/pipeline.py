@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +14,14 @@ import click
 import msgspec
 
 from hubbub.cli.failures import clear_failures, fail
-from hubbub.cli.journal.options import journal_option
+from hubbub.cli.pipeline_progress import Progress
 from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from hubbub.cli.pipeline_rounds import Rounds
-    from hubbub.pipeline.rounds import Summary
+    from hubbub.pipeline.jobs.rounds import Report
+    from hubbub.pipeline.tables.location import Location
 
 MINUTE_SECONDS = 60
 
@@ -31,14 +31,25 @@ def pipeline() -> None:
     """Tables about what happened, from the journal."""
 
 
-def folders(journal: Path | None, warehouse: Path | None, config: Path | None) -> tuple[Path, Path]:
+class Place(click.ParamType["Path | str"]):
+    """A folder, or the URL of a place in an object store."""
+
+    name = "place"
+
+    def convert(self, value: Any, *_: Any) -> Path | str:
+        return value if "://" in str(value) else Path(value)
+
+
+def folders(
+    journal: Path | str | None, warehouse: Path | str | None, config: Path | None
+) -> tuple[Path | str, Path | str]:
     """Where the journal and the warehouse are: as told, or as the configuration says. Raises
     `SettingsError`."""
     if journal is not None and warehouse is not None:
         return journal, warehouse
     settings = load_settings(config)
     storage = Path(settings.storage.path)
-    named = getattr(getattr(settings, "journal", None), "path", None)
+    named = settings.journal.path
     return journal or (
         Path(named) if named else storage / "journal"
     ), warehouse or storage / "warehouse"
@@ -46,8 +57,13 @@ def folders(journal: Path | None, warehouse: Path | None, config: Path | None) -
 
 warehouse_option = click.option(
     "--warehouse",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of the tables; without it, `warehouse` in the data folder.",
+    type=Place(),
+    help="The folder or URL of the tables; without it, `warehouse` in the data folder.",
+)
+_journal_option = click.option(
+    "--journal",
+    type=Place(),
+    help="The journal's folder or URL; without it, the one that the configuration names.",
 )
 
 
@@ -79,62 +95,76 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="URL",
             help="Pull new segments from there first, such as s3://bucket/journal.",
         ),
-        journal_option,
+        _journal_option,
     ):
         command = option(command)
     return command
 
 
-@pipeline.command("run")
-@_round_options
-@click.option("--full", is_flag=True, help="Make all tables again from the journal.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def run_command(full: bool, as_json: bool, **options: Any) -> None:
-    """Bring the tables up to date with the journal, and stop.
-
-    May be killed at any time: the next run goes on from what was committed."""
-    with clear_failures(), _rounds(**options) as rounds:
-        summary = rounds.run(full=full, said=_progress())
-        if as_json:
-            click.echo(msgspec.json.encode(summary).decode())
-        else:
-            _tell(summary, rounds.journal)
-
-
-@pipeline.command("start")
-@_round_options
-@click.option(
+_every_option = click.option(
     "--every",
     type=click.FloatRange(0.1),
     default=MINUTE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look for what is new.",
+    help="How often to look for what is new, with --follow.",
 )
+
+
+@pipeline.command("run")
+@_round_options
+@click.option("--full", is_flag=True, help="Make all tables again from the journal.")
+@click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM, with a warm Spark.")
+@_every_option
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def run_command(full: bool, follow: bool, every: float, as_json: bool, **options: Any) -> None:
+    """Bring the tables up to date with the journal.
+
+    May be killed at any time: the next run goes on from what was committed."""
+    with clear_failures(), _rounds(**options) as rounds:
+        with Progress() as progress:
+            report = rounds.run(full=full, said=progress)
+        if as_json:
+            click.echo(msgspec.json.encode(report).decode())
+        else:
+            _tell(report, rounds.journal)
+        if follow:
+            _follow(rounds, every)
+
+
+@pipeline.command("start")
+@_round_options
+@_every_option
 def start_command(every: float, **options: Any) -> None:
-    """Keep the tables up to date until Ctrl-C or SIGTERM.
+    """The same as `run --follow`.
 
     A round that fails is said, and tried again."""
-    with clear_failures(), _rounds(**options) as rounds, contextlib.suppress(KeyboardInterrupt):
-        click.echo(f"following {rounds.journal} into {rounds.warehouse.path}; Ctrl-C ends it")
-        pause = threading.Event()
+    with clear_failures(), _rounds(**options) as rounds:
+        _follow(rounds, every)
+
+
+def _follow(rounds: Rounds, every: float) -> None:
+    click.echo(f"following {rounds.journal} into {rounds.warehouse}; Ctrl-C ends it")
+    pause = threading.Event()
+    with contextlib.suppress(KeyboardInterrupt):
         while True:
             began = time.monotonic()
             try:
-                summary = rounds.run(said=_progress())
+                with Progress() as progress:
+                    report = rounds.run(said=progress)
             except PipelineError as error:
                 click.echo(f"hubbub: {error.message}", err=True)
                 rounds.end_spark()
             else:
-                if summary.segments or summary.refused or summary.retracted:
-                    _tell(summary, rounds.journal)
+                if report.round:
+                    _tell(report, rounds.journal)
             pause.wait(max(0.0, every - (time.monotonic() - began)))
 
 
 @contextlib.contextmanager
 def _rounds(
-    journal: Path | None,
-    warehouse: Path | None,
+    journal: Path | str | None,
+    warehouse: Path | str | None,
     config: Path | None,
     archive: str | None,
     master: str,
@@ -150,13 +180,13 @@ def _rounds(
         if not equals or not key.startswith("spark."):
             fail(f"--conf {setting}: it should be spark.some.key=value", 2)
         settings[key] = value
-    journal_path, warehouse_path = folders(journal, warehouse, config)
+    journal_place, warehouse_place = folders(journal, warehouse, config)
     require_spark()
     from hubbub.cli.pipeline_rounds import Rounds
 
     with (
         _ending_cleanly(),
-        Rounds(journal_path, warehouse_path, master, memory, settings, archive) as rounds,
+        Rounds(journal_place, warehouse_place, master, memory, settings, archive) as rounds,
     ):
         yield rounds
 
@@ -175,35 +205,19 @@ def _ending_cleanly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _progress() -> Callable[[str], None]:
-    """On a terminal, one line that changes; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-    width = 0
-
-    def show(step: str) -> None:
-        nonlocal width
-        line = f"{step}…" if step else ""
-        click.echo(f"\r{line:{width}}\r{line}", nl=False, err=True)
-        width = len(line)
-
-    return show
-
-
-def _tell(summary: Summary, journal: Path) -> None:
-    if not (summary.segments or summary.refused or summary.retracted or summary.tables):
+def _tell(report: Report, journal: Location) -> None:
+    if not report.round:
         click.echo(f"up to date: nothing new in {journal}")
         return
-    seconds = summary.silver_seconds + summary.gold_seconds
-    late = f", {summary.late:,} of them late" if summary.late else ""
+    late = f", {report.late:,} of them late" if report.late else ""
     click.echo(
-        f"took in {summary.segments:,} segments with {summary.events:,} events{late},"
-        f" and computed {summary.tables} tables in {seconds:.1f} s"
+        f"round {report.round}: took in {report.segments:,} segments with {report.events:,}"
+        f" events{late}, and changed {report.tables} tables in {report.seconds:.1f} s"
     )
-    for kind, count in sorted(summary.kinds.items()):
+    for kind, count in sorted(report.kinds.items()):
         click.echo(f"  {kind:22} {count:>12,}")
-    if summary.retracted:
-        click.echo(f"took out {summary.retracted:,} segments that were replaced")
-    if summary.refused:
-        reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(summary.refused.items()))
+    if report.retracted:
+        click.echo(f"took out {report.retracted:,} segments that were replaced")
+    if report.refused:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(report.refused.items()))
         click.echo(f"refused: {reasons}; see `hubbub pipeline show quarantine`")

@@ -51,7 +51,7 @@ def show(
     hub: str | None,
     since: datetime | None,
     until: datetime | None,
-    warehouse: Path | None,
+    warehouse: Path | str | None,
     config: Path | None,
 ) -> None:
     """Show rows of TABLE, or without one the tables that there are."""
@@ -89,15 +89,15 @@ def show(
 @warehouse_option
 @config_option
 def report(
-    out: Path, hub: str | None, days: int, warehouse: Path | None, config: Path | None
+    out: Path, hub: str | None, days: int, warehouse: Path | str | None, config: Path | None
 ) -> None:
     """Write one page of HTML with plots of everything. It needs no other file."""
     from hubbub.pipeline.report import make_report
-    from hubbub.pipeline.warehouse import Warehouse
+    from hubbub.pipeline.results import computed_at
 
     with clear_failures():
         _, folder = folders(None, warehouse, config)
-        if not Warehouse(folder).load().committed_at:
+        if not computed_at(folder):
             fail(f"there are no tables in {folder} yet; make them with `hubbub pipeline run`")
         page = make_report(folder, hub, days)
         if str(out) == "-":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from pyspark.sql import SparkSession
 from hubbub.journal.archive import Archive
 from hubbub.journal.sealing import seal_all
 from hubbub.pipeline.failures import clear_spark_failures
-from hubbub.pipeline.gold import TABLES
-from hubbub.pipeline.ingesting import Said
-from hubbub.pipeline.rounds import Summary, run_round
+from hubbub.pipeline.jobs.rounds import Report, run_round
+from hubbub.pipeline.jobs.work import Said
 from hubbub.pipeline.session import spark_session
-from hubbub.pipeline.warehouse import Warehouse
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.migration import replace_old_tables
+from hubbub.pipeline.tables.snapshot import open_snapshot
 
 
 class Rounds:
@@ -23,22 +25,26 @@ class Rounds:
 
     def __init__(
         self,
-        journal: Path,
-        warehouse: Path,
+        journal: Path | str,
+        warehouse: Path | str,
         master: str,
         memory: int | None,
         settings: Mapping[str, str],
         archive: str | None = None,
     ) -> None:
-        self.journal = journal
-        self.warehouse = Warehouse(warehouse)
+        self.journal = Location(journal)
+        self.warehouse = Location(warehouse)
         self._master = master
         self._memory = memory
         self._settings = settings
         self._archive = Archive(archive) if archive else None
-        self._scratch = self.warehouse.state_folder / "spark"
         self._running = contextlib.ExitStack()
         self._session: SparkSession | None = None
+        self._scratch = (
+            self.warehouse.path / "_spark"
+            if self.warehouse.is_local
+            else Path(tempfile.gettempdir()) / "hubbub-spark"
+        )
 
     def __enter__(self) -> Rounds:
         return self
@@ -46,15 +52,12 @@ class Rounds:
     def __exit__(self, *_: object) -> None:
         self.end_spark()
 
-    def run(self, *, said: Said, full: bool = False) -> Summary:
+    def run(self, *, said: Said, full: bool = False) -> Report:
         """Seals what the hubs have written, and takes it in. Raises `PipelineError`, `OSError`,
         `ArchiveUnavailable`."""
-        with clear_spark_failures(self._scratch / "spark.log"), self.warehouse.changing():
-            if self._archive is not None:
-                said("pulling from the archive")
-                self._archive.pull(self.journal)
-            said("sealing")
-            seal_all(self.journal)
+        with clear_spark_failures(self._scratch / "spark.log"):
+            if self.journal.is_local:
+                self._complete_journal(said)
 
             def spark() -> SparkSession:
                 if self._session is None:
@@ -62,9 +65,20 @@ class Rounds:
                     self._session = self._start()
                 return self._session
 
-            summary = run_round(self.warehouse, self.journal, TABLES, spark, full=full, said=said)
-            said("")
-            return summary
+            report = run_round(self.warehouse, self.journal, spark, full=full, said=said)
+            if report.round and self.warehouse.is_local:
+                known = open_snapshot(self.warehouse).read("segments", columns=["segment"])
+                old = replace_old_tables(self.warehouse.path, set(known["segment"].to_pylist()))
+                if old is not None:
+                    said(old)
+            return report
+
+    def _complete_journal(self, said: Said) -> None:
+        folder = self.journal.path
+        if self._archive is not None:
+            said("pulling from the archive")
+            self._archive.pull(folder)
+        seal_all(folder)
 
     def _start(self) -> SparkSession:
         return self._running.enter_context(

@@ -5,7 +5,6 @@ Times are timestamps in UTC, durations microseconds. Views are in `views/`. Need
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,7 +65,7 @@ TABLES: Final[dict[str, Table]] = {
                 _texts("conversation_id", "refers_to", "sender", "receiver", "language"),
                 schema(headers=TEXTS, subtype=TEXT, author=TEXT),
                 _numbers("priority", "relevant_until", "ttl"),
-                schema(location=TEXT),
+                schema(location=TEXT, dead_letter_of=TEXT),
                 _ORIGIN,
             ),
             "at",
@@ -235,5 +234,29 @@ TABLES: Final[dict[str, Table]] = {
 """By name. `rounds` is beside them: `tables/rounds.py`."""
 
 
-def by_segment() -> Iterable[Table]:
-    return (table for table in TABLES.values() if table.by_segment and table.name != "segments")
+SCRATCH: Final[dict[str, Table]] = {
+    table.name: table
+    for table in (
+        Table(
+            "_session_events",
+            schema(_texts("hub", "channel", "session"), EVENT),
+            "at",
+            ("segment", "offset"),
+        ),
+        Table(
+            "_links",
+            schema(
+                schema(hub=TEXT, message_id=TEXT, at=TIME, serial=WHOLE),
+                _texts("channel", "peer", "conversation_id", "refers_to"),
+                _ORIGIN,
+            ),
+            "at",
+            ("segment", "offset"),
+        ),
+    )
+}
+"""What one plan of a round leaves for the next one; removed with the round. No Delta tables."""
+
+BY_SEGMENT: Final = tuple(
+    table.name for table in TABLES.values() if table.by_segment and table.name != "segments"
+)

@@ -11,9 +11,9 @@ import gc
 import pyarrow as pa
 from pyspark.daemon import manager
 
-from hubbub.pipeline import gold, joining, keeping, making, sorting, survey
+from hubbub.pipeline.jobs import ingest, intervals, threads
 
-_USED = (gold, joining, keeping, making, sorting, survey)
+_USED = (ingest, intervals, threads)
 
 
 if __name__ == "__main__":

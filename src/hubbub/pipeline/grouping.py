@@ -83,20 +83,6 @@ def _numbered(values: Integers) -> tuple[Integers, int]:
     return codes.indices.to_numpy().astype(np.int64), len(codes.dictionary)
 
 
-def by_hour(rows: pa.Table) -> dict[str, pa.Table]:
-    """The rows of each hour."""
-    codes = whole(rows["hour"]).dictionary_encode()
-    numbers = codes.indices.to_numpy()
-    if (numbers[1:] < numbers[:-1]).any():
-        order = np.argsort(numbers, kind="stable")
-        numbers, rows = numbers[order], rows.take(pa.array(order))
-    bounds = np.searchsorted(numbers, np.arange(len(codes.dictionary) + 1)).tolist()
-    return {
-        hour: rows.slice(bounds[place], bounds[place + 1] - bounds[place])
-        for place, hour in enumerate(codes.dictionary.to_pylist())
-    }
-
-
 def whole(column: Any) -> Any:
     """In one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,115 +1,131 @@
-"""Reads the tables for those who look at them. Needs Arrow, but neither Spark nor Java."""
+"""Reads tables and views for those who look at them. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hubbub.domain.analytics import Rows, RowsQuery, Table, table_named
 from hubbub.pipeline.errors import PipelineError
-from hubbub.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FOR_ADDING_UP = ("_buckets", "_squares", "_sum")
+    from hubbub.pipeline.tables.snapshot import Snapshot
+
+Found = TypeVar("Found")
+
+_FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum")
 """Endings of columns that are kept so that rows can be added up. They say nothing to people."""
-_TRIES = 3
-_HOUR = "%Y-%m-%dT%H"
-_MOMENT = 1e-6
-_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_TRIES: Final = 3
+_MOMENT: Final = 1e-6
+_LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_DAY: Final = 86_400_000_000
+_LOOKS_DAYS: Final = (1, 32, 1024)
+"""How far back the newest rows are looked for, before everything is read."""
 
 
-def read_rows(folder: Path, query: RowsQuery) -> Rows:
-    """Rows as they were last committed. Raises `NotFound` for a table that is none,
-    `PipelineError`, `WarehouseUnreadable`."""
+def read_rows(warehouse: Path | str, query: RowsQuery) -> Rows:
+    """Rows as of the last round. Raises `NotFound` for a table that is none, `PipelineError`,
+    `WarehouseUnreadable`."""
     table = table_named(query.table)
-    for _ in range(_TRIES):
-        try:
-            return _read(Warehouse(folder), table, query)
-        except FileNotFoundError:
-            continue  # a run replaced the files since: look again
-    raise _changing(table)
+
+    def read(snapshot: Snapshot) -> Rows:
+        found = _newest(snapshot, table, query)
+        finished = snapshot.round.finished if snapshot.round else None
+        return Rows(
+            table=table.name,
+            columns=found.column_names if len(found) else [],
+            rows=found.slice(0, query.limit).to_pylist(),
+            more=len(found) > query.limit,
+            computed_at=finished / 1e6 if finished is not None else None,
+        )
+
+    return _reading(warehouse, table, read)
 
 
-def read_all(folder: Path, name: str, hub: str | None, days: int) -> list[dict[str, Any]]:
-    """All rows of the newest days of a table by the hour, with all columns. Raises as above."""
+def read_all(warehouse: Path | str, name: str, hub: str | None, days: int) -> list[dict[str, Any]]:
+    """All rows of the newest days of a view by time, with all columns. Raises as above."""
     table = table_named(name)
-    query = RowsQuery(name, hub=hub)
+
+    def read(snapshot: Snapshot) -> list[dict[str, Any]]:
+        latest = snapshot.round.latest if snapshot.round else None
+        since = None if latest is None else latest - days * _DAY
+        whole = snapshot.read(name, since=since)
+        found: list[dict[str, Any]] = _chosen(whole, table, RowsQuery(name, hub=hub)).to_pylist()
+        return found
+
+    return _reading(warehouse, table, read)
+
+
+def computed_at(warehouse: Path | str) -> float:
+    """When the last round ended, in seconds since 1970; 0 if there was none."""
+    snapshot = _open(warehouse)
+    return (snapshot.round.finished or 0) / 1e6 if snapshot.round else 0.0
+
+
+def _open(warehouse: Path | str) -> Snapshot:
+    try:
+        from hubbub.pipeline.tables.snapshot import open_snapshot
+    except ImportError as error:
+        raise PipelineError(
+            f"reading tables needs {error.name}, which is not installed; `make pipeline` installs"
+            " it"
+        ) from None
+    return open_snapshot(warehouse)
+
+
+def _reading(warehouse: Path | str, table: Table, read: Callable[[Snapshot], Found]) -> Found:
     for _ in range(_TRIES):
-        warehouse = Warehouse(folder)
-        warehouse.load()
-        partitions = sorted(warehouse.partitions(name))
-        newest = datetime.strptime(partitions[-1], _HOUR) if partitions else datetime.min
-        oldest = f"{newest - timedelta(days=days) if partitions else newest:{_HOUR}}"
+        snapshot = _open(warehouse)
+        import pyarrow as pa
+
         try:
-            return [
-                row
-                for partition in partitions
-                if partition > oldest
-                for row in _chosen(
-                    _load(warehouse, table, partition, True), table, query
-                ).to_pylist()
-            ]
+            return read(snapshot)
         except FileNotFoundError:
-            continue
-    raise _changing(table)
+            continue  # vacuum removed the files of this round since: look again
+        except pa.ArrowInvalid as error:
+            raise PipelineError(
+                f"a file of the table {table.name} is damaged ({error}); make the tables again"
+                " with `hubbub pipeline run --full`"
+            ) from error
+    raise PipelineError(f"the table {table.name} changes faster than it can be read; try again")
 
 
-def _changing(table: Table) -> PipelineError:
-    return PipelineError(f"the table {table.name} changes faster than it can be read; try again")
-
-
-def _read(warehouse: Warehouse, table: Table, query: RowsQuery) -> Rows:
-    state = warehouse.load()
-    found: list[dict[str, Any]] = []
-    columns: list[str] = []
-    for part in _parts(warehouse, table, query):
-        columns = columns or part.column_names
-        found += part.slice(0, query.limit + 1 - len(found)).to_pylist()
+def _newest(snapshot: Snapshot, table: Table, query: RowsQuery) -> pa.Table:
+    """One row more than asked for, if there are. A few rows of a long history cost little: newer
+    days are looked at first."""
+    found = None
+    for since in _looks(snapshot, table, query):
+        whole = snapshot.read(table.name, since=since, until=_micros(query.until), hub=query.hub)
+        found = _chosen(_shown(whole), table, query)
         if len(found) > query.limit:
             break
-    return Rows(
-        table=table.name,
-        columns=columns,
-        rows=found[: query.limit],
-        more=len(found) > query.limit,
-        computed_at=state.committed_at / 1e6 if state.committed_at else None,
-    )
+    assert found is not None
+    return found.slice(0, query.limit + 1)
 
 
-def _parts(warehouse: Warehouse, table: Table, query: RowsQuery) -> Iterator[pa.Table]:
-    """One partition after the other, the newest first, so that a few rows of a long history cost
-    little."""
-    for partition in sorted(warehouse.partitions(table.name), reverse=True):
-        if not _may_hold(partition, query):
-            continue
-        yield _chosen(_load(warehouse, table, partition), table, query)
+def _looks(snapshot: Snapshot, table: Table, query: RowsQuery) -> Iterator[int | None]:
+    latest = snapshot.round.latest if snapshot.round else None
+    least = _micros(query.since)
+    if latest is not None and table.time is not None and table.order[0] == f"-{table.time}":
+        ends = [end for end in (latest, _micros(query.until)) if end is not None]
+        for days in _LOOKS_DAYS:
+            since = min(ends) - days * _DAY
+            if least is not None and since <= least:
+                break
+            yield since
+    yield least
 
 
-def _load(warehouse: Warehouse, table: Table, partition: str, everything: bool = False) -> pa.Table:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise PipelineError(
-            "reading tables needs pyarrow, which is not installed; `make pipeline` installs it"
-        ) from None
-    files = warehouse.files(table.name, [partition])
-    try:
-        whole = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
-    except pa.ArrowInvalid as error:
-        raise PipelineError(
-            f"a file of the table {table.name} is damaged ({error}); make the tables again with"
-            " `hubbub pipeline run --full`"
-        ) from error
-    if not everything:
-        whole = whole.drop_columns([name for name in whole.column_names if _is_hidden(name)])
-    if partition and (column := "hour" if "T" in partition else "day") not in whole.column_names:
-        whole = whole.append_column(column, pa.array([partition] * len(whole), pa.string()))
-    return whole
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else int(min(max(seconds, 0.0), _LATEST) * 1e6)
+
+
+def _shown(whole: pa.Table) -> pa.Table:
+    return whole.drop_columns([name for name in whole.column_names if _is_hidden(name)])
 
 
 def _is_hidden(column: str) -> bool:
@@ -138,20 +154,10 @@ def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:
 
 def _comparable(table: Table, seconds: float) -> Any:
     if table.time in ("hour", "day"):
-        return _partition_at(seconds)[: 13 if table.time == "hour" else 10]
+        within = min(max(seconds, 0.0), _LATEST)
+        return f"{datetime.fromtimestamp(within, UTC):%Y-%m-%dT%H}"[
+            : 13 if table.time == "hour" else 10
+        ]
     import pyarrow as pa
 
     return pa.scalar(int(seconds * 1e6), pa.timestamp("us", tz="UTC"))
-
-
-def _may_hold(partition: str, query: RowsQuery) -> bool:
-    """Rows of a partition may be later than its hour, as sessions are that ended long after they
-    began, but not earlier."""
-    late = query.until is not None and partition > _partition_at(query.until)[: len(partition)]
-    return not (partition and late)
-
-
-def _partition_at(seconds: float) -> str:
-    """Of a time that may be far from any that can be written."""
-    within = min(max(seconds, 0.0), _LATEST)
-    return f"{datetime.fromtimestamp(within, UTC):%Y-%m-%dT%H}"

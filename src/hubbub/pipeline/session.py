@@ -75,26 +75,6 @@ def spark_session(
 
 
 @contextlib.contextmanager
-def compiling(session: SparkSession, wanted: bool) -> Iterator[None]:
-    """Lets Spark compile its plans, or not, and leaves it as it was."""
-    settings = {
-        "spark.sql.codegen.wholeStage": str(wanted).lower(),
-        "spark.sql.codegen.factoryMode": "FALLBACK" if wanted else "NO_CODEGEN",
-    }
-    before = {key: str(session.conf.get(key)) for key in settings}
-    if before["spark.sql.codegen.wholeStage"] == "false":
-        settings = before  # whoever made the session wants none at all
-    try:
-        for key, value in settings.items():
-            session.conf.set(key, value)
-        yield
-    finally:
-        with contextlib.suppress(Exception):  # the JVM may be gone
-            for key, value in before.items():
-                session.conf.set(key, value)
-
-
-@contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
     """When the JVM is killed, the bridge to it logs tracebacks. Whoever runs Spark says it."""
 
@@ -159,6 +139,11 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"),
             ("spark.sql.parquet.compression.codec", "zstd"),
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
+            ("spark.sql.execution.arrow.maxRecordsPerBatch", "16384"),
+            # A bound in bytes would be checked row by row, in quadratic time where there are maps.
+            ("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)),
+            ("spark.sql.files.maxPartitionBytes", str(32 * 2**20)),
+            ("spark.sql.files.openCostInBytes", str(2**20)),
             # The paths that are read are known, one by one: no jobs to look for them.
             ("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000"),
             # Rows that make up a session are gathered in memory, not by sorting them all.

@@ -13,7 +13,7 @@ from hubbub.pipeline.report.wording import escaped, moment
 DAYS = 31
 
 
-def make_report(warehouse: Path, hub: str | None = None, days: int = DAYS) -> str:
+def make_report(warehouse: Path | str, hub: str | None = None, days: int = DAYS) -> str:
     """Of all hubs, or of one. Raises `PipelineError`, `WarehouseUnreadable`."""
     figures = Figures(warehouse, hub, days)
     total, by_time = figures.traffic()

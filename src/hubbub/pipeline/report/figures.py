@@ -1,4 +1,4 @@
-"""What the report shows, read from the gold tables and added up over the hubs in question."""
+"""What the report shows, read from the views and added up over the hubs in question."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.domain.analytics import RowsQuery
-from hubbub.pipeline.results import read_all, read_rows
-from hubbub.pipeline.warehouse import Warehouse
+from hubbub.pipeline.results import computed_at, read_all, read_rows
 
 Row = Mapping[str, Any]
 
@@ -23,7 +22,7 @@ _PER_OCTAVE = 8
 
 @dataclass
 class Durations:
-    """Durations that can be added up; the same way as `gold/histograms.py`."""
+    """Durations that can be added up; the same way as `views/histograms.py`."""
 
     count: int = 0
     sum: int = 0
@@ -78,11 +77,11 @@ _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
 class Figures:
     """Everything of one report. `hub` None: all of them."""
 
-    def __init__(self, folder: Path, hub: str | None, days: int) -> None:
+    def __init__(self, folder: Path | str, hub: str | None, days: int) -> None:
         self._folder = folder
         self._hub = hub
         self._days = days
-        self.computed_at = Warehouse(folder).load().committed_at / 1e6
+        self.computed_at = computed_at(folder)
 
     def rows(self, table: str, limit: int) -> list[dict[str, Any]]:
         return read_rows(self._folder, RowsQuery(table, hub=self._hub, limit=limit)).rows

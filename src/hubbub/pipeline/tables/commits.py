@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from hubbub.pipeline.catalogue import TABLES
@@ -82,13 +82,18 @@ def _opened(warehouse: Location, table: str) -> DeltaTable:
     except TableNotFoundError:
         if place.is_local:
             place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return DeltaTable.create(str(place), wanted, name=table)
+        described = [
+            name for name in (TABLES[table].time, "segment") if name and name in wanted.names
+        ]
+        return DeltaTable.create(
+            str(place),
+            wanted,
+            name=table,
+            configuration={"delta.dataSkippingStatsColumns": ",".join(described)},
+        )
     known = {field.name for field in delta.schema().fields}
     fields: list[Field] = Schema.from_arrow(wanted).fields
     if new := [field for field in fields if field.name not in known]:
         delta.alter.add_columns(new)
         delta.update_incremental()
     return delta
-
-
-__all__ = ["APPLICATION", "DeltaError", "commit", "restore", "version_of"]

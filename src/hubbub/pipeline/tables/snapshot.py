@@ -5,8 +5,9 @@ Readers never list folders: the last round that is done names the version of eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.columns import DAY, HOUR, TIME
 from hubbub.pipeline.views.view import View
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = {"hour": HOUR, "day": DAY}
 
 
@@ -39,6 +41,26 @@ class Window:
         since = None if self.since is None else self.since - self.since % unit
         until = None if self.until is None else self.until + -self.until % unit
         return Window(since, until)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table, and the bounds of its times and segments."""
+
+    path: str
+    size: int
+    rows: int
+    since: int | None
+    """Microseconds since 1970."""
+    last: int | None
+    first_segment: str
+    last_segment: str
+
+    def may_hold(self, segments: Iterable[str]) -> bool:
+        """A file without statistics may hold anything."""
+        return not self.last_segment or any(
+            self.first_segment <= name <= self.last_segment for name in segments
+        )
 
 
 class Snapshot:
@@ -59,6 +81,26 @@ class Snapshot:
         if version is None:
             return None
         return DeltaTable(str(self.location / name), version=version)
+
+    def files(self, name: str) -> list[DataFile]:
+        """The files of a materialised table."""
+        delta = self.delta(name)
+        if delta is None:
+            return []
+        rows = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        time = TABLES[name].time or ""
+        return [
+            DataFile(
+                row["path"],
+                row["size_bytes"],
+                row["num_records"] or 0,
+                _micros(row.get(f"min.{time}")),
+                _micros(row.get(f"max.{time}")),
+                row.get("min.segment") or "",
+                row.get("max.segment") or "",
+            )
+            for row in rows
+        ]
 
     def table(self, name: str) -> ds.Dataset:
         """A materialised table. Raises `NotFound` for any other name."""
@@ -114,6 +156,13 @@ class Snapshot:
         dataset = self.table(name)
         wanted = None if columns is None else list(dict.fromkeys(columns))
         return dataset.to_table(columns=wanted, filter=_filter(name, window, hub))
+
+
+def _micros(time: datetime | None) -> int | None:
+    if time is None:
+        return None
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def _filter(name: str, window: Window, hub: str | None) -> pc.Expression | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.tables.location import Location
 
 STAGED: Final = pa.schema(
@@ -109,7 +109,7 @@ class Stage:
 
 class _File:
     def __init__(self, warehouse: Location, table: str, name: str) -> None:
-        self._table = TABLES[table]
+        self._table = {**TABLES, **SCRATCH}[table]
         self._name = name
         self._fs, folder = (warehouse / table).open()
         if warehouse.is_local:

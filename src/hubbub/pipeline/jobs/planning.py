@@ -1,0 +1,150 @@
+"""What a round has to do, found out without Spark: an idle round costs next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.sources.segments import (
+    Footer,
+    Refusal,
+    Segment,
+    footer,
+    refusal,
+    replaced_segments,
+    sealed_segments,
+)
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.snapshot import Snapshot
+from hubbub.pipeline.views.columns import TIME
+
+FUTURE_TOLERANCE: Final = 600_000_000
+"""How far a clock may be ahead before its events are not believed: ten minutes."""
+
+DUPLICATE: Final = "duplicate_segment"
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table `segments`: one that was dealt with. Times are microseconds."""
+
+    segment: str
+    seen_at: int
+    size: int
+    modified: int
+    rows: int = 0
+    earliest: int | None = None
+    latest: int | None = None
+    fingerprint: str = ""
+    refused: str | None = None
+    duplicate_of: str | None = None
+    kinds: dict[str, int] = {}
+    unfit: dict[str, int] = {}
+
+
+def known_segments(snapshot: Snapshot) -> dict[str, Known]:
+    rows = snapshot.read("segments")
+    for place, column in enumerate(rows.schema):
+        if column.type == TIME:
+            rows = rows.set_column(place, column.name, rows[column.name].cast(pa.int64()))
+    return {row["segment"]: msgspec.convert(_plain(row), Known) for row in rows.to_pylist()}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: dict(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def segments_table(known: Collection[Known]) -> pa.Table:
+    shape = TABLES["segments"].schema
+    plain = pa.schema([(one.name, pa.int64() if one.type == TIME else one.type) for one in shape])
+    rows = [msgspec.structs.asdict(one) for one in sorted(known, key=lambda one: one.segment)]
+    for row in rows:
+        row["kinds"], row["unfit"] = list(row["kinds"].items()), list(row["unfit"].items())
+    return pa.Table.from_pylist(rows, plain).cast(shape)
+
+
+@dataclass
+class Plan:
+    full: bool
+    known: dict[str, Known]
+    """Segments that were dealt with before, of a rebuild none."""
+    live: dict[str, Segment]
+    seen_at: dict[str, int]
+    fresh: set[str]
+    """To be taken in."""
+    retracted: set[str]
+    """Taken in before, and now replaced by others, changed, or to be taken in again."""
+    again: set[str] = field(default_factory=set)
+    """Of the fresh ones those that were taken in before and did not change: what counts of them
+    may be something else now."""
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    duplicates: dict[str, str] = field(default_factory=dict)
+    footers: dict[str, Footer] = field(default_factory=dict)
+
+    @property
+    def idle(self) -> bool:
+        return not (self.fresh or self.refused or self.retracted or self.full)
+
+    @property
+    def kept(self) -> dict[str, Known]:
+        """Segments that stay as they were taken in."""
+        return {name: one for name, one in self.known.items() if name not in self.retracted}
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The earliest and latest time of new segments, if their footers say it."""
+        found = [self.footers[name] for name in self.fresh]
+        earliest = [one.earliest for one in found if one.earliest is not None]
+        latest = [one.latest for one in found if one.latest is not None]
+        if not found or len(earliest) < len(found) or len(latest) < len(found):
+            return None
+        return min(earliest), max(latest)
+
+    def refuse(self, name: str, why: Refusal) -> None:
+        self.fresh.discard(name)
+        self.refused[name] = why
+
+    def take_again(self, names: Collection[str]) -> None:
+        """Takes segments in once more, if they are still in the journal."""
+        for name in names:
+            if name in self.live and name not in self.fresh:
+                self.again.add(name)
+                self.retracted.add(name)
+                self.fresh.add(name)
+                self.footers[name] = footer(self.live[name])
+
+
+def make_plan(snapshot: Snapshot, journal: Location, now: int, full: bool = False) -> Plan:
+    """`now` in microseconds. Looks at the footers of new segments only."""
+    before = known_segments(snapshot)
+    live = sealed_segments(journal)
+    known = {} if full else before
+    retracted = _retracted(known, live, replaced_segments(journal))
+    fresh = {name for name in live if name not in known or name in retracted}
+    seen_at = {name: before[name].seen_at if name in before else now for name in live}
+    plan = Plan(full, known, live, seen_at, fresh, retracted)
+    for name in sorted(fresh):
+        why = refusal(live[name])
+        if why is not None:
+            plan.refuse(name, why)
+        else:
+            plan.footers[name] = footer(live[name])
+    return plan
+
+
+def _retracted(
+    known: dict[str, Known], live: dict[str, Segment], replaced: Collection[str]
+) -> set[str]:
+    """Also segments that were set aside as copies of one that goes."""
+    names = {name for name in known if name in replaced}
+    for name, one in known.items():
+        now = live.get(name)
+        if one.refused and now and (now.size, now.modified) != (one.size, one.modified):
+            names.add(name)
+        if one.duplicate_of in names or one.duplicate_of in replaced:
+            names.add(name)
+    return names

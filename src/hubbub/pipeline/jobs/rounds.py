@@ -1,0 +1,377 @@
+"""A round: brings the tables up to date with the journal, and commits all of them as one.
+
+plan → copies of segments → repeats → ingest → intervals → threads → commit
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
+from hubbub.pipeline.jobs.changes import Changes
+from hubbub.pipeline.jobs.ingest import Answer, Summary, Task, ingest
+from hubbub.pipeline.jobs.intervals import intervals
+from hubbub.pipeline.jobs.planning import (
+    DUPLICATE,
+    FUTURE_TOLERANCE,
+    Known,
+    Plan,
+    make_plan,
+    segments_table,
+)
+from hubbub.pipeline.jobs.repeats import Repeat, find_repeats
+from hubbub.pipeline.jobs.threads import threads
+from hubbub.pipeline.jobs.work import Said, write
+from hubbub.pipeline.sources.journal import events
+from hubbub.pipeline.sources.segments import unreadable
+from hubbub.pipeline.sources.table import files_frame
+from hubbub.pipeline.tables.commits import commit
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import DONE, Round, Rounds, versions
+from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
+from hubbub.pipeline.tables.staging import Stage
+from hubbub.pipeline.transforms.events import IDENTITY
+from hubbub.pipeline.transforms.quarantine import refused_segments
+from hubbub.pipeline.views.columns import HOUR, hours, times
+
+_STEPS: Final = 6
+
+
+@dataclass
+class Report:
+    """What a round did."""
+
+    round: int = 0
+    segments: int = 0
+    events: int = 0
+    """Fit ones, of all segments that were taken in."""
+    late: int = 0
+    """Those for an hour before the one that earlier rounds had reached."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    retracted: int = 0
+    tables: int = 0
+    """That changed."""
+    seconds: float = 0
+
+
+def run_round(
+    warehouse: Location,
+    journal: Location,
+    spark: Callable[[], SparkSession],
+    *,
+    full: bool = False,
+    now: Callable[[], int] = lambda: time.time_ns() // 1000,
+    said: Said = lambda _: None,
+) -> Report:
+    """Takes in what is new. Calls `spark` only if there is work. Raises `PipelineBusy`, and what
+    Spark raises; then nothing of the round counts."""
+    report = Report()
+    started = time.monotonic()
+    if make_plan(open_snapshot(warehouse), journal, now(), full).idle:
+        return report
+    rounds = Rounds(warehouse)
+    with rounds.running(now) as mine:
+        snapshot = Snapshot(warehouse, rounds.done)
+        work = _Work(spark(), snapshot, make_plan(snapshot, journal, now(), full), mine.round, said)
+        changes = work.run(report)
+        said(f"[{_STEPS}/{_STEPS}] committing {len(changes.tables())} tables")
+        for table in changes.tables():
+            commit(warehouse, table, mine.round, changes.added[table], changes.removed[table])
+        rounds.finish(_done(mine, report, snapshot, work, now()))
+        changes.drop_scratch(warehouse)
+        report.round = mine.round
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _done(mine: Round, report: Report, snapshot: Snapshot, work: _Work, now: int) -> Round:
+    before = snapshot.round.latest if snapshot.round and not work.plan.full else None
+    known = [one for one in (before, work.latest) if one is not None]
+    return msgspec.structs.replace(
+        mine,
+        state=DONE,
+        finished=now,
+        segments=report.segments,
+        events=report.events,
+        latest=max(known, default=None),
+        versions=versions(snapshot.location),
+    )
+
+
+class _Work:
+    """The plans of one round. It stages files; the caller commits them."""
+
+    def __init__(
+        self, spark: SparkSession, snapshot: Snapshot, plan: Plan, number: int, said: Said
+    ) -> None:
+        self.plan = plan
+        self.latest: int | None = None
+        self._spark = spark
+        self._snapshot = snapshot
+        self._base = Snapshot(snapshot.location, None) if plan.full else snapshot
+        self._place = str(snapshot.location)
+        self._name = f"{number:08}-{secrets.token_hex(4)}"
+        self._said = said
+        self._repeats: dict[str, list[Repeat]] = defaultdict(list)
+
+    def run(self, report: Report) -> Changes:
+        try:
+            return self._run(report)
+        except (PySparkException, Py4JJavaError):
+            # Damage inside of a segment shows only when it is read. Find it, and go on without.
+            self._said("looking for damaged segments")
+            bad = unreadable(self.plan.live[name] for name in sorted(self.plan.fresh))
+            if not bad:
+                raise
+            for name, why in bad.items():
+                self.plan.refuse(name, why)
+            return self._run(report)
+
+    def _run(self, report: Report) -> Changes:
+        plan = self.plan
+        self._said(f"[1/{_STEPS}] looking at {len(plan.fresh):,} new segments")
+        self._set_duplicates_aside()
+        self._find_repeats()
+        size = sum(plan.live[name].size for name in plan.fresh)
+        self._said(f"[2/{_STEPS}] taking in {len(plan.fresh):,} segments, {size / 1e6:,.1f} MB")
+        answer = self._ingest()
+        changes = Changes()
+        changes.add(answer.files)
+        if plan.full:
+            for table in TABLES:
+                changes.remove(table, (file.path for file in self._snapshot.files(table)))
+        if plan.retracted:
+            self._said(f"[3/{_STEPS}] taking out {len(plan.retracted):,} segments")
+            self._retract(changes)
+        self._said(f"[4/{_STEPS}] sessions and subscriptions")
+        parts = changes.added.pop("_session_events", [])
+        gone = sorted(plan.retracted)
+        if parts or gone:
+            self._merge(changes, intervals(self._spark, self._base, self._name, parts, gone))
+        self._said(f"[5/{_STEPS}] threads")
+        self._merge(changes, threads(self._spark, self._base, self._name, changes, gone))
+        changes.added["_session_events"] = parts
+        self._keep_books(changes, answer.summaries, report)
+        return changes
+
+    def _merge(self, changes: Changes, more: Changes) -> None:
+        for files in more.added.values():
+            changes.add(files)
+        for table, paths in more.removed.items():
+            changes.remove(table, paths)
+
+    # -- what counts ----------------------------------------------------------------------------
+
+    def _files(self) -> list[str]:
+        return [self.plan.live[name].path for name in sorted(self.plan.fresh)]
+
+    def _set_duplicates_aside(self) -> None:
+        """Segments with exactly the events of another one. Only those of equal length are read."""
+        plan = self.plan
+        lengths = Counter(plan.footers[name].rows for name in plan.fresh)
+        lengths.update(one.rows for one in plan.kept.values() if one.fingerprint)
+        alike = sorted(
+            name
+            for name in plan.fresh
+            if plan.footers[name].rows and lengths[plan.footers[name].rows] > 1
+        )
+        if not alike:
+            return
+        frame = events(self._spark, [plan.live[name].path for name in alike], IDENTITY)
+        total = F.sum(F.xxhash64(*IDENTITY).cast("decimal(38,0)")).alias("total")
+        found = frame.groupBy("segment").agg(total).collect()
+        first = {one.fingerprint: name for name, one in plan.kept.items() if one.fingerprint}
+        for row in sorted(found, key=lambda row: str(row["segment"])):
+            name = row["segment"]
+            mark = _fingerprint(plan.footers[name].rows, int(row["total"]))
+            other = first.setdefault(mark, name)
+            if other != name:
+                plan.fresh.discard(name)
+                plan.duplicates[name] = other
+
+    def _find_repeats(self) -> None:
+        plan = self.plan
+        before = self._known_repeats()
+        if plan.retracted:
+            plan.take_again(self._freed(before))
+        if not plan.fresh:
+            return
+        gone = plan.retracted | plan.fresh
+        committed = set(plan.kept) - gone
+        fixed = committed - set(plan.live)
+        found = find_repeats(self._spark, self._files(), self._base, gone, plan.span, fixed)
+        if again := {one.segment for one in found if one.segment not in plan.fresh}:
+            # A copy that came before the one that counts was taken in as a message.
+            plan.take_again(again)
+            for one in before:
+                if one.segment in again:
+                    found.append(one)
+        for one in found:
+            self._repeats[one.segment].append(one)
+
+    def _known_repeats(self) -> list[Repeat]:
+        rows = self._base.read("repeats")
+        place = rows.schema.get_field_index("at")
+        rows = rows.set_column(place, "at", rows["at"].cast("int64"))
+        return [Repeat(**row) for row in rows.to_pylist()]
+
+    def _freed(self, repeats: list[Repeat]) -> set[str]:
+        """Segments with copies that may count now: the ones that counted may be gone."""
+        gone = [self.plan.known[name] for name in self.plan.retracted]
+        spans = [(one.earliest, one.latest) for one in gone if one.earliest is not None]
+        return {
+            one.segment
+            for one in repeats
+            for since, last in spans
+            if since is not None
+            and last is not None
+            and since // HOUR <= one.at // HOUR <= last // HOUR
+        }
+
+    # -- plans ----------------------------------------------------------------------------------
+
+    def _ingest(self) -> Answer:
+        plan = self.plan
+        if not plan.fresh:
+            return Answer([], [])
+        reached = self._base.round.latest if self._base.round else None
+        task = Task(
+            warehouse=self._place,
+            round_name=self._name,
+            limits={name: plan.seen_at[name] + FUTURE_TOLERANCE for name in plan.fresh},
+            seen_hours={name: self._hour_seen(name) for name in plan.fresh},
+            repeats={name: [one.offset for one in some] for name, some in self._repeats.items()},
+            reached=(reached or 0) // HOUR * HOUR,
+        )
+        return ingest(self._spark, self._files(), task)
+
+    def _hour_seen(self, name: str) -> str:
+        found: str = hours(times([self.plan.seen_at[name]]))[0].as_py()
+        return found
+
+    def _retract(self, changes: Changes) -> None:
+        """Files with rows of segments that go are written again without them."""
+        gone = sorted(self.plan.retracted)
+        for table in BY_SEGMENT:
+            files = [file.path for file in self._base.files(table) if file.may_hold(gone)]
+            if not files:
+                continue
+            rows = files_frame(self._spark, self._snapshot.location, table, files)
+            rows = rows.where(~F.col("segment").isin(*gone))
+            changes.remove(table, files)
+            changes.add(write(rows, self._place, self._name, table))
+
+    # -- books ----------------------------------------------------------------------------------
+
+    def _keep_books(self, changes: Changes, summaries: list[Summary], report: Report) -> None:
+        plan, books = self.plan, Stage(self._place, f"{self._name}-books")
+        taken = _combined(summaries)
+        known = dict(plan.kept)
+        for name in plan.fresh:
+            known[name] = self._known(name, taken.get(name))
+        for name, other in plan.duplicates.items():
+            known[name] = msgspec.structs.replace(
+                self._known(name), refused=DUPLICATE, duplicate_of=other
+            )
+        for name, why in plan.refused.items():
+            known[name] = msgspec.structs.replace(self._known(name), refused=why.word)
+        books.add("segments", segments_table(known.values()))
+        books.add("quarantine", refused_segments(self._refused()))
+        repeats = [one for some in self._repeats.values() for one in some]
+        books.add("repeats", _repeats_table(repeats))
+        changes.remove("segments", (file.path for file in self._snapshot.files("segments")))
+        changes.add(books.close())
+        self._summarize(report, taken, changes)
+
+    def _known(self, name: str, summary: Summary | None = None) -> Known:
+        segment = self.plan.live[name]
+        known = Known(
+            segment=name,
+            seen_at=self.plan.seen_at[name],
+            size=segment.size,
+            modified=segment.modified,
+        )
+        if summary is None:
+            return known
+        return msgspec.structs.replace(
+            known,
+            rows=summary.rows,
+            earliest=summary.earliest,
+            latest=summary.latest,
+            fingerprint=_fingerprint(summary.rows, summary.fingerprint),
+            kinds=summary.kinds,
+            unfit=summary.unfit,
+        )
+
+    def _refused(self) -> list[tuple[str, str, str, str]]:
+        plan = self.plan
+        said = {name: (why.word, why.sentence) for name, why in plan.refused.items()}
+        said |= {
+            name: (DUPLICATE, f"the same as {other}") for name, other in plan.duplicates.items()
+        }
+        return [(name, *why, self._hour_seen(name)) for name, why in sorted(said.items())]
+
+    def _summarize(self, report: Report, taken: dict[str, Summary], changes: Changes) -> None:
+        plan = self.plan
+        report.segments = len(plan.fresh - plan.again)
+        report.retracted = len(plan.retracted - plan.again)
+        report.refused.update(why.word for why in plan.refused.values())
+        report.refused.update(DUPLICATE for _ in plan.duplicates)
+        for name, one in taken.items():
+            if name not in plan.again:
+                report.refused.update(one.unfit)
+                report.kinds.update(one.kinds)
+                report.late += one.late
+        report.events = report.kinds.total()
+        report.tables = len(changes.tables())
+        latest = [one.latest for one in taken.values() if one.latest is not None]
+        self.latest = max(latest, default=None)
+
+
+def _combined(summaries: list[Summary]) -> dict[str, Summary]:
+    """By segment, of which several tasks may have read parts."""
+    found: dict[str, Summary] = {}
+    for one in summaries:
+        other = found.get(one.segment)
+        if other is None:
+            found[one.segment] = one
+            continue
+        times_of = [
+            each for each in (one.earliest, other.earliest, one.latest, other.latest) if each
+        ]
+        found[one.segment] = Summary(
+            segment=one.segment,
+            rows=one.rows + other.rows,
+            earliest=min(times_of, default=None),
+            latest=max(times_of, default=None),
+            fingerprint=(one.fingerprint + other.fingerprint) % 2**64,
+            kinds=dict(Counter(one.kinds) + Counter(other.kinds)),
+            unfit=dict(Counter(one.unfit) + Counter(other.unfit)),
+            late=one.late + other.late,
+        )
+    return found
+
+
+def _fingerprint(rows: int, total: int) -> str:
+    """The same for the same events, whatever the segment is called and however packed."""
+    return f"{rows}-{total % 2**64:016x}" if rows else ""
+
+
+def _repeats_table(repeats: list[Repeat]) -> pa.Table:
+    shape = TABLES["repeats"].schema
+    plain = pa.schema([(one.name, pa.int64() if one.name == "at" else one.type) for one in shape])
+    rows = [msgspec.structs.asdict(one) for one in repeats]
+    return pa.Table.from_pylist(rows, plain).cast(shape)

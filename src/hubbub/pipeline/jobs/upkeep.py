@@ -1,0 +1,162 @@
+"""Upkeep of the tables: joining small files, removing old versions and old rows. Without Spark.
+
+Each is a round of its own, so that it excludes others, and readers see it as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import DONE, TABLE, Round, Rounds, versions
+from hubbub.pipeline.tables.staging import TARGET_BYTES
+
+_TYPE: Final = 'Timestamp(Microsecond, Some("UTC"))'
+_CHECKED_ROWS: Final = 65_536
+
+
+class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done."""
+
+    tables: int = 0
+    files: int = 0
+    """That were removed, of versions that are read no longer."""
+    rows: int = 0
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """Rows of a file in which a user's id occurs."""
+
+    file: str
+    column: str
+    rows: int
+
+
+def compact(warehouse: Location, now: Callable[[], int]) -> Upkeep:
+    """Joins files that are smaller than 64 MB. Rows stay as they are."""
+    removed = 0
+
+    def work(delta: DeltaTable) -> bool:
+        nonlocal removed
+        found = delta.optimize.compact(target_size=TARGET_BYTES)
+        removed += int(found["numFilesRemoved"])
+        return bool(found["numFilesRemoved"])
+
+    return Upkeep(tables=_each(warehouse, now, work), files=removed)
+
+
+def prune(warehouse: Location, before: int, now: Callable[[], int]) -> Upkeep:
+    """Removes rows of events before a time, in microseconds since 1970, from all tables but those
+    about segments and rounds. Old versions hold them until they are vacuumed."""
+    removed = 0
+    moment = f"{datetime.fromtimestamp(before / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+    def work(delta: DeltaTable) -> bool:
+        nonlocal removed
+        time = TABLES[str(delta.metadata().name)].time
+        if time is None:
+            return False
+        found = delta.delete(f"{time} < arrow_cast('{moment}', '{_TYPE}')")
+        removed += int(found.get("num_deleted_rows") or 0)
+        return bool(found.get("num_deleted_rows"))
+
+    return Upkeep(tables=_each(warehouse, now, work), rows=removed)
+
+
+def vacuum(warehouse: Location, retention_hours: int, now: Callable[[], int]) -> Upkeep:
+    """Removes files that the versions of the last hours do not name, and what killed rounds left.
+    With 0 hours only the last version can be read afterwards."""
+    removed = 0
+
+    def work(delta: DeltaTable) -> bool:
+        nonlocal removed
+        found = delta.vacuum(
+            retention_hours, dry_run=False, enforce_retention_duration=False, full=True
+        )
+        removed += len(found)
+        return bool(found)
+
+    tables = _each(warehouse, now, work)
+    work(DeltaTable(str(warehouse / TABLE)))
+    return Upkeep(tables=tables, files=removed)
+
+
+def _each(warehouse: Location, now: Callable[[], int], work: Callable[[DeltaTable], bool]) -> int:
+    """How many tables changed."""
+    rounds = Rounds(warehouse)
+    with rounds.running(now) as mine:
+        known = versions(warehouse)
+        changed = sum(work(DeltaTable(str(warehouse / table))) for table in known)
+        rounds.finish(_done(mine, rounds.done, warehouse, now()))
+    return changed
+
+
+def _done(mine: Round, last: Round | None, warehouse: Location, now: int) -> Round:
+    return msgspec.structs.replace(
+        mine,
+        state=DONE,
+        finished=now,
+        latest=last.latest if last else None,
+        versions=versions(warehouse),
+    )
+
+
+# -- is anything left of a user? ------------------------------------------------------------------
+
+
+def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[Trace]]:
+    """Reads every data file there is, of old versions too: how many, and where the user's id is the
+    value of any field of a row of the hub."""
+    count = 0
+    found: list[Trace] = []
+    for table in TABLES:
+        files, folder = (warehouse / table).open()
+        infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        for info in infos:
+            if info.is_file and info.extension == "parquet":
+                count += 1
+                with pq.ParquetFile(files.open_input_file(info.path)) as file:
+                    found += _found(file, f"{table}/{info.base_name}", hub, user)
+    return count, found
+
+
+def _found(file: pq.ParquetFile, name: str, hub: str, user: str) -> Iterator[Trace]:
+    totals: dict[str, int] = {}
+    for batch in file.iter_batches(_CHECKED_ROWS, use_threads=False):
+        rows = pa.Table.from_batches([batch])
+        if "hub" in rows.column_names:
+            rows = rows.filter(pc.equal(rows["hub"], hub))
+        for column in rows.column_names:
+            hits = sum(
+                pc.sum(pc.equal(values, user)).as_py() or 0
+                for values in _texts(rows[column].combine_chunks())
+            )
+            if column == "record":
+                hits += pc.sum(pc.match_substring(rows[column], f'"{user}"')).as_py() or 0
+            totals[column] = totals.get(column, 0) + hits
+    return (Trace(name, column, hits) for column, hits in totals.items() if hits)
+
+
+def _texts(values: pa.Array) -> Iterator[pa.Array]:
+    """All texts of a column, also those inside of maps, lists and structs."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        yield values
+    elif pa.types.is_map(kind):
+        yield from _texts(values.keys)
+        yield from _texts(values.items)
+    elif pa.types.is_list(kind):
+        yield from _texts(values.flatten())
+    elif pa.types.is_struct(kind):
+        for part in values.flatten():
+            yield from _texts(part)

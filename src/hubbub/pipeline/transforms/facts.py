@@ -1,0 +1,205 @@
+"""Facts: partial sums of one segment's rows, which views add up. Needs Arrow only.
+
+Functions take silver rows of one segment and give rows of the table of their name, without the
+column `segment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.domain.journal import DROPPED, EXPIRED, PUBLISHED, WEBHOOK_ATTEMPT
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.transforms.terms import term_counts
+from hubbub.pipeline.views import spreads
+from hubbub.pipeline.views.columns import (
+    HOUR,
+    micros,
+    ones,
+    or_zero,
+    peer_of,
+    slots,
+    times,
+    union,
+    with_columns,
+)
+
+_DELIVERED = (
+    *("hub", "channel", "technology", "count", "size"),
+    *("latency_min", "latency_max", "latency_sum", "latency_squares", "latency_buckets"),
+)
+_RUN_KEYS = ("kind", "hub", "channel", "epoch", "user", "name", "again", "hour")
+
+
+def publish_facts(messages: pa.Table) -> pa.Table:
+    rows = with_columns(messages, time=slots(messages["at"]))
+    return Groups(rows, ("hub", "channel", "event", "time")).added(
+        {"messages": (ones(rows), "sum"), "bytes": (or_zero(rows["size"]), "sum")}
+    )
+
+
+def delivery_facts(deliveries: pa.Table, attempts: pa.Table) -> pa.Table:
+    """What live subscribers and webhooks got. A webhook's latency ends with the answer of the
+    callback."""
+    live = with_columns(
+        deliveries.select(list(_DELIVERED)),
+        time=slots(deliveries["at"]),
+        latency_count=deliveries["count"],
+    )
+    rows = union(live, _notified(attempts))
+    groups = Groups(rows, ("hub", "channel", "technology", "time"))
+    totals = {"deliveries": rows["count"], "bytes": rows["size"]}
+    return spreads.added(rows, groups, "latency", totals)
+
+
+def _notified(attempts: pa.Table) -> pa.Table:
+    """Attempts of webhooks that went well, each as one delivery."""
+    wanted = pc.and_(
+        pc.equal(attempts["kind"], WEBHOOK_ATTEMPT), pc.equal(attempts["outcome"], "ok")
+    )
+    rows = attempts.filter(pc.and_(wanted, pc.is_valid(attempts["published_at"])))
+    took = np.maximum(micros(rows["at"]) - micros(rows["published_at"]), 0)
+    found = pa.table(
+        {
+            **{name: rows[name] for name in ("hub", "channel", "technology")},
+            "time": slots(rows["at"]),
+            "count": ones(rows),
+            "size": pa.repeat(0, len(rows)),
+            "took": pa.array(took),
+        }
+    )
+    return spreads.of_each(found, "took", "latency").drop_columns(["took"])
+
+
+def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
+    """What each peer wrote in each hour, and how often adapters tried to reach the peer. Events
+    without a user id belong to no peer."""
+    wrote = pa.table(
+        {
+            "hub": messages["hub"],
+            "peer": peer_of(messages),
+            "time": _hours(messages["at"]),
+            "messages": ones(messages),
+            "bytes": or_zero(messages["size"]),
+            "first_at": messages["at"],
+            "last_at": messages["at"],
+        }
+    )
+    ok = pc.fill_null(pc.equal(attempts["outcome"], "ok"), False).cast(pa.int64())
+    sought = pa.table(
+        {
+            "hub": attempts["hub"],
+            "peer": attempts["peer"],
+            "time": _hours(attempts["at"]),
+            "attempts": ones(attempts),
+            "attempts_ok": ok,
+        }
+    )
+    every = union(wrote, sought)
+    every = every.filter(pc.is_valid(every["peer"]))
+    counts = ("messages", "bytes", "attempts", "attempts_ok")
+    return Groups(every, ("hub", "peer", "time")).added(
+        {
+            **{name: (or_zero(every[name]), "sum") for name in counts},
+            "first_at": (every["first_at"], "min"),
+            "last_at": (every["last_at"], "max"),
+        }
+    )
+
+
+def _hours(time: pa.ChunkedArray) -> pa.Array:
+    at = micros(time)
+    return times(at - at % HOUR)
+
+
+def term_facts(messages: pa.Table) -> pa.Table:
+    """In how many messages each word is, by hub and hour."""
+    texts = messages.filter(pc.is_valid(messages["payload"])).combine_chunks()
+    texts = with_columns(texts, time=_hours(texts["at"]))
+    return term_counts(texts)
+
+
+def sequence_facts(messages: pa.Table, receipts: pa.Table, drops: pa.Table) -> pa.Table:
+    """Runs of numbers without a break: sequences of a producer (`message.published`), or serials
+    that a subscription was handed, finished or gave up, in the order in which it happened; `again`
+    marks what was handed out before. `message.dropped` has only a count, for each session."""
+    return union(
+        _runs(_published(messages), ("serial", "at", "message_id")),
+        _runs(_receipts(receipts), ("at", "segment", "offset")),
+        _dropped(drops),
+    )
+
+
+def _published(messages: pa.Table) -> pa.Table:
+    rows = messages.filter(
+        pc.and_(pc.is_valid(messages["producer"]), pc.is_valid(messages["sequence"]))
+    )
+    return pa.table(
+        {
+            "kind": pa.repeat(PUBLISHED, len(rows)),
+            **{name: rows[name] for name in ("hub", "channel", "epoch", "user")},
+            "name": rows["producer"],
+            "again": pa.repeat(False, len(rows)),
+            "first": rows["sequence"],
+            "last": rows["sequence"],
+            "count": ones(rows),
+            **{name: rows[name] for name in ("at", "serial", "message_id")},
+            "place": rows["serial"],
+        }
+    )
+
+
+def _receipts(receipts: pa.Table) -> pa.Table:
+    known = pc.and_(pc.is_valid(receipts["serial"]), pc.is_valid(receipts["subscription"]))
+    rows = receipts.filter(pc.and_(known, pc.not_equal(receipts["kind"], EXPIRED)))
+    first = pc.coalesce(rows["first_serial"], rows["serial"])
+    return pa.table(
+        {
+            **{name: rows[name] for name in ("kind", "hub", "channel", "epoch", "user")},
+            "name": rows["subscription"],
+            "again": pc.greater(pc.fill_null(rows["delivery"], 1), 1),
+            "first": first,
+            "last": rows["serial"],
+            "count": pc.add(pc.subtract(rows["serial"], first), 1),
+            **{name: rows[name] for name in ("at", "segment", "offset")},
+            "place": rows["offset"],
+        }
+    )
+
+
+def _runs(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    """A run ends where the next number is not the one that follows, and with its hour."""
+    rows = with_columns(rows, hour=pa.array(micros(rows["at"]) // HOUR))
+    groups = Groups(rows, _RUN_KEYS)
+    numbered = rows.append_column("_group", pa.array(groups.ids))
+    by = [(name, "ascending", "at_start") for name in ("_group", *order)]
+    ordered = numbered.take(pc.sort_indices(numbered, by))
+    group, first = ordered["_group"].to_numpy(), ordered["first"].to_numpy()
+    goes_on = np.zeros(len(rows), bool)
+    goes_on[1:] = (group[1:] == group[:-1]) & (first[1:] == ordered["last"].to_numpy()[:-1] + 1)
+    starts: Integers = np.flatnonzero(~goes_on)
+    run = pa.table({"_run": np.cumsum(~goes_on)})
+    added = Groups(run, ("_run",)).added(
+        {
+            "first": (ordered["first"], "min"),
+            "last": (ordered["last"], "max"),
+            "count": (ordered["count"], "sum"),
+            "began": (ordered["at"], "min"),
+            "place": (ordered["place"], "min"),
+        }
+    )
+    keys = groups.keys.take(pa.array(group[starts]))
+    found = {name: added[name] for name in ("first", "last", "count", "began", "place")}
+    return with_columns(keys.drop_columns(["hour"]), **found)
+
+
+def _dropped(drops: pa.Table) -> pa.Table:
+    rows = drops.filter(pc.equal(drops["kind"], DROPPED))
+    rows = rows.append_column("name", pc.coalesce(rows["session"], rows["reason"]))
+    return Groups(rows, ("kind", "hub", "channel", "name")).added(
+        {"count": (pc.fill_null(rows["count"], 1), "sum"), "began": (rows["at"], "min")}
+    )

@@ -1,0 +1,171 @@
+"""Sessions and subscriptions: rows that are made of several events. Needs Arrow only.
+
+Rows keep the events that they were made of. So a row and later events give the same row as all the
+events at once, in whatever order they come.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.domain import journal
+from hubbub.pipeline.catalogue import EVENT, TABLES
+from hubbub.pipeline.grouping import Groups, Integers, whole
+from hubbub.pipeline.views.columns import TIME
+
+KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "sessions": (journal.SESSION_OPENED, journal.SESSION_CLOSED),
+    "subscriptions": (journal.SUBSCRIBED, journal.UNSUBSCRIBED),
+}
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "sessions": ("hub", "session"),
+    "subscriptions": ("hub", "channel", "session"),
+}
+"""The columns that say that events belong together."""
+
+Flags = npt.NDArray[np.bool_]
+_NOWHERE: Final = np.iinfo(np.int64).max
+
+
+def rows_of(table: str, events: pa.Table) -> pa.Table:
+    """The rows of `sessions` or `subscriptions` that these events make. `events` has the columns of
+    `catalogue.SCRATCH["_session_events"]` and holds all events of each key."""
+    shape = TABLES[table].schema
+    events = events.filter(pc.is_in(events["kind"], pa.array(KINDS[table])))
+    if not len(events):
+        return shape.empty_table()
+    rows = _sessions(events) if table == "sessions" else _subscriptions(events)
+    return pa.table(rows).select(shape.names).cast(shape)
+
+
+class _Spans:
+    """Events in their order, and the rows that neighbours among them make together."""
+
+    def __init__(self, events: pa.Table, starts: Integers) -> None:
+        self.events = events
+        self.starts = starts
+        self._ends = np.append(starts, len(events))
+        self._row = np.repeat(np.arange(len(starts)), np.diff(self._ends))
+
+    def first(self, wanted: Flags) -> Integers:
+        """The place of the first wanted event of each row, or nowhere."""
+        found = np.full(len(self.starts), _NOWHERE)
+        places = np.flatnonzero(wanted)
+        np.minimum.at(found, self._row[places], places)
+        return found
+
+    def last(self, wanted: Flags) -> Integers:
+        found = np.full(len(self.starts), -1)
+        places = np.flatnonzero(wanted)
+        np.maximum.at(found, self._row[places], places)
+        return np.where(found < 0, _NOWHERE, found)
+
+    def at(self, name: str, places: Integers) -> pa.Array:
+        """A field of these events; null of those that are nowhere."""
+        nowhere = places == _NOWHERE
+        return whole(self.events[name].take(pa.array(np.where(nowhere, 0, places), mask=nowhere)))
+
+    def known(self, name: str) -> pa.Array:
+        """The first that any event says."""
+        said = pc.is_valid(self.events[name]).to_numpy()
+        return self.at(name, self.first(said))
+
+    def gathered(self) -> pa.Array:
+        fields = [whole(self.events[name]) for name in EVENT.names]
+        each = pa.StructArray.from_arrays(fields, EVENT.names)
+        return pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), each)
+
+    def began(self, places: Integers) -> pa.Array:
+        """When it began, as its end says how long it took."""
+        took = pc.fill_null(self.at("duration", places), 0)
+        return pc.subtract(self.at("at", places).cast(pa.int64()), took)
+
+    def row(self, keys: tuple[str, ...], **columns: pa.Array) -> dict[str, pa.Array]:
+        return {
+            **{name: self.at(name, self.starts) for name in keys},
+            **columns,
+            "events": self.gathered(),
+        }
+
+
+def _sessions(parts: pa.Table) -> dict[str, pa.Array]:
+    events, _, starts = _ordered(parts, KEYS["sessions"], EVENT.names)
+    spans = _Spans(events, starts)
+    opened = _is(events, journal.SESSION_OPENED)
+    first_end, end = spans.first(~opened), spans.last(~opened)
+    opened_at = pc.coalesce(
+        spans.at("at", spans.first(opened)).cast(pa.int64()), spans.began(first_end)
+    )
+    ended = spans.at("at", end).cast(pa.int64())
+    again = spans.at("at", spans.last(opened)).cast(pa.int64())
+    over = pc.greater_equal(ended, pc.coalesce(again, ended))
+    closed_at = pc.if_else(over, ended, pa.scalar(None, pa.int64()))
+    reason = pc.if_else(over, spans.at("reason", end), pa.scalar(None, pa.string()))
+    return spans.row(
+        KEYS["sessions"],
+        opened_at=opened_at.cast(TIME),
+        closed_at=closed_at.cast(TIME),
+        duration=pc.subtract(closed_at, opened_at),
+        reason=reason,
+        **{name: spans.known(name) for name in ("user", "node", "technology")},
+    )
+
+
+def _subscriptions(parts: pa.Table) -> dict[str, pa.Array]:
+    """A start takes the end that follows it. A start after a start ends the one before; an end
+    without a start stands for itself. An event that was journalled twice counts once."""
+    ending = pa.array(~_is(parts, journal.SUBSCRIBED))
+    order = ("at", "_ending", *EVENT.names[1:])
+    events, group, _ = _ordered(
+        parts.append_column("_ending", ending), KEYS["subscriptions"], order
+    )
+    at, ends = events["at"].cast(pa.int64()).to_numpy(), events["_ending"].to_numpy()
+    moments = np.flatnonzero(_changes(group) | _changes(at) | _changes(ends))
+    is_end, begins_group = ends[moments], _changes(group[moments])
+    after_end = np.concatenate(([True], is_end[:-1])) | begins_group
+    leads = np.flatnonzero(~is_end | after_end)
+    spans = _Spans(events, moments[leads])
+    # What follows a row's first moment within its group: its end, or the start that ends it.
+    following = np.append(moments, _NOWHERE)[leads + 1]
+    last = np.append(begins_group, True)[leads + 1]
+    alone = is_end[leads]
+    ended = np.where(alone, moments[leads], np.where(last, _NOWHERE, following))
+    ended_at = spans.at("at", ended).cast(pa.int64())
+    started_at = pc.if_else(
+        pa.array(alone), spans.began(spans.starts), spans.at("at", spans.starts).cast(pa.int64())
+    )
+    return spans.row(
+        KEYS["subscriptions"],
+        started_at=started_at.cast(TIME),
+        ended_at=ended_at.cast(TIME),
+        duration=pc.subtract(ended_at, started_at),
+        **{name: spans.known(name) for name in ("user", "node")},
+    )
+
+
+def _ordered(
+    parts: pa.Table, keys: tuple[str, ...], order: tuple[str, ...] | list[str]
+) -> tuple[pa.Table, Integers, Integers]:
+    """Events that belong together side by side, their groups, and where groups begin."""
+    numbered = parts.append_column("_group", pa.array(Groups(parts, keys).ids))
+    by = [(name, "ascending", "at_start") for name in ("_group", *order)]
+    events = numbered.take(pc.sort_indices(numbered, by))
+    group: Integers = events["_group"].to_numpy()
+    return events, group, np.flatnonzero(_changes(group))
+
+
+def _changes(values: npt.NDArray[np.generic]) -> Flags:
+    """Where a value is another than the one before; at the first one, too."""
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
+
+
+def _is(events: pa.Table, kind: str) -> Flags:
+    found: Flags = pc.equal(events["kind"], kind).to_numpy()
+    return found

@@ -1,0 +1,48 @@
+"""Records that could not be taken, with the reason, so that somebody can look into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from hubbub.pipeline.catalogue import TABLES
+
+_SHAPE = TABLES["quarantine"].schema
+
+
+def unfit_records(events: pa.Table, reasons: pa.Array, hour: str) -> pa.Table:
+    """`record` is the event as JSON, without its payload; `hour` that in which the segment was
+    first seen."""
+    return pa.table(
+        {
+            "segment": events["segment"],
+            "offset": events["offset"],
+            "reason": reasons,
+            "detail": pa.nulls(len(events), pa.string()),
+            "kind": events["kind"],
+            "hub": events["hub"],
+            "record": pa.array([_said(row) for row in events.to_pylist()], pa.string()),
+            "hour": pa.repeat(hour, len(events)),
+        }
+    ).select(_SHAPE.names)
+
+
+def refused_segments(refused: Iterable[tuple[str, str, str, str]]) -> pa.Table:
+    """One row for each segment that was refused as a whole: name, word, sentence, hour."""
+    rows = [
+        {"segment": name, "reason": word, "detail": sentence, "hour": hour}
+        for name, word, sentence, hour in refused
+    ]
+    return pa.Table.from_pylist(rows, _SHAPE)
+
+
+def _said(row: dict[str, Any]) -> str:
+    shown = {
+        name: dict(value) if isinstance(value, list) else value
+        for name, value in row.items()
+        if value is not None and name not in ("payload", "segment", "fingerprint")
+    }
+    return json.dumps(shown, ensure_ascii=False)

@@ -1,0 +1,46 @@
+"""Silver rows: the events of some kinds with the columns that matter of them. Needs Arrow only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.domain import journal
+from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.views.columns import TIME, peer_of
+
+KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "messages": (journal.PUBLISHED,),
+    "deliveries": (journal.DELIVERED,),
+    "receipts": (journal.RECEIVED, journal.ACKNOWLEDGED, journal.EXPIRED, journal.DEAD_LETTERED),
+    "attempts": (journal.WEBHOOK_ATTEMPT, journal.ADAPTER_ATTEMPT),
+    "drops": (journal.DROPPED, journal.TELEMETRY_LOST),
+    "_session_events": (
+        journal.SESSION_OPENED,
+        journal.SESSION_CLOSED,
+        journal.SUBSCRIBED,
+        journal.UNSUBSCRIBED,
+    ),
+}
+"""The tables with one row for each event, and the kinds of these events."""
+
+
+def rows_of(table: str, events: pa.Table) -> pa.Table:
+    """The rows of a table that these events make."""
+    shape = {**TABLES, **SCRATCH}[table].schema
+    wanted = pc.is_in(events["kind"], pa.array(KINDS[table]))
+    chosen = events.select(shape.names).filter(wanted)
+    columns = [
+        chosen[field.name].cast(pa.int64()).cast(TIME) if field.type == TIME else chosen[field.name]
+        for field in shape
+    ]
+    return pa.Table.from_arrays(columns, schema=shape)
+
+
+def links(messages: pa.Table) -> pa.Table:
+    """The messages that belong to a conversation or refer to another one."""
+    linked = pc.or_(pc.is_valid(messages["conversation_id"]), pc.is_valid(messages["refers_to"]))
+    rows = messages.filter(linked)
+    return rows.append_column("peer", peer_of(rows)).select(SCRATCH["_links"].schema.names)

@@ -1,0 +1,98 @@
+"""Upkeep of the tables: nothing of a user is left, files are joined, old rows go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.command import hubbub
+from harness.warehouse import write_warehouse
+from harness.warehouse_rows import NOON, published
+from hubbub.pipeline.jobs import upkeep
+from hubbub.pipeline.tables.commits import commit
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.migration import replace_old_tables
+from hubbub.pipeline.tables.rounds import DONE, Rounds, versions
+from hubbub.pipeline.tables.snapshot import open_snapshot
+
+NOW = int(NOON.timestamp() * 1e6)
+
+
+def session(user: str) -> dict[str, Any]:
+    return {
+        "hub": "acme",
+        "session": "s1",
+        "user": "erased-1",
+        "opened_at": NOON,
+        "events": [{"at": NOON, "kind": "session.opened", "user": user, "segment": "one"}],
+    }
+
+
+def replaced(warehouse: Location, table: str) -> None:
+    """A round that removes all files of a table."""
+    rounds = Rounds(warehouse)
+    with rounds.running(lambda: NOW) as mine:
+        last = open_snapshot(warehouse)
+        commit(warehouse, table, mine.round, [], [file.path for file in last.files(table)])
+        rounds.finish(msgspec.structs.replace(mine, state=DONE, versions=versions(warehouse)))
+
+
+@pytest.mark.spec("PIPE-05")
+async def test_vacuum_removes_the_versions_that_hold_a_user_and_proves_it(tmp_path: Path) -> None:
+    warehouse = Location(tmp_path)
+    write_warehouse(tmp_path, {"sessions": [session("ann")], "publish_facts": [published(0, 1)]})
+    there = ("--warehouse", str(tmp_path))
+    asked = ("pipeline", "vacuum", "--hub", "acme", "--erased", "ann", *there)
+    done = await hubbub(*asked)
+    assert done.code == 1
+    assert "column events" in done.out, "the id is found inside of the list of events"
+    replaced(warehouse, "sessions")
+    files, found = upkeep.traces(warehouse, "acme", "ann")
+    assert (files, [trace.column for trace in found]) == (2, ["events"]), "an old version holds it"
+    done = await hubbub(*asked)
+    assert (done.code, "nothing of the user is left" in done.out) == (0, True)
+    assert upkeep.traces(warehouse, "acme", "ann") == (1, [])
+    assert len(open_snapshot(warehouse).read("publish_facts")) == 1
+
+
+@pytest.mark.spec("PIPE-05")
+def test_another_hubs_user_of_the_same_name_is_no_trace(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {"sessions": [session("ann")]})
+    assert upkeep.traces(Location(tmp_path), "other", "ann") == (1, [])
+
+
+@pytest.mark.spec("PIPE-05", "PIPE-07")
+def test_small_files_are_joined_and_rows_stay(tmp_path: Path) -> None:
+    for minutes in (0, 5, 10):
+        write_warehouse(tmp_path, {"publish_facts": [published(minutes, 1 + minutes)]})
+    assert len(open_snapshot(tmp_path).files("publish_facts")) == 3
+    assert upkeep.compact(Location(tmp_path), lambda: NOW).files == 3
+    snapshot = open_snapshot(tmp_path)
+    (file,) = snapshot.files("publish_facts")
+    assert (file.rows, file.since, file.first_segment) == (3, NOW, "one")
+    assert sorted(snapshot.read("publish_facts")["messages"].to_pylist()) == [1, 6, 11]
+
+
+@pytest.mark.spec("PIPE-05")
+def test_rows_of_old_events_are_removed(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {"publish_facts": [published(0, 1), published(600, 2)]})
+    done = upkeep.prune(Location(tmp_path), NOW + 60_000_000, lambda: NOW)
+    assert (done.tables, done.rows) == (1, 1)
+    assert open_snapshot(tmp_path).read("publish_facts")["messages"].to_pylist() == [2]
+
+
+def test_tables_of_an_earlier_version_go_unless_they_hold_more(tmp_path: Path) -> None:
+    for name in ("silver/messages/hour=x", "gold/traffic", "quarantine/hour=x", "state"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "quarantine" / "_delta_log").mkdir()
+    state = tmp_path / "state" / "state.json"
+    state.write_bytes(b'{"segments": {"a": {"rows": 3}, "b": {"rows": 0}}}')
+    assert "1 segments that the journal no longer has" in str(replace_old_tables(tmp_path, []))
+    assert (tmp_path / "gold").exists()
+    assert "made again" in str(replace_old_tables(tmp_path, ["a"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["quarantine"]
+    assert [path.name for path in (tmp_path / "quarantine").iterdir()] == ["_delta_log"]
+    assert replace_old_tables(tmp_path, ["a"]) is None
