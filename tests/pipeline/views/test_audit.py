@@ -112,3 +112,17 @@ def test_what_was_dropped_from_live_sessions() -> None:
     ]
     found = view("audit", silver(drops=drops))
     assert rows(found, "kind", *COLUMNS) == [("session", "slow", "lost", 0, 5, 0, 0)]
+
+
+@pytest.mark.spec("PIPE-03")
+def test_a_message_that_expired_before_it_was_handed_out_is_not_lost() -> None:
+    receipts = [
+        receipt("s", "received", "10:00", 1, 3),
+        receipt("s", "expired", "10:01", 4, 6),
+        receipt("s", "received", "10:02", 8, 9),
+        receipt("s", "expired", "10:03", 10, 12),
+        receipt("s", "acknowledged", "10:04", 1, 3),
+        receipt("s", "acknowledged", "10:04", 8, 9),
+    ]
+    found = view("audit", silver(receipts=receipts))
+    assert rows(found, "verdict", "messages", "lost", "expired") == [("lost", 5, 1, 6)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -14,17 +13,6 @@ import pyarrow.parquet as pq
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.tables.location import Location
-
-STAGED: Final = pa.schema(
-    [
-        ("table", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("rows", pa.int64()),
-        ("stats", pa.string()),
-    ]
-)
-"""What a task answers for each file."""
 
 TARGET_BYTES: Final = 64 * 2**20
 """Of a data file, before it is closed and the next one is begun."""
@@ -184,9 +172,3 @@ def _sync(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def staged_batches(files: list[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """What a task answers to the driver."""
-    rows = [msgspec.structs.asdict(file) for file in files]
-    yield from pa.Table.from_pylist(rows, STAGED).to_batches()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import DROPPED, EXPIRED, PUBLISHED, WEBHOOK_ATTEMPT
+from hubbub.domain.journal import DROPPED, PUBLISHED, WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.transforms.terms import term_counts
 from hubbub.pipeline.views import spreads
@@ -155,7 +155,7 @@ def _published(messages: pa.Table) -> pa.Table:
 
 def _receipts(receipts: pa.Table) -> pa.Table:
     known = pc.and_(pc.is_valid(receipts["serial"]), pc.is_valid(receipts["subscription"]))
-    rows = receipts.filter(pc.and_(known, pc.not_equal(receipts["kind"], EXPIRED)))
+    rows = receipts.filter(known)
     first = pc.coalesce(rows["first_serial"], rows["serial"])
     return pa.table(
         {

@@ -9,7 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, DROPPED, PUBLISHED, RECEIVED
+from hubbub.domain.journal import (
+    ACKNOWLEDGED,
+    DEAD_LETTERED,
+    DROPPED,
+    EXPIRED,
+    PUBLISHED,
+    RECEIVED,
+)
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
 from hubbub.pipeline.views.view import View
@@ -29,6 +36,7 @@ SCHEMA = schema(
     redelivered=WHOLE,
     waiting=WHOLE,
     dead=WHOLE,
+    expired=WHOLE,
     first=WHOLE,
     last=WHOLE,
     since=TIME,
@@ -45,7 +53,7 @@ def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
     lost: numbers between the first and the last that never came. doubled: a producer's sequence
     that was stored twice, or a message that a subscription finished twice. out_of_order: came
     after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
-    handed out, neither finished nor given up yet."""
+    handed out, neither finished nor given up yet. expired: its time to live was over before."""
     runs = sources["sequence_facts"]
     runs = runs.append_column("what", runs["kind"]).set_column(0, "kind", _kinds(runs["kind"]))
     groups = Groups(runs, _WHOM)
@@ -92,7 +100,9 @@ def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
     messages = put.distinct() + handed.distinct()
     first, last = came.span()
     some = last >= first
-    missing = np.where(some, last - first + 1 - messages, 0)
+    # What expired before it could be handed out is accounted for.
+    covered = put.distinct() + of(RECEIVED, EXPIRED).within(first, last).distinct()
+    missing = np.where(some, last - first + 1 - covered, 0)
     return {
         "messages": pa.array(messages),
         "lost": pa.array(missing + dropped.copies()),
@@ -103,6 +113,7 @@ def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
         "redelivered": pa.array(handed.copies() - handed.distinct()),
         "waiting": pa.array(np.maximum(handed.distinct() - done.distinct(), 0)),
         "dead": pa.array(dead.distinct()),
+        "expired": pa.array(of(EXPIRED).distinct()),
         "first": pa.array(first, mask=~some),
         "last": pa.array(last, mask=~some),
     }
@@ -114,6 +125,15 @@ class _Numbers:
     def __init__(self, runs: pa.Table, ids: Integers, groups: int) -> None:
         self._runs = runs.append_column("_group", pa.array(ids))
         self._groups = groups
+
+    def within(self, least: Integers, greatest: Integers) -> _Numbers:
+        """Only numbers between these, by group."""
+        ids = self._runs["_group"].to_numpy()
+        first = np.maximum(self._runs["first"].to_numpy(), least[ids])
+        last = np.minimum(self._runs["last"].to_numpy(), greatest[ids])
+        inside = first <= last
+        cut = pa.table({"first": first[inside], "last": last[inside]})
+        return _Numbers(cut, ids[inside], self._groups)
 
     def copies(self) -> Integers:
         """How many numbers there are, every copy counted."""
