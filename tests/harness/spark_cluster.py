@@ -7,7 +7,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -16,9 +17,15 @@ DEADLINE_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
 
 
+@dataclass(frozen=True)
+class SparkCluster:
+    address: str
+    workers: Sequence[subprocess.Popen[bytes]]
+
+
 @contextlib.contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Its address; all of it has ended when the block has."""
+def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
+    """All of it has ended when the block has."""
     with contextlib.ExitStack() as running:
         port = _free_port()
         address = f"spark://127.0.0.1:{port}"
@@ -26,17 +33,19 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         where = ("--host", "127.0.0.1", "--webui-port", "0")
         running.enter_context(_daemon(log, f"{_DEPLOY}.master.Master", *where, "--port", str(port)))
         _wait_for(log, "New state: ALIVE")
+        started: list[subprocess.Popen[bytes]] = []
         for number in range(workers):
             log = folder / f"worker{number}.log"
             size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"{number}"))
-            running.enter_context(_daemon(log, f"{_DEPLOY}.worker.Worker", *where, *size, address))
+            worker = _daemon(log, f"{_DEPLOY}.worker.Worker", *where, *size, address)
+            started.append(running.enter_context(worker))
         for number in range(workers):
             _wait_for(folder / f"worker{number}.log", "Successfully registered with master")
-        yield address
+        yield SparkCluster(address, started)
 
 
 @contextlib.contextmanager
-def _daemon(log: Path, *arguments: str) -> Iterator[None]:
+def _daemon(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
     environment = {
         **os.environ,
@@ -49,7 +58,7 @@ def _daemon(log: Path, *arguments: str) -> Iterator[None]:
             [str(script), *arguments], env=environment, stdout=output, stderr=output
         )
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             try:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import pytest
 
 from harness.command import hubbub
 from harness.journals import counted, message, seal
+from harness.object_store import BUCKET, object_store
 from hubbub.domain.errors import BadRequest
 from hubbub.journal.archive import Archive, ArchiveUnavailable
 from hubbub.journal.compaction import compact
@@ -24,38 +21,18 @@ pytestmark = pytest.mark.spec("PIPE-01")
 
 
 @pytest.fixture(scope="module")
-def object_store() -> Iterator[str]:
-    """A server that speaks S3; the URL of a bucket in it."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _make_bucket(f"http://127.0.0.1:{port}/hubbub")
-        place = f"scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1"
-        yield f"s3://key:secret@hubbub/%s?{place}"
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _make_bucket(url: str) -> None:
-    """Once the server is there."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            urlopen(Request(url, method="PUT"), timeout=5).close()
-            return
-        except URLError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+def bucket() -> Iterator[str]:
+    """The URL of a bucket, with a place for a folder."""
+    with object_store() as address:
+        place = f"scheme=http&endpoint_override={address}&region=us-east-1"
+        yield f"s3://key:secret@{BUCKET}/%s?{place}"
 
 
 @pytest.fixture(params=["disk", "s3"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "disk":
         return (tmp_path / "archive").as_uri()
-    store: str = request.getfixturevalue("object_store")
+    store: str = request.getfixturevalue("bucket")
     return store % tmp_path.name
 
 

@@ -23,6 +23,7 @@ from hubbub.cli.messages.reading import history, presence, subscribe
 from hubbub.cli.messages.shell import shell
 from hubbub.cli.messages.topics import ack, topics, unsubscribe
 from hubbub.cli.pipeline import pipeline
+from hubbub.cli.pipeline_queries import COMMANDS as QUERIES
 from hubbub.cli.pipeline_results import report, show
 from hubbub.cli.pipeline_upkeep import compact, prune, vacuum
 from hubbub.cli.server.backup import backup, restore
@@ -44,7 +45,7 @@ _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, benc
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
-for command in (show, report, compact, prune, vacuum):
+for command in (show, report, compact, prune, vacuum, *QUERIES):
     pipeline.add_command(command)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from hubbub.cli.failures import clear_failures, fail
 from hubbub.cli.pipeline_progress import Progress
 from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.pipeline import packaging
 from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -87,6 +88,11 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             default="local[*]",
             show_default=True,
             help="Where Spark runs: this process, or a cluster such as spark://host:7077.",
+        ),
+        click.option(
+            "--package",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="What the workers of a cluster need, as `hubbub pipeline package` wrote it.",
         ),
         config_option,
         warehouse_option,
@@ -170,11 +176,12 @@ def _rounds(
     master: str,
     memory: int | None,
     conf: tuple[str, ...],
+    package: Path | None,
 ) -> Iterator[Rounds]:
     """Everything that needs PySpark is imported after it is known to be there."""
     from hubbub.pipeline.java import require_spark
 
-    settings = {}
+    settings = packaging.settings(package) if package else {}
     for setting in conf:
         key, equals, value = setting.partition("=")
         if not equals or not key.startswith("spark."):

@@ -35,3 +35,9 @@ class CommitRefused(PipelineBusy):
     """Another writer changed a table since it was read. Nothing of this commit counts."""
 
     code = "commit_refused"
+
+
+class QueryRefused(PipelineError):
+    """A query that is no single SELECT, or that the tables cannot answer."""
+
+    code = "query_refused"

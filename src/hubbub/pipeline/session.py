@@ -175,7 +175,7 @@ def _fitting_heap() -> int:
 
 @contextlib.contextmanager
 def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
-    with _watching() as watch, log.open("ab") as output:
+    with _watching() as watch, log.open("ab") as output, _modules_for_planning(conf):
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": output, "stderr": output}
@@ -189,6 +189,24 @@ def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
         finally:
             with contextlib.suppress(Exception):  # it may be gone already
                 gateway.shutdown()
+
+
+@contextlib.contextmanager
+def _modules_for_planning(conf: SparkConf) -> Iterator[None]:
+    """Spark plans Python data sources on this machine with the workers' Python, which may know
+    neither this package nor Arrow. The JVM that starts meanwhile passes the path of modules on."""
+    if conf.get("spark.pyspark.python") == sys.executable:
+        yield
+        return
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 class _Watch:

@@ -1,0 +1,197 @@
+"""`hubbub pipeline sql`, `export`, `status` and `package`: for analysts, and for a cluster."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.messages.printing import to_json
+from hubbub.cli.pipeline import folders, warehouse_option
+from hubbub.cli.server.serving import config_option
+from hubbub.cli.tables import readable, show_entry, table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hubbub.pipeline.tables.snapshot import Snapshot
+
+_SHOWN_ROWS = 1_000
+"""In a table for people, which is laid out as a whole."""
+
+
+@click.command()
+@click.argument("query", metavar="QUERY")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help=f"For people, at most {_SHOWN_ROWS:,} rows, or for programs.",
+)
+@warehouse_option
+@config_option
+def sql(query: str, form: str, warehouse: Path | str | None, config: Path | None) -> None:
+    """Answer one SELECT over the tables and views, as of the last round.
+
+    `hubbub pipeline show` lists their names. Files, networks and settings are out of reach."""
+    with clear_failures():
+        snapshot = _snapshot(warehouse, config)
+        from hubbub.pipeline.querying import query as ask
+
+        rows = ask(snapshot, query)
+        {"table": _print_table, "csv": _print_csv, "json": _print_json}[form](rows)
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@warehouse_option
+@config_option
+def export(name: str, target: Path, warehouse: Path | str | None, config: Path | None) -> None:
+    """Write all rows of a table or view to FILE, which ends in .parquet or .csv."""
+    with clear_failures():
+        write = _writers().get(target.suffix)
+        if write is None:
+            fail(f"{target}: give a name that ends in {' or '.join(_writers())}", WRONG)
+        snapshot = _snapshot(warehouse, config)
+        if name not in snapshot.names:
+            fail(f"there is no table {name}; there are {', '.join(snapshot.names)}", WRONG)
+        rows = snapshot.read(name)
+        draft = target.with_name(f"{target.name}.draft")
+        write(rows, draft)
+        draft.replace(target)
+        click.echo(f"wrote {rows.num_rows:,} rows to {target}")
+
+
+@click.command()
+@warehouse_option
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def status(warehouse: Path | str | None, config: Path | None, as_json: bool) -> None:
+    """Tell how far the tables are: the last round, what it took in, and how old it is."""
+    with clear_failures():
+        snapshot = _snapshot(warehouse, config)
+        from hubbub.pipeline.tables.rounds import RUNNING, all_rounds
+
+        last = all_rounds(snapshot.location)[-1]
+        done = snapshot.round
+        assert done is not None
+        entry = {
+            "round": done.round,
+            "finished": _iso(done.finished),
+            "age_seconds": round(time.time() - (done.finished or 0) / 1e6),
+            "segments": done.segments,
+            "events": done.events,
+            "latest_event": _iso(done.latest),
+            "running": last.round if last.state == RUNNING else None,
+        }
+        show_entry(entry, as_json)
+
+
+@click.command()
+@click.argument(
+    "target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), required=False
+)
+def package(target: Path | None) -> None:
+    """Write the archive that the workers of a Spark cluster need (hubbub-pipeline.tar.gz).
+
+    Give it to a run with `--package FILE`. The workers need the same version of Python."""
+    from hubbub.pipeline.packaging import build
+
+    target = target or Path("hubbub-pipeline.tar.gz")
+    with clear_failures():
+        size = build(target)
+        click.echo(
+            f"wrote {target} ({size / 1e6:.0f} MB); run with"
+            f" `hubbub pipeline run --master spark://… --package {target}`"
+        )
+
+
+COMMANDS = (sql, export, status, package)
+
+
+def _snapshot(warehouse: Path | str | None, config: Path | None) -> Snapshot:
+    from hubbub.pipeline.tables.snapshot import open_snapshot
+
+    _, place = folders(None, warehouse, config)
+    snapshot = open_snapshot(place)
+    if snapshot.round is None:
+        fail(f"there are no tables in {place} yet; make them with `hubbub pipeline run`")
+    return snapshot
+
+
+def _print_table(rows: pa.RecordBatchReader) -> None:
+    lines: list[list[str]] = []
+    for batch in rows:
+        for row in batch.to_pylist():
+            if len(lines) == _SHOWN_ROWS:
+                click.echo(f"only the first {_SHOWN_ROWS:,} rows; see --format", err=True)
+                return _print_lines(rows.schema.names, lines)
+            lines.append([_readable(value) for value in row.values()])
+    return _print_lines(rows.schema.names, lines)
+
+
+def _print_lines(titles: list[str], lines: list[list[str]]) -> None:
+    if not lines:
+        click.echo("no rows", err=True)
+    for line in table(titles, lines) if lines else ():
+        click.echo(line)
+
+
+def _print_csv(rows: pa.RecordBatchReader) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(rows.schema.names)
+    for batch in rows:
+        writer.writerows([_plain(value) for value in row.values()] for row in batch.to_pylist())
+
+
+def _print_json(rows: pa.RecordBatchReader) -> None:
+    for batch in rows:
+        for row in batch.to_pylist():
+            click.echo(to_json({name: _plain(value) for name, value in row.items()}))
+
+
+def _readable(value: Any) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else readable(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _iso(microseconds: int | None) -> str | None:
+    return (
+        None
+        if microseconds is None
+        else datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat()
+    )
+
+
+def _writers() -> dict[str, Callable[[pa.Table, Path], object]]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    def write_csv(rows: pa.Table, path: Path) -> None:
+        pyarrow.csv.write_csv(_flat(rows), path)
+
+    return {".parquet": pyarrow.parquet.write_table, ".csv": write_csv}
+
+
+def _flat(rows: pa.Table) -> pa.Table:
+    """Lists, maps and objects as JSON text, which CSV has no other form for."""
+    import pyarrow as pa
+
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_nested(field.type):
+            texts = [None if each is None else to_json(each) for each in rows[place].to_pylist()]
+            rows = rows.set_column(place, field.name, pa.array(texts, pa.string()))
+    return rows

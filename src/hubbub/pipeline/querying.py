@@ -1,0 +1,79 @@
+"""SQL over the tables and views of a snapshot, on DuckDB, read only. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import PipelineError, QueryRefused
+from hubbub.pipeline.tables.snapshot import Snapshot
+from hubbub.pipeline.views import VIEWS
+
+_SEALED: Final = (
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+"""A query sees the snapshot: no file, no network, no variable of this process."""
+
+
+def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
+    """The rows, as they are computed. Several statements, anything but SELECT, and names that the
+    snapshot does not have raise `QueryRefused`."""
+    duckdb = _duckdb()
+    connection = duckdb.connect()
+    try:
+        for name in sorted(_tables_of(connection, sql)):
+            if name in TABLES:
+                connection.register(name, snapshot.table(name))
+            elif name in VIEWS:
+                connection.register(name, snapshot.read(name))
+        for setting in _SEALED:
+            connection.execute(setting).fetchall()
+        rows: pa.RecordBatchReader = connection.sql(sql).to_arrow_reader()
+    except duckdb.CatalogException as error:
+        names = ", ".join(snapshot.names)
+        raise QueryRefused(f"{_reason(error)}; there are: {names}") from error
+    except duckdb.Error as error:
+        raise QueryRefused(_reason(error)) from error
+    return rows
+
+
+def _tables_of(connection: Any, sql: str) -> set[str]:
+    """The names behind FROM and JOIN, in lower case. Raises `QueryRefused`."""
+    [(text,)] = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    parsed = msgspec.json.decode(text)
+    if parsed["error"]:
+        raise QueryRefused(f"{parsed['error_message']}; give one SELECT")
+    if len(parsed["statements"]) != 1:
+        raise QueryRefused(f"there are {len(parsed['statements'])} statements; give one SELECT")
+    return {name.lower() for name in _base_tables(parsed["statements"])}
+
+
+def _base_tables(tree: object) -> Iterator[str]:
+    if isinstance(tree, dict):
+        if tree.get("type") == "BASE_TABLE":
+            yield tree["table_name"]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for each in tree:
+            yield from _base_tables(each)
+
+
+def _reason(error: Exception) -> str:
+    """DuckDB's message without its drawing of the place in the query."""
+    return " ".join(str(error).split("\n\n")[0].split())
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise PipelineError(
+            "duckdb is not installed; install Hubbub with its extra: hubbub[pipeline]"
+        ) from None
+    return duckdb

@@ -1,0 +1,114 @@
+"""Analysts ask the tables in SQL, read only, and every other Delta reader opens them too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.invoking import invoke
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import QueryRefused
+from hubbub.pipeline.querying import query
+from hubbub.pipeline.tables.commits import commit
+from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.rounds import DONE, Rounds, versions
+from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
+from hubbub.pipeline.tables.staging import Stage
+
+pytestmark = pytest.mark.spec("PIPE-04", "PIPE-07")
+NOON = 1_794_744_000_000_000
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """Two hubs: `demo` published 3 and 4 messages, `shop` 5."""
+    warehouse = Location(tmp_path_factory.mktemp("queried") / "warehouse")
+    schema = TABLES["publish_facts"].schema
+    plain = pa.schema([(f.name, pa.int64() if f.name == "time" else f.type) for f in schema])
+    rows = [
+        {"hub": hub, "channel": "news", "messages": count, "bytes": count, "time": NOON}
+        for hub, count in (("demo", 3), ("demo", 4), ("shop", 5))
+    ]
+    stage = Stage(str(warehouse), "first")
+    stage.add("publish_facts", pa.Table.from_pylist(rows, plain).cast(schema))
+    rounds = Rounds(warehouse)
+    with rounds.running(lambda: NOON) as mine:
+        commit(warehouse, "publish_facts", mine.round, stage.close())
+        rounds.finish(msgspec.structs.replace(mine, state=DONE, versions=versions(warehouse)))
+    return open_snapshot(warehouse)
+
+
+def test_a_table_is_asked_in_sql(snapshot: Snapshot) -> None:
+    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM publish_facts GROUP BY hub ORDER BY hub"
+    rows = query(snapshot, sql).read_all()
+    assert rows.to_pylist() == [{"hub": "demo", "n": 7}, {"hub": "shop", "n": 5}]
+
+
+def test_tables_and_views_are_joined_whatever_their_case(snapshot: Snapshot) -> None:
+    sql = (
+        "WITH all_hubs AS (SELECT DISTINCT hub FROM Publish_Facts)"
+        " SELECT count(*) AS n FROM all_hubs JOIN channels USING (hub)"
+    )
+    assert query(snapshot, sql).read_all().column_names == ["n"]
+
+
+@pytest.mark.parametrize("name", ["audit", "threads", "messages", "quarantine"])
+def test_what_nothing_was_written_to_is_empty(snapshot: Snapshot, name: str) -> None:
+    found = query(snapshot, f"SELECT count(*) AS n FROM {name}").read_all()
+    assert found["n"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("DROP TABLE publish_facts", "give one SELECT"),
+        ("SELECT 1; SELECT 2", "there are 2 statements"),
+        ("", "there are 0 statements"),
+        ("COPY (SELECT 1) TO 'stolen.csv'", "give one SELECT"),
+        ("SET lock_configuration = false", "give one SELECT"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT * FROM nowhere", "there are: messages"),
+        ("SELECT nothing FROM publish_facts", "nothing"),
+        ("SELECT * FROM read_csv('/etc/hostname')", "disabled"),
+        ("SELECT * FROM '/etc/hostname'", "hostname"),
+        ("SELECT * FROM snapshot", "there are: messages"),
+    ],
+)
+def test_anything_but_a_question_about_the_tables_is_refused(
+    snapshot: Snapshot, sql: str, reason: str
+) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        query(snapshot, sql).read_all()
+    assert reason in refused.value.message
+    assert "\n" not in refused.value.message
+    assert not Path("stolen.csv").exists()
+
+
+async def test_the_command_answers_exports_and_says_how_far_the_tables_are(
+    snapshot: Snapshot, tmp_path: Path
+) -> None:
+    where = ("--warehouse", str(snapshot.location))
+    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM publish_facts GROUP BY hub ORDER BY hub"
+    asked = await invoke("pipeline", "sql", sql, *where)
+    assert asked.code == 0, asked.err
+    assert [line.split() for line in asked.out.splitlines()] == [
+        ["hub", "n"],
+        ["demo", "7"],
+        ["shop", "5"],
+    ]
+    refused = await invoke("pipeline", "sql", "DROP TABLE publish_facts", *where)
+    assert refused.code == 1
+    for name in ("facts.csv", "facts.parquet"):
+        exported = await invoke("pipeline", "export", "publish_facts", str(tmp_path / name), *where)
+        assert "wrote 3 rows" in exported.out
+    assert pq.read_table(tmp_path / "facts.parquet")["messages"].to_pylist() == [3, 4, 5]
+    assert (tmp_path / "facts.csv").read_text().count("\n") == 4
+    status = await invoke("pipeline", "status", "--json", *where)
+    assert json.loads(status.out)["round"] == 1
+    missing = await invoke("pipeline", "status", "--warehouse", str(tmp_path / "nowhere"))
+    assert (missing.code, "hubbub pipeline run" in missing.err) == (1, True)
