@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hubbub.domain.holdings import FREE_BYTES
 from hubbub.server.settings import Settings, load
 
 _GIBIBYTE = 1 << 30
@@ -16,14 +17,16 @@ def sum_of_limits() -> str:
 
 
 def _parts(settings: Settings) -> dict[str, int]:
-    connection, connections = settings.connection, settings.listener.max_connections
-    coming = max(connection.http.max_body_bytes, connection.ws.max_message_bytes)
-    going = max(connection.ws.send_buffer_bytes, connection.sse.send_buffer_bytes)
+    """What is bounded as a whole counts once, however many share it."""
+    connections = settings.listener.max_connections
     answers = settings.webhooks.max_in_flight * settings.webhooks.max_response_bytes
     return {
-        f"{connections:,} connections, each with a request that has not ended": connections
-        * (coming + settings.listener.max_header_bytes),
-        f"{connections:,} connections, each with unread deliveries": connections * going,
+        "requests that have not ended and unread answers and deliveries, all connections": (
+            settings.listener.max_buffered_bytes
+        ),
+        f"{connections:,} connections, each with {FREE_BYTES:,} bytes that are not counted": (
+            connections * FREE_BYTES
+        ),
         "ZeroMQ messages that have not ended": settings.zeromq.max_buffered_bytes,
         f"{settings.webhooks.max_in_flight:,} answers of receivers": answers,
     }

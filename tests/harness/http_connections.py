@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from hubbub.domain.holdings import Holdings
+from hubbub.domain.limits import network_of
 from hubbub.gateways.http import Head, HttpLimits, Request
 from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.turns import Turns
@@ -92,9 +94,11 @@ class Door:
         answer: Callable[[Request, Exchange], None],
         known_heads: dict[bytes, Head] | None = None,
         limits: HttpLimits | None = None,
+        max_buffered_bytes: int = 128 << 20,
     ) -> None:
         self.now = 0.0
         self.turns = Turns()
+        self.holdings = Holdings(max_buffered_bytes)
         self.known_heads: dict[bytes, Head] = {} if known_heads is None else known_heads
         self.requests: list[tuple[bytes, bytes, dict[bytes, bytes], bytes]] = []
         self.upgrades: list[tuple[bytes, bytes]] = []
@@ -123,6 +127,10 @@ class Door:
 
     def unwatch(self, connection: HttpConnection) -> None:
         self.watched.discard(connection)
+        self.holdings.release(connection)
+
+    def hold(self, connection: HttpConnection, size: int) -> None:
+        self.holdings.hold(connection, network_of(connection.peer), size)
 
     async def settle(self) -> None:
         """Let everything happen that does not wait for a client."""

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
-from hubbub.domain.errors import HubbubError, Internal, RequestTimeout
+from hubbub.domain.errors import HubbubError, Internal, Overloaded, RequestTimeout
+from hubbub.domain.holdings import FREE_BYTES
 from hubbub.gateways.http import (
     OK_JSON,
     TEXT_UTF8,
@@ -34,8 +35,7 @@ logger = logging.getLogger(__name__)
 
 _NEVER = float("inf")
 _WAITING_BYTES = 64 * 1024
-"""Of requests that came in and were not read yet, and of answers that the client did not take yet:
-beyond it nothing more is read. A single answer may be larger."""
+"""Of requests that came in and were not read yet: beyond it nothing more is read."""
 _LARGE_ANSWER_BYTES = 4096
 """Larger answers are written at once, so that a client that takes none of them is noticed."""
 
@@ -62,6 +62,9 @@ class Watcher(Protocol):
 
     def watch(self, connection: HttpConnection) -> None: ...
     def unwatch(self, connection: HttpConnection) -> None: ...
+    def hold(self, connection: HttpConnection, size: int) -> None:
+        """That many bytes wait here because of the client. May call `give_up`, of any connection;
+        after `unwatch` none wait."""
 
 
 class Handler(Protocol):
@@ -145,6 +148,7 @@ class HttpConnection(asyncio.Protocol):
         "_answers",
         "_at",
         "_blocked",
+        "_counted",
         "_handler",
         "_held",
         "_leaving",
@@ -187,6 +191,8 @@ class HttpConnection(asyncio.Protocol):
         """What came in and was not read yet, from `_at` on."""
         self._at = 0
         self._queued = False
+        self._counted = False
+        """Bytes wait here that count for the bound over all connections."""
         self._unread_bytes = 0
         """What waited for the client when its time to take it began."""
         self._tasks: TaskSet | None = None
@@ -200,7 +206,7 @@ class HttpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
         self.address = self._watcher.turns.address_of(self.peer)
-        self.transport.set_write_buffer_limits(high=_WAITING_BYTES)
+        self.transport.set_write_buffer_limits(high=FREE_BYTES)
         self._reader = RequestReader(self._limits, self._watcher.known_heads)
         self._expect(self._limits.head_seconds)
         self._watcher.watch(self)
@@ -208,6 +214,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._blocked |= _CLOSED
         self._rest = b""
+        self._counted = False
         self._watcher.unwatch(self)
         if self._tasks is not None:
             self._tasks.cancel()
@@ -233,6 +240,8 @@ class HttpConnection(asyncio.Protocol):
         if self._rest and not self._blocked:
             data, self._rest = self._rest, b""
             self._serve(data, self._at)
+            if self._counted:
+                self._count()
 
     def _serve(self, data: bytes, start: int) -> None:
         """Answer a slice of what came in; what is left waits."""
@@ -267,7 +276,9 @@ class HttpConnection(asyncio.Protocol):
         if not self._receiving:
             self._receiving = True
             self._expect(self._limits.head_seconds)
-        if reader.wants_continue:
+        if self._counted or reader.held_bytes > FREE_BYTES:
+            self._count()
+        if reader.wants_continue and not self._blocked & _CLOSED:
             reader.wants_continue = False
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -290,9 +301,10 @@ class HttpConnection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Read from the socket only what may wait here."""
-        pause = (
-            self._blocked & (_HELD | _STALLED) != 0 or len(self._rest) - self._at > _WAITING_BYTES
-        )
+        waiting = len(self._rest) - self._at
+        if waiting > FREE_BYTES:
+            self._count()
+        pause = self._blocked & (_HELD | _STALLED) != 0 or waiting > _WAITING_BYTES
         if pause is self._paused or self._blocked & _CLOSED or self.transport.is_closing():
             return
         self._paused = pause
@@ -301,6 +313,35 @@ class HttpConnection(asyncio.Protocol):
         else:
             self.transport.resume_reading()
 
+    def _count(self) -> None:
+        """What waits here, not read or not taken by the client, has changed."""
+        size = self._reader.held_bytes + self.transport.get_write_buffer_size()
+        if self._rest:
+            size += len(self._rest) - self._at
+        self._counted = size > FREE_BYTES
+        self._watcher.hold(self, size)
+
+    def give_up(self) -> None:
+        """All connections together hold too much, and this one most. It learns why where the next
+        answer is the one to its request, and the client takes answers."""
+        if self._blocked & (_BUSY | _STALLED | _CLOSED):
+            self._blocked |= _CLOSED
+            self._rest = b""
+            self._reader.drop()
+            self.transport.abort()
+        else:
+            self.refuse(
+                Overloaded(
+                    "clients have too much under way, and your address most: send requests faster "
+                    "or fewer at once"
+                )
+            )
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """Of the request that is not complete."""
+        return self._reader.headers
+
     def _expect(self, seconds: float) -> None:
         self.deadline = self._watcher.now + seconds
 
@@ -308,7 +349,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _handle(self, request: Request) -> None:
         self._blocked |= _BUSY
-        self._receiving = False
+        if self._receiving:
+            self._received()
         self.deadline = _NEVER
         exchange = Exchange(self, request.head)
         try:
@@ -319,14 +361,23 @@ class HttpConnection(asyncio.Protocol):
             logger.exception("a request failed in an unforeseen way")
             exchange.fail(Internal("the hub failed to handle the request"))
 
+    def _received(self) -> None:
+        """A request that came in pieces is complete."""
+        self._receiving = False
+        if self._counted:
+            self._count()
+
     def finish(self, data: bytes, keep_alive: bool) -> None:
         """An answer is complete: send it, then turn to the next request."""
         self._blocked &= ~_BUSY
         if self._blocked & _CLOSED:
             return
-        if not self._blocked & _STALLED:
+        if self._blocked & _STALLED:
+            self._write(data)
+            self._count()
+        else:
             self._expect(self._limits.idle_seconds)
-        self._write(data)
+            self._write(data)
         if not keep_alive or self._leaving:
             self._close()
         elif self._rest and self._answers is None:
@@ -359,12 +410,16 @@ class HttpConnection(asyncio.Protocol):
         elif not self._blocked & _CLOSED:
             limits = self._limits
             self._expect(limits.head_seconds if self._receiving else limits.idle_seconds)
+        if self._counted:
+            self._count()
         self._go_on()
 
     def _await_client(self) -> None:
         """From now on it has to take some of what waits for it, within a time limit."""
         self._unread_bytes = self.transport.get_write_buffer_size()
         self._expect(self._limits.send_seconds)
+        if self._counted or self._unread_bytes > FREE_BYTES:
+            self._count()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for this connection, given up if the client goes away."""
@@ -400,6 +455,7 @@ class HttpConnection(asyncio.Protocol):
         """Nothing is read any more; the client has some time to take what was said."""
         self._blocked |= _CLOSED
         self._rest = b""
+        self._reader.drop()
         self.flush()
         self._await_client()
         self.transport.close()
@@ -439,6 +495,7 @@ class HttpConnection(asyncio.Protocol):
         self._rest = b""
         self._regulate()
         self._blocked |= _CLOSED
+        self._counted = False
         self._watcher.unwatch(self)
         self.transport.set_protocol(protocol)
         self._reader.close()

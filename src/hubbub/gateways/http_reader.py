@@ -107,6 +107,15 @@ class RequestReader:
         """What is held of the body of the request under way."""
         return self._body_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """What is held of the request under way, head and body."""
+        return 0 if self.between else self._head_bytes + self._held_bytes + self._body_bytes
+
+    def drop(self) -> None:
+        """Let go of the request under way, which is not going to be read to its end."""
+        self._reset(b"")
+
     def close(self) -> None:
         """The parser and this reader hold each other: neither would be freed before the garbage
         collector looks."""

@@ -24,6 +24,8 @@ from hubbub.domain.errors import (
     Overloaded,
     UpgradeRequired,
 )
+from hubbub.domain.holdings import Holdings
+from hubbub.domain.limits import network_of
 from hubbub.engine.access.issuers import KeysNeeded
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
@@ -63,6 +65,8 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     own name this machine's address (DNS rebinding)."""
     access_log: bool = False
     trusted_proxies: Sequence[str] = ()
+    max_buffered_bytes: int = 128 << 20
+    """That clients make the listener hold, all together."""
 
 
 class Listener:
@@ -84,7 +88,8 @@ class Listener:
         self._api = HubApi(node, self._links)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
-        self._live = LiveDoor(node, settings.live)
+        self.holdings = Holdings(settings.max_buffered_bytes)
+        self._live = LiveDoor(node, settings.live, self.holdings)
         self.now = 0.0
         self.turns = Turns()
         self.known_heads: dict[bytes, Head] = {}
@@ -142,6 +147,13 @@ class Listener:
 
     def unwatch(self, connection: HttpConnection) -> None:
         self._watched.discard(connection)
+        self.holdings.release(connection)
+
+    def hold(self, connection: HttpConnection, size: int) -> None:
+        address = connection.peer
+        if self._proxies.any:
+            address = self._proxies.client_of(address, connection.headers, False)[0]
+        self.holdings.hold(connection, network_of(address), size)
 
     @property
     def http_connections(self) -> int:

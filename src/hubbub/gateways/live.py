@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
+from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import TokenBucket
 from hubbub.engine.node import Node
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
@@ -39,9 +40,10 @@ class LiveLimits(msgspec.Struct, frozen=True):
 class LiveDoor:
     """Takes connections over from HTTP and opens their sessions."""
 
-    def __init__(self, node: Node, limits: LiveLimits) -> None:
+    def __init__(self, node: Node, limits: LiveLimits, holdings: Holdings) -> None:
         self._node = node
         self._limits = limits
+        self._holdings = holdings
         self._admission: TokenBucket | None = None
 
     def _admit(self, address: str) -> None:
@@ -74,6 +76,7 @@ class LiveDoor:
             self._limits.max_message_bytes,
             self._limits.ws_send_buffer_bytes,
         )
+        socket.count_in(self._holdings, request.address)
         connection.hand_over(socket)
         self._begin(request, target, socket)
         if rest:
@@ -122,6 +125,7 @@ class LiveDoor:
         stream = SseConnection(
             http.transport, encoder_of(channels), self._limits.sse_send_buffer_bytes
         )
+        stream.count_in(self._holdings, request.address)
         head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
         stream.send(head + retry(self._limits.sse_retry_milliseconds))
         http.hand_over(stream)

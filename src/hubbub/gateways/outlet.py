@@ -15,6 +15,8 @@ from os import write
 from typing import cast
 
 from hubbub.domain.errors import HubbubError, SlowConsumer
+from hubbub.domain.holdings import Holdings
+from hubbub.domain.limits import network_of
 from hubbub.engine.sessions.session import Session
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
@@ -30,10 +32,12 @@ class Outlet(asyncio.Protocol):
     directly, and -1 while the transport is busy, encrypted or closing."""
 
     __slots__ = (
+        "_address",
         "_backlog",
         "_backlog_bytes",
         "_closing",
         "_drained",
+        "_holdings",
         "_limit",
         "_socket_fd",
         "encoder",
@@ -53,6 +57,8 @@ class Outlet(asyncio.Protocol):
         self._backlog: list[bytes] | None = None
         self._backlog_bytes = 0
         self._closing = False
+        self._holdings: Holdings | None = None
+        self._address = ""
         self._drained: asyncio.Future[None] | None = None
         encrypted = transport.get_extra_info("ssl_object") is not None
         sock = transport.get_extra_info("socket")
@@ -62,6 +68,11 @@ class Outlet(asyncio.Protocol):
             transport.set_write_buffer_limits(high=0)
             if transport.get_write_buffer_size():
                 self.fd = -1
+
+    def count_in(self, holdings: Holdings, address: str) -> None:
+        """From now on what waits here counts for the bound over all connections."""
+        self._holdings = holdings
+        self._address = network_of(address)
 
     # -- what the engine calls ------------------------------------------------------------------
 
@@ -86,6 +97,8 @@ class Outlet(asyncio.Protocol):
         self.transport.write(memoryview(data)[sent:])
         if not self.transport.get_write_buffer_size():
             self.resume_writing()
+        else:
+            self._count()
 
     async def drain(self) -> None:
         if self._closing or self.buffered <= self._limit // 4:
@@ -138,6 +151,11 @@ class Outlet(asyncio.Protocol):
     def buffered(self) -> int:
         return self._backlog_bytes + self.transport.get_write_buffer_size()
 
+    @property
+    def held_bytes(self) -> int:
+        """All that waits here because of the client."""
+        return self.buffered
+
     # -- the backlog ----------------------------------------------------------------------------
 
     def _send_later(self, data: bytes) -> None:
@@ -152,15 +170,24 @@ class Outlet(asyncio.Protocol):
             self._backlog.append(data)
             self._backlog_bytes += len(data)
         if self.buffered > self._limit:
-            self._overflow()
+            self._cut_off(f"more than {self._limit} bytes were waiting for it")
+        else:
+            self._count()
 
-    def _overflow(self) -> None:
+    def _count(self) -> None:
+        """What waits here has changed."""
+        if self._holdings is not None and not self._closing:
+            self._holdings.hold(self, self._address, self.held_bytes)
+
+    def give_up(self) -> None:
+        """All connections together hold too much, and this one most."""
+        self._cut_off("too much is waiting for all clients, and for its address most")
+
+    def _cut_off(self, why: str) -> None:
         """Too slow for too long. It learns why if it ever reads on."""
         if self.session is not None:
             self.session.cut_off(self.buffered)
-        error = SlowConsumer(
-            f"the client reads too slowly: more than {self._limit} bytes were waiting for it"
-        )
+        error = SlowConsumer(f"the client reads too slowly: {why}")
         if self._socket_fd < 0:
             if self.session is not None:
                 self.session.reason = error.code
@@ -174,6 +201,7 @@ class Outlet(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The transport is empty: go on with the backlog, and directly again after it."""
         if self._socket_fd < 0:
+            self._count()
             self._release_drained()
             return
         if self.transport.is_closing():
@@ -186,6 +214,7 @@ class Outlet(asyncio.Protocol):
             self._backlog = None
             if self._closing and self.fd >= 0:
                 self.fd = -1
+        self._count()
         if self.buffered <= self._limit // 4:
             self._release_drained()
 
@@ -212,7 +241,7 @@ class Outlet(asyncio.Protocol):
 
     def _close_soon(self) -> None:
         """Nothing more is said; the client has a moment to read what was."""
-        self._closing = True
+        self._stop()
         if self.fd >= 0:
             self.fd = -1
         self._end_session()
@@ -222,8 +251,14 @@ class Outlet(asyncio.Protocol):
             loop = asyncio.get_running_loop()
             loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def lose(self) -> None:
+    def _stop(self) -> None:
+        """Nothing more is sent, and what still waits has little time left."""
         self._closing = True
+        if self._holdings is not None:
+            self._holdings.release(self)
+
+    def lose(self) -> None:
+        self._stop()
         self.fd = -1
         self._release_drained()
         self.transport.abort()
@@ -236,7 +271,7 @@ class Outlet(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fd = -1
-        self._closing = True
+        self._stop()
         self._backlog = None
         self._release_drained()
         self._end_session()

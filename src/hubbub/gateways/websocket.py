@@ -25,7 +25,7 @@ TURN_BYTES = 32 * 1024
 class WebSocketConnection(Outlet):
     """From the end of the handshake to the close."""
 
-    __slots__ = ("_codec", "_held", "_reader", "_rest")
+    __slots__ = ("_codec", "_held", "_reader", "_rest", "_unfinished_bytes")
 
     technology = "websocket"
 
@@ -43,6 +43,8 @@ class WebSocketConnection(Outlet):
         """What came in and has to wait for the next turn of the loop."""
         self._held = 0
         """By how many it is told to wait: its session, and channels that are behind."""
+        self._unfinished_bytes = 0
+        """What the reader held when that was last counted."""
 
     def data_received(self, data: bytes) -> None:
         """A client that sends much is served in turns, like everyone else."""
@@ -50,6 +52,7 @@ class WebSocketConnection(Outlet):
             self._read(data)
         elif self._rest or self._held:
             self._rest += data
+            self._count()
         else:
             self._rest = data
             self.transport.pause_reading()
@@ -60,6 +63,7 @@ class WebSocketConnection(Outlet):
             return
         data, self._rest = self._rest[:TURN_BYTES], self._rest[TURN_BYTES:]
         self._read(data)
+        self._count()
         if self._rest:
             asyncio.get_running_loop().call_soon(self._next_turn)
         elif not self._held:
@@ -86,6 +90,14 @@ class WebSocketConnection(Outlet):
             self._fail(error.close_code, error.message)
             return
         self._handle(events)
+        unfinished = self._reader.held_bytes
+        if unfinished != self._unfinished_bytes:
+            self._unfinished_bytes = unfinished
+            self._count()
+
+    @property
+    def held_bytes(self) -> int:
+        return self.buffered + self._reader.held_bytes + len(self._rest)
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:

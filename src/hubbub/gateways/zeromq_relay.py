@@ -13,7 +13,6 @@ import logging
 import os
 import socket
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -23,6 +22,7 @@ import msgspec
 import zmq
 
 from hubbub.domain.errors import Malformed
+from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
 from hubbub.protocols.zeromq.zmtp import UnsettledFrames
 
@@ -51,7 +51,7 @@ class Relay:
         self.limits = limits
         self.overhead = overhead
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.total = 0
+        self._holdings = Holdings(limits.total_bytes)
         self.cut = 0
         """Connections that were disconnected for what they had under way."""
         self._numbers = count(1)
@@ -61,6 +61,11 @@ class Relay:
         """By the id that libzmq gave them."""
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
+
+    @property
+    def total(self) -> int:
+        """Bytes that all connections have under way."""
+        return self._holdings.total
 
     def make_inner(self) -> str:
         """A path for libzmq's socket, in a folder that only this user can enter."""
@@ -123,31 +128,17 @@ class Relay:
 
     def leave(self, client: Client) -> None:
         self._clients.pop(client.name, None)
-        self.total -= client.counted
-        client.counted = 0
+        self._holdings.release(client)
         if client.peer is not None and self._peers.get(client.peer) is client:
             del self._peers[client.peer]
 
     def count(self, client: Client) -> None:
         """What a connection has under way has changed."""
         held = client.frames.held_bytes
-        self.total += held - client.counted
-        client.counted = held
         client.hold("full", held > self.limits.connection_bytes)
         if held > self.limits.connection_bytes and self._sweep is None:
             self._sweep_later()
-        while self.total > self.limits.total_bytes:
-            self._cut(self._largest())
-
-    def _largest(self) -> Client:
-        """Of the address that has most under way, the connection that has: who sends one message
-        must not suffer from many others that each hold a little."""
-        held: Counter[str] = Counter()
-        for client in self._clients.values():
-            held[network_of(client.address)] += client.counted
-        address = held.most_common(1)[0][0]
-        mine = (each for each in self._clients.values() if network_of(each.address) == address)
-        return max(mine, key=lambda client: client.counted)
+        self._holdings.hold(client, client.network, held)
 
     def _sweep_later(self) -> None:
         loop = asyncio.get_running_loop()
@@ -158,19 +149,10 @@ class Relay:
         full = [client for client in self._clients.values() if "full" in client.held_by]
         for client in full:
             if client.stalled:
-                self._cut(client)
+                client.give_up()
             client.stalled = True
         if any(client.name in self._clients for client in full):
             self._sweep_later()
-
-    def _cut(self, client: Client) -> None:
-        self.cut += 1
-        logger.warning(
-            "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
-            client.address,
-            client.counted,
-        )
-        client.abort()
 
     # -- from libzmq ----------------------------------------------------------------------------
 
@@ -214,8 +196,8 @@ class Client(asyncio.Protocol):
         self.frames = UnsettledFrames(relay.overhead)
         self.name = ""
         self.address = ""
+        self.network = ""
         self.peer: bytes | None = None
-        self.counted = 0
         self.stalled = False
         """Over the bound since before the last look, without a message that came out."""
         self.held_by: set[str] = set()
@@ -227,6 +209,7 @@ class Client(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if isinstance(peer, tuple) else "local"
+        self.network = network_of(self.address)
         end = transport.get_extra_info("socket")
         if end is not None and end.family != socket.AF_UNIX:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -286,6 +269,16 @@ class Client(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._inner is not None:
             self._inner.resume_reading()
+
+    def give_up(self) -> None:
+        """It has too much under way, or has most where all together have too much."""
+        self._relay.cut += 1
+        logger.warning(
+            "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
+            self.address,
+            self.frames.held_bytes,
+        )
+        self.abort()
 
     def abort(self) -> None:
         self.transport.abort()

@@ -372,6 +372,11 @@ def engine_limits(settings: Settings) -> EngineLimits:
 
 def listener_settings(settings: Settings) -> ListenerSettings:
     listener, connection = settings.listener, settings.connection
+    largest = max(
+        connection.http.max_body_bytes,
+        connection.ws.send_buffer_bytes,
+        connection.sse.send_buffer_bytes,
+    )
     return ListenerSettings(
         http=HttpLimits(
             head_bytes=listener.max_header_bytes,
@@ -392,6 +397,7 @@ def listener_settings(settings: Settings) -> ListenerSettings:
         loopback_only=settings.developer,
         access_log=settings.debug.access_log,
         trusted_proxies=listener.trusted_proxies,
+        max_buffered_bytes=max(listener.max_buffered_bytes, 2 * largest),
     )
 
 

@@ -58,6 +58,12 @@ class FrameReader:
         self._message: _Fragments | None = None
         self._closed = False
 
+    @property
+    def held_bytes(self) -> int:
+        """What is held of a message that has not ended."""
+        held = 0 if self._partial is None else len(self._partial)
+        return held if self._message is None else held + len(self._message.data)
+
     def feed(self, data: bytes) -> list[Event]:
         """The messages and control frames that `data` completes, in order. Raises FrameError."""
         if self._closed:

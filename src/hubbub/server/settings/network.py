@@ -43,6 +43,10 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """Time for a client to send its request head."""
     max_header_bytes: Annotated[int, Meta(ge=1024, le=1 << 20)] = 16 * 1024
     """Size of a request head at most."""
+    max_buffered_bytes: Annotated[int, Meta(ge=1 << 20, le=64 * GIBIBYTE)] = 128 << 20
+    """Bytes at most, of all connections of a process, of requests and messages that have not ended
+    and of answers and deliveries that were not read yet; when there are more, connections of the
+    address that has most are ended, the largest first. Two of the largest always fit."""
     shutdown_timeout: Annotated[float, Meta(ge=0, le=3600)] = 10.0
     """Time to drain connections before the hub stops."""
 
