@@ -324,6 +324,7 @@ class HttpConnection(asyncio.Protocol):
     def give_up(self) -> None:
         """All connections together hold too much, and this one most. It learns why where the next
         answer is the one to its request, and the client takes answers."""
+        logger.warning("ended a connection of %s: clients make the hub hold too much", self.peer)
         if self._blocked & (_BUSY | _STALLED | _CLOSED):
             self._blocked |= _CLOSED
             self._rest = b""

@@ -15,7 +15,7 @@ from os import write
 from typing import cast
 
 from hubbub.domain.errors import HubbubError, SlowConsumer
-from hubbub.domain.holdings import Holdings
+from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.domain.limits import network_of
 from hubbub.engine.sessions.session import Session
 from hubbub.ports.connection import Connection
@@ -169,9 +169,10 @@ class Outlet(asyncio.Protocol):
         else:
             self._backlog.append(data)
             self._backlog_bytes += len(data)
-        if self.buffered > self._limit:
+        buffered = self.buffered
+        if buffered > self._limit:
             self._cut_off(f"more than {self._limit} bytes were waiting for it")
-        else:
+        elif buffered > FREE_BYTES:
             self._count()
 
     def _count(self) -> None:
