@@ -141,6 +141,8 @@ async def test_history_in_pages_and_as_a_whole(start_hub: StartHub) -> None:
 
     assert await numbers() == ["4", "5"]
     assert await numbers("--before", "4", "--limit", "1") == ["3"]
+    assert await numbers("--limit", "4") == ["2", "3", "4", "5"]
+    assert await numbers("--after", "1", "--limit", "3") == ["2", "3", "4"]
     assert await numbers("--all") == ["1", "2", "3", "4", "5"]
 
 

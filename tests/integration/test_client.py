@@ -327,6 +327,12 @@ async def test_history_in_pages_and_as_a_whole(start_hub: StartHub) -> None:
         assert (newest.head, newest.more, newest.recovered) == (10, True, True)
         before = await client.history("a", before=7, limit=2)
         assert [message.data for message in before.messages] == [5, 6]
+        many = await client.history("a", before=10, limit=6)
+        assert [message.data for message in many.messages] == [4, 5, 6, 7, 8, 9]
+        assert (many.more, many.recovered) == (True, True)
+        rest = await client.history("a", after=1, limit=100)
+        assert [message.data for message in rest.messages] == list(range(2, 11))
+        assert (rest.more, rest.recovered) == (False, True)
         whole = [message.data async for message in client.read_history("a")]
         assert whole == list(range(1, 11))
         lost = await client.history("a", after=2, epoch="another")

@@ -10,6 +10,7 @@ import pytest
 
 from harness.clock import FakeClock
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
+from hubbub.domain.history import PAGE_BYTES
 from hubbub.domain.rules import Rules
 
 pytestmark = pytest.mark.spec("LIVE-13")
@@ -18,6 +19,7 @@ STORED = msgspec.structs.replace(OPEN, store=True, live_history=False)
 NO_HISTORY = msgspec.structs.replace(OPEN, live_history=False)
 BOTH = pytest.mark.parametrize("rules", [OPEN, STORED], ids=["live-history", "stored"])
 COUNT = 10
+LARGE = "x" * 200_000
 SECOND = 1000
 
 
@@ -127,6 +129,53 @@ async def test_pages_put_together_are_everything_both_ways(
             break
         page = await there.page(before=str(backwards[0]), limit=3)
     assert forwards == backwards == list(range(1, COUNT + 1))
+
+
+async def large(start_hub: StartHub, rules: Rules) -> Reader:
+    """Five messages, of which two fit into a page."""
+    there = await reader(start_hub, rules, 0)
+    for _ in range(5):
+        there.clock.advance(1)
+        assert (await there.socket.publish("news", {"text": LARGE}, store=True))["success"]
+    return there
+
+
+@BOTH
+@pytest.mark.spec("SEC-01", "LIVE-13")
+async def test_large_messages_end_a_page_and_the_next_page_goes_on(
+    start_hub: StartHub, rules: Rules
+) -> None:
+    assert 2 * len(LARGE) < PAGE_BYTES < 3 * len(LARGE)
+    there = await large(start_hub, rules)
+    for asked, expected, more in (
+        ({"after": "0"}, [1, 2], True),
+        ({"after": "2"}, [3, 4], True),
+        ({"after": "4"}, [5], False),
+        ({}, [4, 5], True),
+        ({"before": "4"}, [2, 3], True),
+        ({"before": "2"}, [1], False),
+        ({"afterTime": there.time(3)}, [4, 5], False),
+        ({"afterTime": there.time(1)}, [2, 3], True),
+        ({"beforeTime": there.time(5)}, [3, 4], True),
+    ):
+        page = await there.page(**asked)
+        assert (serials(page), page["more"], page["recovered"]) == (expected, more, True), asked
+        path = "/v1/hubs/acme/channels/news/messages"
+        async with there.hub.http.get(path, params=asked) as answer:
+            page = await answer.json()
+        assert (serials(page), page["more"], page["recovered"]) == (expected, more, True), asked
+
+
+@BOTH
+@pytest.mark.spec("SEC-01", "LIVE-10")
+async def test_a_subscriber_that_missed_more_than_a_page_gets_all_of_it(
+    start_hub: StartHub, rules: Rules
+) -> None:
+    there = await large(start_hub, rules)
+    back = await there.hub.socket()
+    assert (await back.subscribe("news", serial="0"))["channels"][0]["recovered"] is True
+    got = [int((await back.expect("Publish"))["channelSerial"]) for _ in range(5)]
+    assert got == [1, 2, 3, 4, 5]
 
 
 @BOTH

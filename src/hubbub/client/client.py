@@ -221,7 +221,29 @@ class Client:
         epoch: str | None = None,
         limit: int = 0,
     ) -> HistoryPage:
-        """A page after or before a serial or a time; without either, the newest page."""
+        """Messages after or before a serial or a time; without either, the newest: as many as
+        `limit` says, however many pages that takes, or one page."""
+        page = await self._page(channel, after, before, epoch, limit)
+        while page.more and page.messages and len(page.messages) < limit:
+            forwards, rest = after is not None, limit - len(page.messages)
+            following = await self._page(
+                channel,
+                page.messages[-1].serial if forwards else None,
+                None if forwards else page.messages[0].serial,
+                page.epoch,
+                rest,
+            )
+            page = page.joined(following, forwards)
+        return page
+
+    async def _page(
+        self,
+        channel: str,
+        after: int | datetime | None,
+        before: int | datetime | None,
+        epoch: str | None,
+        limit: int,
+    ) -> HistoryPage:
         query = History(
             channel,
             after=_serial(after),

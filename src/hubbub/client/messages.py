@@ -96,6 +96,18 @@ class HistoryPage(msgspec.Struct, frozen=True):
     recovered: bool
     more: bool
 
+    def joined(self, following: HistoryPage, forwards: bool) -> HistoryPage:
+        """This page with the one that follows in the direction of the query."""
+        first, last = (self, following) if forwards else (following, self)
+        return HistoryPage(
+            self.channel,
+            first.messages + last.messages,
+            following.epoch,
+            following.head,
+            self.recovered and following.recovered,
+            following.more and bool(following.messages),
+        )
+
 
 def from_delivery(delivery: Delivery) -> Message:
     return _convert(delivery.message, delivery.retained)

@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
 
 import msgspec
 
 from hubbub.domain.messages import Message
+
+PAGE_BYTES = 512 * 1024
+"""Payloads and attributes in one page, unless a single message is larger. As base64 in JSON they
+fit into the default send buffer of a connection and leave room for live messages."""
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def size_of(message: Message) -> int:
+    """What a message takes up in a page."""
+    attributes = message.attributes
+    return len(message.payload) + (0 if attributes is None else len(_encoder.encode(attributes)))
+
+
+class PageRoom:
+    """What a page still has room for: `messages` and `size` (bytes). The first message always
+    fits."""
+
+    __slots__ = ("_empty", "messages", "size")
+
+    def __init__(self, messages: int, size: int = PAGE_BYTES) -> None:
+        self.messages = messages
+        self.size = size
+        self._empty = True
+
+    def take(self, size: int) -> bool:
+        """Whether one more message of this size fits; if so, it is in."""
+        if self.messages <= 0 or (size > self.size and not self._empty):
+            return False
+        self._empty = False
+        self.messages -= 1
+        self.size -= size
+        return True
+
+
+def fitting(messages: Iterable[Message], limit: int) -> list[Message]:
+    """The first messages, as many as a page has room for."""
+    room, found = PageRoom(limit), []
+    for message in messages:
+        if not room.take(size_of(message)):
+            break
+        found.append(message)
+    return found
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
@@ -63,38 +107,30 @@ class LiveHistory:
         start = serial - self._dropped_serial
         complete = 0 <= start <= len(self._ring)
         start = min(max(start, 0), len(self._ring))
-        return Slice(
-            messages=tuple(islice(self._ring, start, start + limit)),
-            complete=complete,
-            more=start + limit < len(self._ring),
-        )
+        found = fitting(islice(self._ring, start, None), limit)
+        return Slice(tuple(found), complete, more=start + len(found) < len(self._ring))
 
     def before(self, serial: int | None, limit: int) -> Slice:
         end = len(self._ring) if serial is None else serial - 1 - self._dropped_serial
         end = min(max(end, 0), len(self._ring))
-        start = max(end - limit, 0)
-        missing = limit - (end - start)
-        return Slice(
-            messages=tuple(islice(self._ring, start, end)),
-            complete=missing == 0 or self._dropped_serial == 0,
-            more=start > 0,
-        )
+        found = fitting(islice(reversed(self._ring), len(self._ring) - end, None), limit)
+        return self._backwards(found, limit, more=len(found) < end)
 
     def after_time(self, time: int, limit: int) -> Slice:
-        found = [message for message in self._ring if message.published_at > time]
+        later = [message for message in self._ring if message.published_at > time]
+        found = fitting(later, limit)
         return Slice(
-            messages=tuple(found[:limit]),
-            complete=time >= self._dropped_time,
-            more=len(found) > limit,
+            tuple(found), complete=time >= self._dropped_time, more=len(found) < len(later)
         )
 
     def before_time(self, time: int, limit: int) -> Slice:
-        found = [message for message in self._ring if message.published_at < time]
-        return Slice(
-            messages=tuple(found[-limit:]),
-            complete=len(found) >= limit or self._dropped_serial == 0,
-            more=len(found) > limit,
-        )
+        earlier = [message for message in self._ring if message.published_at < time]
+        found = fitting(reversed(earlier), limit)
+        return self._backwards(found, limit, more=len(found) < len(earlier))
+
+    def _backwards(self, newest_first: list[Message], limit: int, more: bool) -> Slice:
+        complete = more or len(newest_first) >= limit or self._dropped_serial == 0
+        return Slice(tuple(reversed(newest_first)), complete, more)
 
     def select(self, query: HistoryQuery) -> Slice:
         if query.after is not None:

@@ -6,6 +6,7 @@ handled in `engine.sessions`; this module knows none of it.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Collection
 from itertools import count
@@ -44,6 +45,7 @@ class Hub:
         "messages",
         "missing",
         "name",
+        "page_turn",
         "sessions",
         "topic_keys",
         "user_channels",
@@ -66,6 +68,8 @@ class Hub:
         self.delivery_queue = DeliveryQueue(counters)
         self.sessions: dict[str, SessionState] = {}
         self.feeds: dict[str, Feed] = {}
+        self.page_turn = asyncio.Lock()
+        """Large pages of history are encoded one in a turn of the loop."""
         self.idle_since = now
         self.configure(configuration, now)
 

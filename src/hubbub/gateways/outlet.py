@@ -64,7 +64,9 @@ class Outlet(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         self._socket_fd = -1 if encrypted or sock is None else cast(int, sock.fileno())
         self.fd = self._socket_fd
-        if not encrypted:
+        if encrypted:  # `drain` waits for the transport to fall below this
+            transport.set_write_buffer_limits(high=limit // 4)
+        else:
             transport.set_write_buffer_limits(high=0)
             if transport.get_write_buffer_size():
                 self.fd = -1

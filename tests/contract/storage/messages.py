@@ -134,7 +134,7 @@ class MessagesContract:
         )
         assert full.attributes is not None
         assert None not in [getattr(full.attributes, f) for f in full.attributes.__struct_fields__]
-        items = [full, message(2, payload=b""), message(3, payload=b"\x00" * 1_000_000)]
+        items = [full, message(2, payload=b""), message(3, payload=b"\x00" * 500_000)]
         store = make_store()
         await store.open()
         term = await own(store)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.history import LiveHistory, Slice
+from hubbub.domain.history import PAGE_BYTES, LiveHistory, PageRoom, Slice
 from hubbub.domain.messages import JSON, Message
 
 START_TIME = 1000
@@ -116,3 +116,37 @@ def test_before_a_time_completeness_means_that_no_newer_one_is_missing(
     if found.complete and head == 0:
         true_answer = [m.serial for m in everything if m.published_at < time][-limit:]
         assert serials(found) == true_answer
+
+
+@pytest.mark.spec("SEC-01", "LIVE-13")
+@given(st.lists(st.integers(0, 30), max_size=12), st.integers(1, 8), st.integers(1, 60))
+def test_a_page_keeps_to_its_bounds_unless_a_single_message_is_larger(
+    sizes: list[int], limit: int, most: int
+) -> None:
+    room = PageRoom(limit, most)
+    taken: list[int] = []
+    for size in sizes:
+        if not room.take(size):
+            assert len(taken) == limit or sum(taken) + size > most
+            break
+        taken.append(size)
+    assert len(taken) <= limit
+    assert sum(taken) <= most or len(taken) == 1
+    assert bool(taken) == bool(sizes)
+
+
+@pytest.mark.spec("SEC-01", "LIVE-13")
+def test_pages_of_large_messages_are_short_complete_and_say_that_there_is_more() -> None:
+    third = PAGE_BYTES // 3
+    history = LiveHistory(100, 10 * PAGE_BYTES, head=0, now=START_TIME)
+    for serial in range(1, 8):
+        history.append(message(serial, START_TIME + serial, third))
+    pages = {
+        (1, 2, 3): [history.after(0, 100), history.after_time(START_TIME, 100)],
+        (5, 6, 7): [history.before(None, 100), history.before_time(START_TIME + 8, 100)],
+    }
+    for expected, found in pages.items():
+        for page in found:
+            assert (tuple(serials(page)), page.complete, page.more) == (expected, True, True)
+    assert serials(history.after(6, 100)) == [7]
+    assert not history.after(6, 100).more

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+
+import msgspec
 
 from hubbub.domain.errors import BadRequest, HubbubError, NotFound, NotPermitted
 from hubbub.domain.history import HistoryQuery
@@ -13,9 +16,14 @@ from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.bus import Bus
 
+_SMALL_PAGE_BYTES = 32 * 1024
+"""Encoding a larger page takes milliseconds."""
+
 
 class Queries:
-    """The same answers for sockets and for plain HTTP."""
+    """The same answers for sockets and for plain HTTP. A session is asked and answered only when
+    its client has read most of what it was sent before: answers that nobody reads do not pile up,
+    and requests behind them wait."""
 
     def __init__(self, bus: Bus, limits: EngineLimits) -> None:
         self._bus = bus
@@ -23,6 +31,7 @@ class Queries:
 
     async def history(self, session: SessionState, request: History) -> None:
         try:
+            await session.connection.drain()
             session.check_identity()
             page = await self.page(session.hub, session.identity, request)
         except HubbubError as error:
@@ -31,6 +40,7 @@ class Queries:
 
     async def presence(self, session: SessionState, request: PresenceQuery) -> None:
         try:
+            await session.connection.drain()
             session.check_identity()
             members = await self.members(session.hub, session.identity, request.channel)
             answer = Presence(request.channel, members, request.req_id)
@@ -39,7 +49,8 @@ class Queries:
         session.send(answer)
 
     async def page(self, hub: Hub, identity: Identity, request: History) -> HistoryPage:
-        """A page of a channel's history. Raises `NotPermitted`, `InvalidName` and `BadRequest`."""
+        """A page of a channel's history, to be encoded at once. Raises `NotPermitted`,
+        `InvalidName` and `BadRequest`."""
         self._check(hub, identity, request.channel, "read")
         bounds = (request.after, request.before, request.after_time, request.before_time)
         if sum(bound is not None for bound in bounds) > 1:
@@ -47,7 +58,7 @@ class Queries:
         if request.limit < 0:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 on, or none")
         largest = self._limits.history_page
-        page = await self._bus.history(
+        found = await self._bus.history(
             HistoryQuery(
                 hub.name,
                 request.channel,
@@ -59,15 +70,8 @@ class Queries:
                 epoch=request.epoch or None,
             )
         )
-        return HistoryPage(
-            channel=page.channel,
-            messages=page.messages,
-            epoch=page.epoch,
-            head=page.head,
-            recovered=page.recovered,
-            more=page.more,
-            req_id=request.req_id,
-        )
+        await _take_turn(hub, found)
+        return msgspec.structs.replace(found, req_id=request.req_id)
 
     async def members(self, hub: Hub, identity: Identity, channel: str) -> tuple[Member, ...]:
         self._check(hub, identity, channel, "see who is in")
@@ -92,3 +96,10 @@ class Queries:
     def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
         if not may_subscribe(identity, channel, hub.rules_for(channel), hub.user_channels):
             raise NotPermitted(f"no permission to {action} {channel!r}")
+
+
+async def _take_turn(hub: Hub, page: HistoryPage) -> None:
+    """Let everyone else have a turn of the loop before the next large page of this hub."""
+    if sum(len(message.payload) for message in page.messages) > _SMALL_PAGE_BYTES:
+        async with hub.page_turn:
+            await asyncio.sleep(0)

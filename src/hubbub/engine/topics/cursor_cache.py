@@ -9,6 +9,7 @@ from typing import Any
 
 from hubbub.domain.cursors import runs_of
 from hubbub.domain.errors import StaleOwner
+from hubbub.domain.history import PAGE_BYTES, size_of
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionKey
 from hubbub.engine.channels.channel import Channel
@@ -129,22 +130,25 @@ class CursorCache:
     # -- messages -------------------------------------------------------------------------------
 
     async def read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
-        """Some of them, in any case the first ones, unless they are gone."""
+        """Some of them, about a page at most, in any case the first ones, unless they are gone."""
         cursors = channel.cursors
         for known in (cursors.tail, cursors.page) if cursors is not None else ():
             if known and known[0].serial <= serials[0] <= known[-1].serial:
                 first = known[0].serial
                 return {s: known[s - first] for s in serials if s - first < len(known)}
         found: dict[int, Message] = {}
+        room = PAGE_BYTES
         for start, end in runs_of(serials):
             size = max(end - start + 1, _READ_AHEAD)
             page = await self.store.read_after(channel.hub, channel.name, start - 1, size)
-            found.update((m.serial, m) for m in page.messages if m.serial <= end)
+            wanted = [message for message in page.messages if message.serial <= end]
+            found.update((message.serial, message) for message in wanted)
+            room -= sum(map(size_of, wanted))
             if page.head is not None and page.head.first > start:
                 self.lost_before(channel, page.head.first)
             if cursors is not None:
                 cursors.page = page.messages
-            if len(page.messages) < end - start + 1:
+            if room <= 0 or len(wanted) < end - start + 1:
                 break
         return found
 

@@ -67,8 +67,9 @@ class Retained(msgspec.Struct, frozen=True):
 
 class StoredPage(msgspec.Struct, frozen=True):
     """Messages in rising order of serial, with the head they were read against. `more`: further
-    messages exist in the direction of the query. Large messages can make a page shorter than its
-    limit, but never empty while there are more."""
+    messages exist in the direction of the query. Messages of more than `PAGE_BYTES` together make a
+    page shorter than its limit, but never empty while there are more; a store loads no more than
+    that, and one message, into memory."""
 
     messages: tuple[Message, ...]
     more: bool

@@ -61,6 +61,18 @@ def _joined(statements: tuple[str, ...]) -> str:
     return f"WITH {', '.join(parts)} SELECT 1"
 
 
+@cache
+def _within(statement: str) -> str:
+    """The statement's rows as long as those before them fit into one more value, with the size of
+    those before as one more column. The server reads no large value of the others."""
+    room = 1 + max(int(number) for number in _VALUE.findall(statement))
+    before = "COALESCE(SUM(size) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"
+    return (
+        f"SELECT * FROM (SELECT part.*, {before} AS before FROM ({statement}) AS part) AS parts"  # noqa: S608 - fixed texts
+        f" WHERE before <= ${room}"
+    )
+
+
 class PostgresSql:
     """Implements `hubbub.storage.sql.transactions.Connection`. Once `committing` is set, only the
     server knows what became of the transaction."""
@@ -79,6 +91,10 @@ class PostgresSql:
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         await self.settle()
         return _readable(await self._connection.fetch(statement, *map(escape, values)))
+
+    async def fetch_sized(self, statement: str, room: int, *values: object) -> Sequence[Row]:
+        rows = await self.fetch(_within(statement), *values, room)
+        return [row[:-1] for row in rows]
 
     async def execute(self, statement: str, *values: object) -> int:
         await self.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.domain.history import PAGE_BYTES
 from hubbub.storage.postgres.connection import PostgresOptions, unavailable
 from hubbub.storage.postgres.pool import Pool
 from hubbub.storage.postgres.reader import PostgresReader
@@ -18,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresStore(SqlStore):
-    """Implements `hubbub.ports.storage.Store`. `page_bytes` bounds the payload in one page of
+    """Implements `hubbub.ports.storage.Store`. `page_bytes` bounds a page of
     history. One connection writes, the others of `options.most_connections` read."""
 
     def __init__(
@@ -26,7 +27,7 @@ class PostgresStore(SqlStore):
         options: PostgresOptions,
         *,
         limits: Limits = Limits(),  # noqa: B008 - immutable
-        page_bytes: int = 8 * 1024 * 1024,
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
         self._pool = Pool(options)
         self._writer = PostgresWriter(self._pool, limits)

@@ -30,6 +30,10 @@ class Sql(Protocol):
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]: ...
 
+    async def fetch_sized(self, statement: str, room: int, *values: object) -> Sequence[Row]:
+        """Rows of a statement whose last column, `size`, says how many bytes a row takes up: up to
+        and including the first row that does not fit into the `room`. No further row is loaded."""
+
     async def execute(self, statement: str, *values: object) -> int:
         """Answers how many rows were touched."""
 

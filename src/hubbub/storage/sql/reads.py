@@ -6,19 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
+from hubbub.domain.history import PageRoom
 from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
 from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
 from hubbub.storage.sql.connection import Row, Sql, single_statement
 from hubbub.storage.sql.exports import ExportReads
-from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_blob, from_row
+from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob, from_row
 from hubbub.storage.sql.retention import RetentionReads
 from hubbub.storage.sql.topics import TopicReads
 from hubbub.storage.sql.webhooks import WebhookReads
 
 # Table and column names only; every value is a parameter.
-_SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE channel_id = $1"  # noqa: S608
+_SELECT = f"SELECT {MESSAGE_COLUMNS}, {MESSAGE_SIZE} FROM messages WHERE channel_id = $1"  # noqa: S608
 _AFTER = f"{_SELECT} AND serial > $2 ORDER BY serial LIMIT $3"
 _BEFORE = f"{_SELECT} AND serial < $2 ORDER BY serial DESC LIMIT $3"
 _AFTER_TIME = f"{_SELECT} AND published_at > $2 AND serial > $3 ORDER BY serial LIMIT $4"
@@ -27,7 +28,6 @@ _LATE_BEFORE_TIME = (
     " AND serial < $4 ORDER BY serial DESC LIMIT $5"
 )
 _BEHIND_ALL = 2**63 - 1
-_MOST_ROWS = 256
 # The first serial whose `high_at` is no less than the time, or head + 1. Serials have no gaps and
 # `high_at` rises with them, so halving finds it with a few reads of the index by serial; an index
 # by time would have to be written with every message.
@@ -45,26 +45,19 @@ SELECT low FROM span WHERE low = high
 
 
 class _Page:
-    """At most `limit` messages and, after the first, about `page_bytes` of payload."""
+    """At most `limit` messages of `page_bytes` together, or a single larger one."""
 
     def __init__(self, limit: int, page_bytes: int) -> None:
         self.more = False
-        self._limit = limit
-        self._room = page_bytes
+        self.room = PageRoom(limit, page_bytes)
         self._rows: list[Row] = []
-
-    @property
-    def rows_wanted(self) -> int:
-        """One more than there is room for tells whether there are more."""
-        return self._limit + 1 - len(self._rows)
 
     def take(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            if len(self._rows) >= self._limit or self._room <= 0:
+            if not self.room.take(row[-1]):
                 self.more = True
                 return
-            self._rows.append(row)
-            self._room -= len(row[-1])
+            self._rows.append(row[:-1])
 
     def finish(self, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:
         rows = sorted(self._rows, key=itemgetter(0))
@@ -125,13 +118,13 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
         return page.finish(hub, channel, head)
 
     async def _fill(self, page: _Page, statement: str, *values: int, start: int) -> None:
-        """Few rows at a time, since their payloads may be large. The last two values of the
-        statement are the serial behind which it goes on, and how many rows it may answer."""
+        """The last two values of the statement are the serial behind which it goes on, and how
+        many rows it may answer. One row more than there is room for tells that there are more."""
         while not page.more:
-            wanted = min(page.rows_wanted, _MOST_ROWS)
-            rows = await self._sql.fetch(statement, *values, start, wanted)
+            wanted, room = page.room.messages + 1, max(0, page.room.size)
+            rows = await self._sql.fetch_sized(statement, room, *values, start, wanted)
             page.take(rows)
-            if len(rows) < wanted:
+            if not rows or (len(rows) < wanted and page.room.size >= 0):
                 return
             start = rows[-1][0]
 

@@ -32,6 +32,8 @@ MESSAGE_COLUMNS = (
     "serial, published_at, id, event, content_type, publisher, flags, attributes, payload"
 )
 """What `from_row` reads."""
+MESSAGE_SIZE = "length(payload) + COALESCE(length(attributes), 0) AS size"
+"""Read without the payload itself."""
 
 _STORE, _RETAIN, _PUSH, _TRANSIENT = 1, 2, 4, 8
 

@@ -38,6 +38,15 @@ class SqliteSql:
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         return self._connection.execute(_respelled(statement), _bound(values)).fetchall()
 
+    async def fetch_sized(self, statement: str, room: int, *values: object) -> Sequence[Row]:
+        rows: list[Row] = []
+        for row in self._connection.execute(_respelled(statement), _bound(values)):
+            rows.append(row)
+            room -= row[-1]
+            if room < 0:
+                break
+        return rows
+
     async def execute(self, statement: str, *values: object) -> int:
         return self._connection.execute(_respelled(statement), _bound(values)).rowcount
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from hubbub.domain.history import PAGE_BYTES
 from hubbub.storage.sql.fair_queue import Limits
 from hubbub.storage.sql.store import SqlStore
 from hubbub.storage.sql.writes import Writes
@@ -15,12 +16,16 @@ from hubbub.storage.sqlite.worker_protocol import WorkerOptions
 
 _log = logging.getLogger(__name__)
 
+_READS_AT_ONCE = 4
+"""Their answers, each up to a page of history, come together and are taken in one turn of the hub's
+loop."""
+
 
 class SqliteStore(SqlStore):
     """Implements `hubbub.ports.storage.Store` on the database file `path`, which belongs to one
     hub process at a time.
 
-    `max_bytes` bounds the file. `page_bytes` bounds the payload in one page of history.
+    `max_bytes` bounds the file. `page_bytes` bounds a page of history.
     `lock_patience_seconds` is how long `open` waits for another process to let go of the file,
     `check_seconds` how long it looks for damage.
     """
@@ -31,7 +36,7 @@ class SqliteStore(SqlStore):
         *,
         limits: Limits = Limits(),  # noqa: B008 - immutable
         max_bytes: int | None = None,
-        page_bytes: int = 8 * 1024 * 1024,
+        page_bytes: int = PAGE_BYTES,
         lock_patience_seconds: float = 5.0,
         check_seconds: float = 0.5,
     ) -> None:
@@ -44,7 +49,10 @@ class SqliteStore(SqlStore):
             check_seconds=check_seconds,
         )
         self._writer = WorkerLink(options, limits, merged=Writes.append)
-        self._reader = WorkerLink(msgspec.structs.replace(options, role="reader"), limits)
+        self._reader = WorkerLink(
+            msgspec.structs.replace(options, role="reader"),
+            msgspec.structs.replace(limits, batch_weight=_READS_AT_ONCE, turn_weight=1),
+        )
         super().__init__(self._writer, self._reader)
 
     async def open(self) -> None:
