@@ -360,11 +360,13 @@ async def test_the_bytes_of_channels_that_were_there_before_are_counted(path: Pa
     later = "".join(text for m in migrations[counting:] for text in m.statements)
     made_since = re.findall(r"CREATE TABLE (\w+)", later)
     added_since = re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", later)
+    indexed_since = re.findall(r"CREATE (?:UNIQUE )?INDEX (\w+)", later)
     async with opened(SqliteStore(path)) as store:
         await fill(store, 3)
         await fill(store, 2, "other")
     change(
         path,
+        *(f"DROP INDEX {index}" for index in indexed_since),
         "ALTER TABLE channels DROP COLUMN stored_bytes",
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, column in added_since),
         *(f"DROP TABLE {table}" for table in made_since),
