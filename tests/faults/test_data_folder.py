@@ -297,7 +297,10 @@ async def test_a_full_disk_refuses_what_must_be_stored_and_serves_the_rest(
         assert answer["error"]["code"] == "store_unavailable"
         assert "free disk space" in answer["error"]["message"]
         assert (await post(hub, "news", "live goes on"))["status"] == 200
-        assert serials(await history(hub, "log:a", after=0)) == list(range(1, stored + 1))
+        kept: list[int] = []
+        while found := serials(await history(hub, "log:a", after=kept[-1] if kept else 0)):
+            kept += found
+        assert kept == list(range(1, stored + 1))
         async with hub.http.get("/healthz") as health:
             assert health.status == 200
         subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)

@@ -15,15 +15,13 @@ _OPEN_PRODUCER = (
     " VALUES ($1, $2, $3, $4, $5, 0) ON CONFLICT (hub, channel, principal, producer)"
     " DO UPDATE SET fence = producers.fence + excluded.fence RETURNING id, fence, sequence"
 )
-# The number is asked only where the producer is new.
-_TOO_MANY_PRODUCERS = """
-SELECT NOT EXISTS (
-    SELECT 1 FROM producers
-    WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4
-) AND (
-    SELECT count(*) FROM producers WHERE hub = $1 AND channel = $2 AND principal = $3
-) >= $5
-"""
+_FIND_PRODUCER = (
+    "SELECT id, fence, sequence FROM producers"
+    " WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4"
+)
+_COUNT_PRODUCERS = (
+    "SELECT count(*) FROM producers WHERE hub = $1 AND channel = $2 AND principal = $3"
+)
 _PUT_CURSOR = (
     "INSERT INTO cursors (hub, channel, owner, name, floor, state)"
     " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hub, channel, owner, name)"
@@ -79,23 +77,21 @@ class TopicWrites:
         at_most: int,
     ) -> ProducerRecord:
         await check_term(self._sql, partition, term)
-        await self._check_number(hub, channel, principal, producer, at_most)
-        ((producer_id, fence, kept),) = await self._sql.fetch(
-            _OPEN_PRODUCER, hub, channel, principal, producer, int(take_over)
-        )
+        which = (hub, channel, principal, producer)
+        # A producer that is only looked up is not written: a full disk must not keep a repeated
+        # put from its answer.
+        found = await self._sql.fetch(_FIND_PRODUCER, *which)
+        if not found:
+            ((there,),) = await self._sql.fetch(_COUNT_PRODUCERS, hub, channel, principal)
+            if there >= at_most:
+                raise QuotaExceeded(
+                    f"there are {at_most} producers of one user on topic {channel!r}, as many as "
+                    "there may be; use one of them again"
+                )
+        if not found or take_over:
+            found = await self._sql.fetch(_OPEN_PRODUCER, *which, int(take_over))
+        ((producer_id, fence, kept),) = found
         return await _with_last(self._sql, producer_id, fence, kept)
-
-    async def _check_number(
-        self, hub: str, channel: str, principal: str, producer: str, at_most: int
-    ) -> None:
-        ((too_many,),) = await self._sql.fetch(
-            _TOO_MANY_PRODUCERS, hub, channel, principal, producer, at_most
-        )
-        if too_many:
-            raise QuotaExceeded(
-                f"there are {at_most} producers of one user on topic {channel!r}, as many as there "
-                "may be; use one of them again"
-            )
 
     async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
         await check_term(self._sql, partition, term)

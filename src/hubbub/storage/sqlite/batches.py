@@ -113,6 +113,7 @@ class BatchRunner:
     async def _run(self, batch: Batch) -> BatchOutcome:
         calls = [self._call(operation) for operation in batch.operations]
         outcome = BatchOutcome(None, [])
+        changes = self._connection.total_changes
 
         async def record(results: Sequence[Result]) -> None:
             nonlocal outcome
@@ -121,7 +122,8 @@ class BatchRunner:
                 None,
                 [self._outcome(next(answers) if isinstance(c, StoreCall) else c) for c in calls],
             )
-            if self._progress is not None:
+            # A batch that changed nothing may run again, and works on a full disk.
+            if self._progress is not None and self._connection.total_changes != changes:
                 self._progress.record(batch.number, outcome)
 
         await self._transactions.run([c for c in calls if isinstance(c, StoreCall)], record)
