@@ -30,6 +30,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 _GRACE_SECONDS = 60.0
 _SAMPLE_SECONDS = 0.05
 _NICENESS = 5
+_LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ async def run(attack: Attack, folder: Path, plan: Plan) -> Result:
         result.after_mb, result.peak_mb = gauge.now_mb(), gauge.peak_mb
         samples = await asyncio.to_thread(victim.stop)
         result.quiet = Service.between(samples, quiet_from, quiet_from + plan.quiet_seconds)
-        result.meanwhile = Service.between(samples, begin, end)
+        # An attack of a few requests is over before the victim asks for anything.
+        result.meanwhile = Service.between(samples, begin, max(end, begin + _LEAST_SECONDS))
         result.seconds = end - begin
         result.judge()
         return result
