@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 
@@ -191,6 +192,8 @@ class Telemetry:
         """`ready` tells what is missing, or None; `nats` whether services can be reached there."""
         self._ready = ready
         self._access = access
+        self._page: bytes | None = None
+        """The metrics of this turn of the loop."""
         self._registry = CollectorRegistry()
         self._registry.register(HubCollector(node, owner, http_connections, journal, nats))
         self._registry.register(TopicCollector(node, owner, lags))
@@ -200,9 +203,16 @@ class Telemetry:
         GCCollector(registry=self._registry)
 
     def metrics(self, request: Request) -> tuple[int, str, bytes]:
-        """Raises what `MetricsAccess.check` raises."""
+        """Made once for all who ask in the same turn of the loop, pipelined or not. Raises what
+        `MetricsAccess.check` raises."""
         self._access.check(request)
-        return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(self._registry)
+        if self._page is None:
+            self._page = generate_latest(self._registry)
+            asyncio.get_running_loop().call_soon(self._forget_page)
+        return 200, "text/plain; version=0.0.4; charset=utf-8", self._page
+
+    def _forget_page(self) -> None:
+        self._page = None
 
     def health(self, _: Request) -> tuple[int, str, bytes]:
         """The process lives and its loop turns."""
