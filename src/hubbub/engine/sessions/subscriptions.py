@@ -84,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
 
-_CHECKS_IN_A_TURN = 16
+_CHECKS_IN_A_TURN = 5
 """Channels of one request whose permission is checked in one turn of the loop: long patterns and
 names take up to 0.2 ms each."""
 
