@@ -13,6 +13,7 @@ from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.transforms import facts
 from hubbub.pipeline.transforms import silver as transforms
 from hubbub.pipeline.views import VIEWS
+from hubbub.pipeline.views.columns import peer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +69,8 @@ def talks(spark: SparkSession, **tables: Sequence[Row]) -> dict[str, pa.Table]:
     asked = {(row["hub"], row["refers_to"]) for row in messages}
     linked = {row["message_id"] for row in transforms.links(known["messages"]).to_pylist()}
     some = [
-        {**row, "peer": row["sender"] or row["user"]}
-        for row in messages
+        {**row, "peer": peer}
+        for row, peer in zip(messages, peer_of(known["messages"]).to_pylist(), strict=True)
         if row["message_id"] in linked or (row["hub"], row["message_id"]) in asked
     ]
     shape = SCRATCH["_links"].schema

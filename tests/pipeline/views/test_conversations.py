@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(300)
 SECOND = 1_000_000
 
 
-def message(name: str, at: str, user: str, **more: Any) -> dict[str, Any]:
+def message(name: str, at: str, user: str | None, **more: Any) -> dict[str, Any]:
     return {"message_id": name, "at": clock(at), "user": user, **more}
 
 
@@ -38,6 +38,8 @@ def test_who_answered_what_and_after_how_long(spark: SparkSession) -> None:
             message("c3", "11:00:15", "bob", conversation_id="c"),
             message("c4", "11:00:16", "bob", conversation_id="c"),
             message("c5", "11:01:16", "ignored", sender="ann", conversation_id="c"),
+            message("nobody", "13:00:00", None, author="fay", refers_to="a"),
+            message("known", "13:00:00", "bob", author="fay", refers_to="c1"),
         ],
     )
     columns = ("answer_id", "question_id", "how", "asker", "answerer", "response_time")
@@ -47,8 +49,10 @@ def test_who_answered_what_and_after_how_long(spark: SparkSession) -> None:
         ("c5", "c4", "conversation", "bob", "ann", 60 * SECOND),
         ("early", "q", "reference", "ann", "dan", 0),
         ("elsewhere", "q", "reference", None, "eve", None),
+        ("known", "c1", "reference", "ann", "bob", 2 * 3600 * SECOND),
         ("late", "q", "reference", "ann", "cem", 2 * 3600 * SECOND),
         ("lost", "unknown", "reference", None, "cem", None),
+        ("nobody", "a", "reference", "bob", "fay", 10_770 * SECOND),
     ]
 
 

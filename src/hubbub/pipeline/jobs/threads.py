@@ -15,6 +15,7 @@ from hubbub.pipeline.jobs.work import write
 from hubbub.pipeline.sources.table import FILE, files_frame
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.transforms.threads import message_node, node, threaded
+from hubbub.pipeline.views.columns import PEER
 
 _TABLE: Final = "linked_messages"
 _LINK: Final = tuple(SCRATCH["_links"].schema.names)
@@ -117,10 +118,8 @@ class _Work:
 
     def _messages(self, files: Sequence[str]) -> DataFrame:
         columns = [name for name in _LINK if name != "peer"]
-        rows = files_frame(
-            self._spark, self._place, "messages", files, [*columns, "sender", "user"]
-        )
-        return rows.withColumn("peer", F.coalesce("sender", "user")).select(*_LINK)
+        rows = files_frame(self._spark, self._place, "messages", files, [*columns, *PEER])
+        return rows.withColumn("peer", F.coalesce(*PEER)).select(*_LINK)
 
 
 def _nodes() -> Column:

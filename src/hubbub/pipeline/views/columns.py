@@ -74,9 +74,14 @@ def slot_bits(groups: Groups, time: Any) -> Integers:
     return bits
 
 
+PEER: Final = ("sender", "user", "author")
+"""The columns that say who wrote a message; the first that has a value counts."""
+
+
 def peer_of(messages: pa.Table) -> pa.ChunkedArray:
-    """Who wrote a message: the sender that it names, else the user who published it."""
-    return pc.coalesce(messages["sender"], messages["user"])
+    """Who wrote a message: the sender that it names, else the user who published it, else, where
+    the publisher was anonymous, the author that it names."""
+    return pc.coalesce(*(messages[name] for name in PEER))
 
 
 def differ(a: Any, b: Any) -> Any:
