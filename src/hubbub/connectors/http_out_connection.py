@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import cast
 
@@ -14,50 +15,31 @@ _HEAD_BYTES = 64 * 1024
 """For everything of an answer that is not its body."""
 
 
+@dataclass(slots=True, eq=False)
 class OutgoingConnection(asyncio.Protocol):
     """Made by `HttpOut`, which decides when it is used again."""
 
-    __slots__ = (
-        "_body",
-        "_body_bytes",
-        "_complete",
-        "_headers",
-        "_in_answer",
-        "_loop",
-        "_max_bytes",
-        "_parser",
-        "_received",
-        "_started",
-        "_status",
-        "_timer",
-        "_transport",
-        "_waiter",
-        "closed",
-        "idle_since",
-        "requests",
-        "untouched",
-    )
+    _loop: asyncio.AbstractEventLoop
+    _transport: asyncio.Transport | None = None
+    _parser: httptools.HttpResponseParser = field(init=False)
+    _waiter: asyncio.Future[HttpResponse] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _headers: dict[str, str] = field(default_factory=dict)
+    _body: list[bytes] = field(default_factory=list)
+    _body_bytes: int = 0
+    _received: int = 0
+    _max_bytes: int = 0
+    _status: int = 0
+    _started: float = 0.0
+    _in_answer: bool = False
+    _complete: bool = False
+    closed: bool = False
+    idle_since: float = 0.0
+    untouched: bool = True
+    """Nothing has come back for the request that is under way."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._transport: asyncio.Transport | None = None
+    def __post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._waiter: asyncio.Future[HttpResponse] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._received = 0
-        self._max_bytes = 0
-        self._status = 0
-        self._started = 0.0
-        self._in_answer = False
-        self._complete = False
-        self.closed = False
-        self.idle_since = 0.0
-        self.requests = 0
-        self.untouched = True
-        """Nothing has come back for the request that is under way."""
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -74,7 +56,6 @@ class OutgoingConnection(asyncio.Protocol):
         self._max_bytes = max_answer_bytes
         self._started = started
         self.untouched = True
-        self.requests += 1
         self._timer = self._loop.call_later(max(0.0, seconds), self._time_out)
         if len(body) <= _HEAD_BYTES:
             self._transport.write(head + body)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 
 from hubbub.domain.errors import HubNotFound, NotAuthenticated
@@ -28,50 +29,35 @@ from hubbub.ports.connection import Connection, Pausable
 _REMEMBERED_RULES = 4096
 
 
+@dataclass(slots=True, eq=False)
 class Hub:
     """The state of a tenant in memory. It goes when nobody has used it for a while."""
 
-    __slots__ = (
-        "_rules",
-        "configuration",
-        "counters",
-        "deliveries",
-        "delivery_queue",
-        "feeds",
-        "idle_since",
-        "limited",
-        "message_numbers",
-        "message_prefix",
-        "messages",
-        "missing",
-        "name",
-        "page_turn",
-        "sessions",
-        "topic_keys",
-        "user_channels",
-    )
+    configuration: HubConfiguration
+    counters: HubCounters
+    idle_since: float
+    missing: HubNotFound | None = None
+    """There is no such hub, which is told only to who has a token for it."""
+    message_prefix: str = field(default_factory=lambda: secrets.token_hex(6))
+    """Ids of messages count within the hub, and tell nothing about other hubs."""
+    message_numbers: count[int] = field(default_factory=lambda: count(1))
+    sessions: dict[str, SessionState] = field(default_factory=dict)
+    feeds: dict[str, Feed] = field(default_factory=dict)
+    page_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Large pages of history are encoded one in a turn of the loop."""
+    name: str = field(init=False)
+    delivery_queue: DeliveryQueue = field(init=False)
+    user_channels: bool = field(init=False)
+    topic_keys: Mapping[str, bytes] = field(init=False)
+    limited: bool = field(init=False)
+    messages: TokenBucket = field(init=False)
+    deliveries: TokenBucket = field(init=False)
+    _rules: dict[str, Rules] = field(init=False)
 
-    def __init__(
-        self,
-        configuration: HubConfiguration,
-        counters: HubCounters,
-        now: float,
-        missing: HubNotFound | None = None,
-    ) -> None:
-        """`missing`: there is no such hub, which is told only to who has a token for it."""
-        self.name = configuration.hub
-        self.missing = missing
-        # Ids of messages: they count within the hub, and tell nothing about other hubs.
-        self.message_prefix = secrets.token_hex(6)
-        self.message_numbers = count(1)
-        self.counters = counters
-        self.delivery_queue = DeliveryQueue(counters)
-        self.sessions: dict[str, SessionState] = {}
-        self.feeds: dict[str, Feed] = {}
-        self.page_turn = asyncio.Lock()
-        """Large pages of history are encoded one in a turn of the loop."""
-        self.idle_since = now
-        self.configure(configuration, now)
+    def __post_init__(self) -> None:
+        self.name = self.configuration.hub
+        self.delivery_queue = DeliveryQueue(self.counters)
+        self.configure(self.configuration, self.idle_since)
 
     def configure(self, configuration: HubConfiguration, now: float) -> None:
         quotas = configuration.settings.quotas
@@ -83,7 +69,7 @@ class Hub:
         self.deliveries = TokenBucket(
             quotas.deliveries_per_second, quotas.deliveries_per_second, now
         )
-        self._rules: dict[str, Rules] = {}
+        self._rules = {}
 
     def rules_for(self, channel: str) -> Rules:
         """The rules of a channel. Raises `InvalidName`."""
@@ -102,52 +88,31 @@ class Hub:
             feed.hold_back(publisher)
 
 
+@dataclass(slots=True, eq=False)
 class SessionState(Subscriber):
     """One client connection: who it is, and which channels it follows."""
 
-    __slots__ = (
-        "_tokens",
-        "address",
-        "clock",
-        "closed",
-        "connection",
-        "feeds",
-        "hub",
-        "id",
-        "identity",
-        "last_seen",
-        "opened_at",
-        "reason",
-        "restore_hash",
-        "spent_hash",
-    )
+    hub: Hub
+    connection: Connection
+    identity: Identity
+    address: str
+    clock: Clock
+    tokens: Tokens
+    # A letter first: a command line would take an id that begins with '-' for an option.
+    id: str = field(default_factory=lambda: f"s{secrets.token_urlsafe(12)}")
+    feeds: dict[str, Feed] | None = None
+    opened_at: float = field(init=False)
+    last_seen: float = field(init=False)
+    closed: bool = False
+    reason: str | None = None
+    """Why the session ends, if known: an error's code, or `closed` by the client."""
+    restore_hash: bytes | None = None
+    spent_hash: bytes | None = None
+    """The hash of the restore key that was used to come here; it dies with the next frame."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        connection: Connection,
-        identity: Identity,
-        address: str,
-        clock: Clock,
-        tokens: Tokens,
-    ) -> None:
-        self.hub = hub
-        # A letter first: a command line would take an id that begins with '-' for an option.
-        self.id = f"s{secrets.token_urlsafe(12)}"
-        self.connection = connection
-        self.identity = identity
-        self.address = address
-        self.clock = clock
-        self._tokens = tokens
-        self.feeds: dict[str, Feed] | None = None
-        self.opened_at = clock.now()
-        self.last_seen = clock.monotonic()
-        self.closed = False
-        self.reason: str | None = None
-        """Why the session ends, if known: an error's code, or `closed` by the client."""
-        self.restore_hash: bytes | None = None
-        self.spent_hash: bytes | None = None
-        """The hash of the restore key that was used to come here; it dies with the next frame."""
+    def __post_init__(self) -> None:
+        self.opened_at = self.clock.now()
+        self.last_seen = self.clock.monotonic()
 
     @property
     def reader(self) -> Reader:
@@ -179,7 +144,7 @@ class SessionState(Subscriber):
                     f"authenticate first: hub {self.hub.name!r} wants it, or does not exist"
                 )
         elif identity.expires_at is not None:
-            self._tokens.check(identity, self.hub.name)
+            self.tokens.check(identity, self.hub.name)
 
     def cancel_requests(self) -> None:
         """The session is closed: cancel what still waits on its behalf."""

@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -40,34 +41,22 @@ _ABSENT = ("connect", "resolve", "tls")
 _MOST_FAILING = 10_000
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Destination:
     """Where requests of one hub go for one purpose. State only; `OutgoingGate` drives it."""
 
-    __slots__ = (
-        "__weakref__",
-        "failures",
-        "hub",
-        "in_flight",
-        "name",
-        "open_until",
-        "opened",
-        "patient",
-        "probing",
-        "waiting",
-    )
-
-    def __init__(self, hub: str, purpose: Purpose, name: str) -> None:
-        self.hub = hub
-        self.name = name
-        self.patient = purpose in _PATIENT
-        self.in_flight = 0
-        self.waiting: deque[asyncio.Future[None]] = deque()
-        self.failures = 0
-        """In a row."""
-        self.opened = 0
-        """How often in a row the breaker opened; 0: it is closed."""
-        self.open_until = 0.0
-        self.probing = False
+    hub: str
+    name: str
+    patient: bool
+    """Nobody waits for its requests."""
+    in_flight: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    failures: int = 0
+    """In a row."""
+    opened: int = 0
+    """How often in a row the breaker opened; 0: it is closed."""
+    open_until: float = 0.0
+    probing: bool = False
 
     @property
     def breaker(self) -> Breaker:
@@ -104,7 +93,7 @@ class OutgoingGate:
         key = (hub, purpose, name)
         found = self._destinations.get(key)
         if found is None:
-            found = self._destinations[key] = Destination(hub, purpose, name)
+            found = self._destinations[key] = Destination(hub, name, purpose in _PATIENT)
         return found
 
     # -- requests -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -52,17 +53,15 @@ class _WrongSignature(Exception):
     """Another key signed the token."""
 
 
+@dataclass(slots=True, eq=False)
 class _KeySet:
     """The keys behind one address, as one hub has them, and how it went."""
 
-    __slots__ = ("asked_at", "error", "fetched_at", "keys", "task")
-
-    def __init__(self) -> None:
-        self.keys: Keys = {}
-        self.fetched_at = float("-inf")
-        self.asked_at = float("-inf")
-        self.error: HubbubError | None = None
-        self.task: asyncio.Task[None] | None = None
+    keys: Keys = field(default_factory=dict)
+    fetched_at: float = float("-inf")
+    asked_at: float = float("-inf")
+    error: HubbubError | None = None
+    task: asyncio.Task[None] | None = None
 
 
 class _Verified(msgspec.Struct, frozen=True):

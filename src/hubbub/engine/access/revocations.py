@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from hubbub.domain.permissions import Identity
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.administration import AdministrationStore, AuditEntry, Revocation
@@ -9,15 +11,13 @@ from hubbub.ports.storage.administration import AdministrationStore, AuditEntry,
 ANY_HUB = "*"
 
 
+@dataclass(slots=True, eq=False)
 class _OfHub:
     """What is revoked in one hub, or, under `*`, everywhere. Times are in ms."""
 
-    __slots__ = ("all_until", "tokens", "users")
-
-    def __init__(self) -> None:
-        self.tokens: set[str] = set()
-        self.users: dict[str, int] = {}
-        self.all_until = -1
+    tokens: set[str] = field(default_factory=set)
+    users: dict[str, int] = field(default_factory=dict)
+    all_until: int = -1
 
     def add(self, revocation: Revocation) -> None:
         subject, until = revocation.subject, revocation.issued_until

@@ -10,6 +10,7 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -44,73 +45,45 @@ class State(enum.IntEnum):
     """As `APPENDING`; the rules changed meanwhile and are applied when the append has ended."""
 
 
+@dataclass(slots=True, eq=False)
 class Channel:
     """No I/O. The state changes only through the methods below."""
 
-    __slots__ = (
-        "closed_by",
-        "counts",
-        "cursors",
-        "epoch",
-        "first",
-        "head",
-        "history",
-        "hub",
-        "idle_since",
-        "in_memory",
-        "joined",
-        "left",
-        "members",
-        "name",
-        "nodes",
-        "partition",
-        "producers",
-        "queue",
-        "retained",
-        "retained_until",
-        "retaining",
-        "rules",
-        "state",
-        "uses",
-        "waiters",
-    )
-
-    def __init__(self, hub: str, name: str, partition: int, rules: Rules) -> None:
-        self.hub = hub
-        self.name = name
-        self.partition = partition
-        self.rules = rules
-        self.epoch = ""
-        self.head = 0
-        self.first = 1
-        """The oldest serial that is still on disk, as far as is known."""
-        self.in_memory = False
-        """A live-only channel: epoch and head count in memory, not on disk."""
-        self.state = State.UNREAD
-        self.closed_by: HubbubError | None = None
-        """What everyone is told who still uses the channel after it was closed."""
-        self.idle_since = 0.0
-        self.history: LiveHistory | None = None
-        self.retained: Message | None = None
-        self.retained_until = 0
-        self.retaining: list[tuple[int, PublishReply | None]] | None = None
-        """Replies that wait for the retained message to be saved; None: no save is under way."""
-        self.nodes: tuple[str, ...] = ()
-        self.counts: dict[str, int] | None = None
-        self.members: dict[str, tuple[Member, str]] | None = None
-        """Who is present, by session id, with the node each is connected to."""
-        self.joined: dict[str, Member] | None = None
-        self.left: dict[str, Member] | None = None
-        self.queue: deque[tuple[Message, PublishReply | None]] | None = None
-        """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
-        self.uses = 0
-        """Requests under way that need the channel to stay open."""
-        self.producers: dict[tuple[str, str], ActiveProducer] | None = None
-        """Who put something here, by principal and producer id."""
-        self.cursors: Cursors | None = None
-        """The durable subscriptions; None: nobody asked for them yet."""
-        self.waiters: list[asyncio.Future[None]] | None = None
-        """Requests that wait for the channel to be read."""
+    hub: str
+    name: str
+    partition: int
+    rules: Rules
+    epoch: str = ""
+    head: int = 0
+    first: int = 1
+    """The oldest serial that is still on disk, as far as is known."""
+    in_memory: bool = False
+    """A live-only channel: epoch and head count in memory, not on disk."""
+    state: State = State.UNREAD
+    closed_by: HubbubError | None = None
+    """What everyone is told who still uses the channel after it was closed."""
+    idle_since: float = 0.0
+    history: LiveHistory | None = None
+    retained: Message | None = None
+    retained_until: int = 0
+    retaining: list[tuple[int, PublishReply | None]] | None = None
+    """Replies that wait for the retained message to be saved; None: no save is under way."""
+    nodes: tuple[str, ...] = ()
+    counts: dict[str, int] | None = None
+    members: dict[str, tuple[Member, str]] | None = None
+    """Who is present, by session id, with the node each is connected to."""
+    joined: dict[str, Member] | None = None
+    left: dict[str, Member] | None = None
+    queue: deque[tuple[Message, PublishReply | None]] | None = None
+    """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
+    uses: int = 0
+    """Requests under way that need the channel to stay open."""
+    producers: dict[tuple[str, str], ActiveProducer] | None = None
+    """Who put something here, by principal and producer id."""
+    cursors: Cursors | None = None
+    """The durable subscriptions; None: nobody asked for them yet."""
+    waiters: list[asyncio.Future[None]] | None = None
+    """Requests that wait for the channel to be read."""
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from hubbub.domain.messages import Message
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.storage.topics import ProducerRecord
 
 
+@dataclass(slots=True, eq=False)
 class ActiveProducer:
     """A producer that put something since the channel was opened."""
 
-    __slots__ = ("accepted", "fence", "id", "stored", "under_way", "waiting")
-
-    def __init__(self) -> None:
-        self.id = 0
-        self.fence = 0
-        self.stored = 0
-        """The last sequence on disk."""
-        self.accepted = 0
-        """The last sequence that is on disk or on its way there."""
-        self.under_way: dict[int, Put] = {}
-        self.waiting: list[tuple[Message, PublishReply]] | None = []
-        """Puts that came before the store said where the producer stands; None: it has."""
+    id: int = 0
+    fence: int = 0
+    stored: int = 0
+    """The last sequence on disk."""
+    accepted: int = 0
+    """The last sequence that is on disk or on its way there."""
+    under_way: dict[int, Put] = field(default_factory=dict)
+    waiting: list[tuple[Message, PublishReply]] | None = field(default_factory=list)
+    """Puts that came before the store said where the producer stands; None: it has."""
 
     def know(self, found: ProducerRecord) -> None:
         self.id = found.id

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -25,20 +26,18 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(CursorRecord)
 
 
+@dataclass(slots=True, eq=False)
 class DurableSubscription:
     """A durable subscription: its cursor, who waits for it, and what of it is on disk."""
 
-    __slots__ = ("cursor", "gone", "key", "lock", "moving", "saved", "version", "waiters")
-
-    def __init__(self, key: SubscriptionKey, cursor: Cursor) -> None:
-        self.key = key
-        self.cursor = cursor
-        self.waiters: list[asyncio.Future[None]] = []
-        self.lock = asyncio.Lock()
-        self.version = 0
-        self.saved = 0
-        self.moving = False
-        self.gone = False
+    key: SubscriptionKey
+    cursor: Cursor
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    version: int = 0
+    saved: int = 0
+    moving: bool = False
+    gone: bool = False
 
     async def wait(self, seconds: float) -> bool:
         """Whether there was news in time."""
@@ -75,19 +74,17 @@ class DurableSubscription:
         return SavedCursor(key.hub, key.channel, key.owner, key.name, cursor.floor, state)
 
 
+@dataclass(slots=True, eq=False)
 class Cursors:
     """The durable subscriptions of one channel, and its newest messages."""
 
-    __slots__ = ("_tail_bytes", "lock", "page", "ready", "subscriptions", "tail")
-
-    def __init__(self) -> None:
-        self.subscriptions: dict[tuple[str, str], DurableSubscription] = {}
-        self.ready = asyncio.Event()
-        self.lock = asyncio.Lock()
-        self.tail: deque[Message] = deque()
-        self.page: Sequence[Message] = ()
-        """What was read from the store last, without gaps."""
-        self._tail_bytes = 0
+    subscriptions: dict[tuple[str, str], DurableSubscription] = field(default_factory=dict)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    tail: deque[Message] = field(default_factory=deque)
+    page: Sequence[Message] = ()
+    """What was read from the store last, without gaps."""
+    _tail_bytes: int = 0
 
     @property
     def idle(self) -> bool:

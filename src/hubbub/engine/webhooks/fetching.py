@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -51,15 +52,13 @@ class FetchFailed(Exception):
         self.answer = answer
 
 
+@dataclass(slots=True, eq=False)
 class _Fetch:
     """The work for one topic; `pinged` is set when there is a newer ping."""
 
-    __slots__ = ("partition", "pinged", "task")
-
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.pinged = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
+    partition: int
+    pinged: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
 
 
 class Fetcher:

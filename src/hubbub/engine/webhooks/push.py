@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import InitVar, dataclass, field
 
 from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.messages import Message
@@ -34,76 +35,51 @@ def reader_of(webhook: Webhook) -> Reader:
     return Reader(Identity(user, Level.SERVICE, issued_at=webhook.created_at))
 
 
+@dataclass(slots=True, eq=False)
 class Push(Subscriber):
     """State only; the driver drives it. One task at a time works for it, while there is work."""
 
-    __slots__ = (
-        "_reader",
-        "_refuse",
-        "acknowledged",
-        "attempts",
-        "behind",
-        "delivered",
-        "failing_since",
-        "failures",
-        "fetching",
-        "gone",
-        "host",
-        "key",
-        "last_delivered_at",
-        "last_error",
-        "last_latency_seconds",
-        "last_status",
-        "lasting",
-        "next_try_at",
-        "position",
-        "queue",
-        "queued",
-        "sending",
-        "task",
-        "webhook",
-    )
+    webhook: Webhook
+    host: Destination
+    hub_url: InitVar[str | None]
+    refuse: Callable[[Push, HubbubError], None]
+    """Ends the webhook when access was taken away."""
+    queue: deque[Message] = field(default_factory=deque)
+    """What comes next, without gaps."""
+    queued: int = 0
+    """The serial of the last one that was queued."""
+    position: int = 0
+    """The serial up to which everything has arrived or was given up."""
+    acknowledged: int = 0
+    behind: bool = False
+    """There may be messages behind the queue that are on disk only."""
+    fetching: bool = False
+    gone: bool = False
+    sending: bool = False
+    task: asyncio.Task[None] | None = None
+    attempts: int = 0
+    failing_since: float | None = None
+    """Monotonic seconds."""
+    next_try_at: int | None = None
+    delivered: int = 0
+    failures: int = 0
+    last_status: int | None = None
+    last_error: str | None = None
+    last_latency_seconds: float | None = None
+    last_delivered_at: int | None = None
+    key: SubscriptionKey = field(init=False)
+    lasting: Headers = field(init=False)
+    _reader: Reader = field(init=False)
 
-    def __init__(
-        self,
-        webhook: Webhook,
-        host: Destination,
-        hub_url: str | None,
-        refuse: Callable[[Push, HubbubError], None],
-    ) -> None:
-        """`refuse` ends it when access was taken away."""
-        self._refuse = refuse
-        self.key = key_of(webhook)
-        self.queue: deque[Message] = deque()
-        """What comes next, without gaps."""
-        self.queued = 0
-        """The serial of the last one that was queued."""
-        self.position = 0
-        """The serial up to which everything has arrived or was given up."""
-        self.acknowledged = 0
-        self.behind = False
-        """There may be messages behind the queue that are on disk only."""
-        self.fetching = False
-        self.gone = False
-        self.sending = False
-        self.task: asyncio.Task[None] | None = None
-        self.attempts = 0
-        self.failing_since: float | None = None
-        """Monotonic seconds."""
-        self.next_try_at: int | None = None
-        self.delivered = 0
-        self.failures = 0
-        self.last_status: int | None = None
-        self.last_error: str | None = None
-        self.last_latency_seconds: float | None = None
-        self.last_delivered_at: int | None = None
-        self.configure(webhook, host, hub_url)
+    def __post_init__(self, hub_url: str | None) -> None:
+        self.key = key_of(self.webhook)
+        self.configure(self.webhook, self.host, hub_url)
 
     def configure(self, webhook: Webhook, host: Destination, hub_url: str | None) -> None:
         self.webhook = webhook
         self._reader = reader_of(webhook)
         self.host = host
-        self.lasting: Headers = lasting_headers(webhook, webhook.hub_url or hub_url)
+        self.lasting = lasting_headers(webhook, webhook.hub_url or hub_url)
 
     @property
     def reader(self) -> Reader:
@@ -113,10 +89,10 @@ class Push(Subscriber):
         return (self.webhook.channel,)
 
     def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
-        self._refuse(self, error)
+        self.refuse(self, error)
 
     def end(self, error: HubbubError) -> None:
-        self._refuse(self, error)
+        self.refuse(self, error)
 
     @property
     def active(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -60,20 +61,18 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     message: str
 
 
+@dataclass(slots=True, eq=False)
 class _Channel:
     """A channel's row as this batch leaves it. One that is not there yet has no id."""
 
-    __slots__ = ("accepted", "added", "epoch", "head", "high_at", "id")
-
-    def __init__(self, id_: int | None, epoch: str, head: int, high_at: int) -> None:
-        self.id = id_
-        self.epoch = epoch
-        self.head = head
-        self.high_at = high_at
-        self.added = 0
-        """Payload bytes."""
-        self.accepted: list[tuple[Append, int]] = []
-        """What is to be stored, each with the `high_at` at that point."""
+    id: int | None
+    epoch: str
+    head: int
+    high_at: int
+    added: int = 0
+    """Payload bytes."""
+    accepted: list[tuple[Append, int]] = field(default_factory=list)
+    """What is to be stored, each with the `high_at` at that point."""
 
     def accept(self, append: Append) -> None:
         self.head = append.message.serial

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -28,33 +29,22 @@ class Limits(msgspec.Struct, frozen=True):
     batches_under_way: int = 2
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """An operation, and the future of whoever awaits it."""
 
-    __slots__ = ("arguments", "future", "method", "size", "weight")
-
-    def __init__(
-        self,
-        method: Callable[..., Any],
-        arguments: Sequence[Any],
-        weight: int,
-        size: int,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self.method = method
-        self.arguments = arguments
-        self.weight = weight
-        self.size = size
-        self.future = future
+    method: Callable[..., Any]
+    arguments: Sequence[Any]
+    weight: int
+    size: int
+    future: asyncio.Future[Any]
 
 
+@dataclass(slots=True, eq=False)
 class _Lane:
-    __slots__ = ("size", "waiting", "weight")
-
-    def __init__(self) -> None:
-        self.waiting: deque[Waiting] = deque()
-        self.weight = 0
-        self.size = 0
+    waiting: deque[Waiting] = field(default_factory=deque)
+    weight: int = 0
+    size: int = 0
 
 
 class FairQueue:

@@ -14,6 +14,7 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -37,15 +38,13 @@ _MOST_SENDS = 3
 _MOST_RESTART_DELAY_SECONDS = 5.0
 
 
+@dataclass(slots=True, eq=False)
 class _Batch:
     """Groups of operations under way."""
 
-    __slots__ = ("groups", "number", "sends")
-
-    def __init__(self, number: int, groups: list[Group]) -> None:
-        self.number = number
-        self.groups = groups
-        self.sends = 0
+    number: int
+    groups: list[Group]
+    sends: int = 0
 
 
 class WorkerLink(Link):
