@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.command import hubbub
+from harness.command import hubbub, running_hubbub
 from harness.journal import QUIET, journalled
 from harness.raw import RawConnection
 from harness.receivers import Receiver
 from harness.running_hub import RunningHub, Socket, StartHub
 from harness.topics import HttpTopic, topic_hub
 from harness.zeromq import ANY_PORT, ZeroMqClients, zeromq_clients
-from hubbub.client import Client, Message, Options, connect
+from hubbub.client import Client, Message, Options, connect, sync
 from hubbub.client.envelope import fields_of
 from hubbub.client.webhooks.receiver import Receiver as WebhookReceiver
 from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS, wire_name
@@ -162,6 +164,26 @@ async def by_the_put_command(stage: Stage, said: Attributes) -> str:
     return await by_the_command(stage, said, "put")
 
 
+async def by_the_shell(stage: Stage, said: Attributes) -> str:
+    words = ["put"]
+    for name, value in fields_of(said).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        words += [f"--{name.replace('_', '-')}", shlex.quote(text)]
+    line = " ".join([*words, "room", "hi"])
+    done = await hubbub("shell", stdin=line.encode(), env=stage.env)
+    assert done.code == 0, done.err
+    return done.out.split()[1]
+
+
+async def by_the_blocking_client(stage: Stage, said: Attributes) -> str:
+    def publish() -> str:
+        url = f"ws://{stage.hub.address}"
+        with sync.connect(url, hub="acme", token=stage.token) as client:
+            return client.publish("room", "hi", **fields_of(said)).id
+
+    return await asyncio.to_thread(publish)
+
+
 SENDERS: tuple[Send, ...] = (
     over_websocket_json,
     over_protobuf,
@@ -171,6 +193,8 @@ SENDERS: tuple[Send, ...] = (
     by_a_put_over_zeromq,
     by_the_command,
     by_the_put_command,
+    by_the_shell,
+    by_the_blocking_client,
 )
 
 
@@ -220,7 +244,9 @@ async def test_a_conversation_comes_out_the_same_at_every_door(
         await RawConnection.open(hub.address) as stream,
         stage.connect("json") as json_client,
         stage.connect("protobuf") as protobuf_client,
+        running_hubbub("subscribe", "room", "--json", env=stage.env) as command,
     ):
+        await command.remark("subscribed to room")
         await stage.http("POST", "/webhooks", json={"channel": "room", "callback": receiver.url})
         request = f"GET /v1/hubs/acme/events?channel=room HTTP/1.1\r\nHost: {hub.address}\r\n\r\n"
         stream.send(request.encode())
@@ -233,6 +259,7 @@ async def test_a_conversation_comes_out_the_same_at_every_door(
         assert of_json(heard) == sent
         assert of_json(await streamed(stream, count)) == sent
         assert of_client([await anext(live) for _ in range(count)]) == sent
+        assert of_json([json.loads(await command.line()) for _ in range(count)]) == sent
         # history
         page = await stage.http("GET", "/channels/room/messages")
         assert of_json(page["messages"]) == sent

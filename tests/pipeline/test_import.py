@@ -40,9 +40,9 @@ def texts(tmp_path: Path) -> list[str]:
 def test_a_log_becomes_published_messages(tmp_path: Path) -> None:
     summary = run(
         tmp_path,
-        "time,channel,sender,text,id,reply-to\n"
-        "2024-03-01T10:00:00Z,lab,ann,Hello,1,\n"
-        "2024-03-01T10:00:01Z,lab,bob,Hi,2,1\n",
+        "time,channel,sender,text,id,reply-to,thread\n"
+        "2024-03-01T10:00:00Z,lab,ann,Hello,1,,\n"
+        "2024-03-01T10:00:01Z,lab,bob,Hi,2,1,t1\n",
     )
     assert (summary.imported, summary.rejected, summary.channels) == (2, 0, 1)
     assert not (tmp_path / "rejects").exists()
@@ -50,7 +50,8 @@ def test_a_log_becomes_published_messages(tmp_path: Path) -> None:
     assert (first.kind, first.hub, first.node) == ("message.published", "demo", "import")
     assert (second.channel, second.user, second.sender) == ("lab", "bob", "bob")
     assert (second.payload, second.size, second.content_type) == (b"Hi", 2, "text/plain")
-    assert (second.message_id, second.refers_to) == ("2", "1")
+    assert (second.message_id, second.refers_to, second.conversation_id) == ("2", "1", "t1")
+    assert first.conversation_id is None
     assert second.at == second.published_at == 1_709_287_201_000_000
     assert second.extra == {"file": "log.csv", "line": "3"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from harness.command import Ended, hubbub
 from harness.journals import NOON, message, seal
 from harness.running_hub import RunningHub, hub_settings, open_hub
-from hubbub.client import connect
+from hubbub.client import Attributes, connect
 from hubbub.domain.rules import Rules
 from hubbub.journal.sealed import moment
 from hubbub.journal.slices import Slice, read_slice
@@ -59,6 +60,21 @@ async def test_a_slice_is_published_again_as_it_was(tmp_path: Path, hub: Running
         ("", b'{"n":2}', "application/json"),
         ("", b"text 3", "text/plain"),
     ]
+
+
+async def test_the_envelope_is_published_again(tmp_path: Path, hub: RunningHub) -> None:
+    said: dict[str, Any] = {
+        "conversation_id": "c-1",
+        "refers_to": "m-0",
+        "language": "de",
+        "priority": 3,
+    }
+    seal(tmp_path / "j", message(1, headers={"k": "v"}, author="ann", **said))
+    done = await replay(tmp_path, hub, "--into", "copy")
+    assert "published 1 of 1" in done.out, done.err
+    async with connect(f"ws://{hub.address}", hub="demo") as client:
+        (copy,) = (await client.history("copy")).messages
+    assert copy.attributes == Attributes(headers={"k": "v"}, author="ann", **said)
 
 
 async def test_it_is_safe_to_repeat(tmp_path: Path, hub: RunningHub) -> None:

@@ -14,7 +14,7 @@ from hubbub.domain.errors import BadRequest
 from hubbub.journal.foreign_text import Line
 
 Format = Literal["csv", "tsv", "jsonl", "json"]
-ROLES = ("time", "channel", "sender", "text", "id", "reply-to")
+ROLES = ("time", "channel", "sender", "text", "id", "reply-to", "conversation")
 NEEDED = ("time", "channel", "text")
 MAX_RECORD_LINES = 1000
 """A quote that is open for longer was not meant as one."""
@@ -25,6 +25,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "text": ("text", "message", "body", "content", "msg", "payload"),
     "id": ("id", "message_id", "messageid", "msg_id", "msgid", "uuid"),
     "reply-to": ("reply-to", "reply_to", "replyto", "in_reply_to", "parent", "parent_id"),
+    "conversation": ("conversation_id", "conversation-id", "conversationid", "thread", "thread_id"),
 }
 
 Scalar = str | int | float | None

@@ -206,6 +206,7 @@ class _Reader:
             size=len(payload),
             payload=payload,
             published_at=at,
+            conversation_id=_text(row.values.get("conversation")),
             refers_to=answers,
             sender=sender,
             extra={"file": self._source.path.name, "line": str(row.line)},

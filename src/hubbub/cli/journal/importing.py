@@ -25,8 +25,8 @@ from hubbub.cli.journal.options import echo_json, journal_command, json_option
 @click.option(
     "--columns",
     metavar="ROLE=NAME,…",
-    help="Which column is the time, channel, sender, text, id, reply-to; numbers from 1 if the"
-    " file has no header.",
+    help="Which column is the time, channel, sender, text, id, reply-to, conversation; numbers"
+    " from 1 if the file has no header.",
 )
 @click.option("--channel", help="The channel of messages for which the file names none.")
 @click.option("--encoding", default="auto", show_default=True, help="Of the file.")
@@ -56,8 +56,8 @@ def import_command(
 ) -> None:
     """Turn FILE, a log of messages of another system, into segments of the journal.
 
-    Its columns are a time, a channel, a sender and a text, and perhaps an id and the id of the
-    message that it answers. Importing a file again adds only what is new.
+    Its columns are a time, a channel, a sender and a text, and perhaps an id, the id of the
+    message that it answers, and the conversation. Importing a file again adds only what is new.
     """
     from hubbub.journal.importing import Source, import_log
 

@@ -1,14 +1,16 @@
-"""The rarer fields of a message's envelope as options of `hubbub publish` and `hubbub put`."""
+"""The rarer fields of a message's envelope as options of `hubbub publish`, `hubbub put` and the
+put of `hubbub shell`."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
 
+from hubbub.client import PublishEnvelope
 from hubbub.domain.envelope import HIGHEST_PRIORITY, NUMBERS, OBJECTS, TEXTS
 
 
@@ -41,19 +43,19 @@ _HELP = {
 }
 
 
-def envelope_options(command: Callable[..., None]) -> Callable[..., None]:
+def envelope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command the fields as `envelope`, those that were given."""
 
     @functools.wraps(command)
-    def with_envelope(**arguments: Any) -> None:
+    def with_envelope(**arguments: Any) -> Any:
         envelope: dict[str, Any] = {}
         for name in (*_HELP, "security_token"):
             value = arguments.pop(name)
             if value is not None:
                 envelope[name] = value
-        command(envelope=envelope, **arguments)
+        return command(envelope=envelope, **arguments)
 
-    wrapped: Callable[..., None] = click.option(
+    wrapped: Callable[..., Any] = click.option(
         "--security-token",
         envvar="HUBBUB_SECURITY_TOKEN",
         show_envvar=True,
@@ -71,3 +73,14 @@ def envelope_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         wrapped = option(wrapped)
     return wrapped
+
+
+@click.command(add_help_option=False)
+@envelope_options
+def _parse(envelope: PublishEnvelope) -> PublishEnvelope:
+    return envelope
+
+
+def parse_envelope(options: list[str]) -> PublishEnvelope:
+    """The fields that options such as `--ttl 5000` give. Raises `click.UsageError`."""
+    return cast(PublishEnvelope, _parse.main(options, "put", standalone_mode=False))

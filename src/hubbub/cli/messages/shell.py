@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from hubbub.cli.failures import FAILED, advice
+from hubbub.cli.messages.envelope import parse_envelope
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.printing import escape_control, message_line, print_line
 from hubbub.cli.messages.topics import describe, name_option, show_subscriptions
@@ -21,8 +22,9 @@ from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 
 PROMPT = "hubbub> "
 HISTORY = ".hubbub_history"
+PUT = "put TOPIC MESSAGE"
 HELP = """\
-put TOPIC MESSAGE     store a message
+put TOPIC MESSAGE     store a message (before TOPIC, options as of `hubbub put`: --ttl 5000)
 get [TOPIC]           the next message of a topic, or of each of your topics
 subscribe TOPIC       from now on, keep its messages for you (subscribe TOPIC first: all there are)
 unsubscribe TOPIC     no longer
@@ -105,10 +107,21 @@ class Shell:
     # -- commands -------------------------------------------------------------------------------
 
     def _put(self, rest: str) -> None:
-        topic, message = _split(rest, "put TOPIC MESSAGE")
+        options: list[str] = []
+        while rest.startswith("--"):
+            option, rest = _split(rest, PUT)
+            options.append(option)
+            if "=" not in option:
+                value, rest = _split(rest, PUT)
+                options.append(value)
+        topic, message = _split(rest, PUT)
         if not message:
-            raise Usage("there is no message; write: put TOPIC MESSAGE")
-        receipt = self._topics.put(self._know(topic), _unquote(message))
+            raise Usage(f"there is no message; write: {PUT}")
+        try:
+            envelope = parse_envelope(options)
+        except click.UsageError as error:
+            raise Usage(error.format_message()) from None
+        receipt = self._topics.put(self._know(topic), _unquote(message), **envelope)
         print_line(f"PutReply {receipt.id} #{receipt.serial}")
 
     def _get(self, rest: str) -> None:
