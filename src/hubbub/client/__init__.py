@@ -34,11 +34,17 @@ from hubbub.client.events import (
     Presence,
 )
 from hubbub.client.inbox.inbox import Inbox
-from hubbub.client.messages import HistoryPage, Item, Message, Receipt, TopicMessage
+from hubbub.client.messages import (
+    HistoryPage,
+    Item,
+    Message,
+    Receipt,
+    ServiceAnswer,
+    TopicMessage,
+)
 from hubbub.client.options import Options
 from hubbub.client.outbox.outbox import Outbox, put_in
 from hubbub.client.outbox.tables import Limits, Refusal
-from hubbub.client.services import Answer
 from hubbub.client.subscription import Subscription
 from hubbub.client.topics.reader import TopicReader
 from hubbub.client.topics.shared import SharedReader
@@ -51,7 +57,6 @@ from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 __all__ = [
     "AccessLost",
     "AlreadyProcessed",
-    "Answer",
     "Attributes",
     "Client",
     "ClientClosed",
@@ -83,6 +88,7 @@ __all__ = [
     "QueueFull",
     "Receipt",
     "Refusal",
+    "ServiceAnswer",
     "SessionInfo",
     "SharedReader",
     "Subscription",

@@ -9,35 +9,34 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
-import msgspec
-
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.establishing import authenticate
 from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.connection.tracker import Tracker
-from hubbub.client.envelope import PublishEnvelope, attributes_of
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.listeners import Listeners
 from hubbub.client.messages import (
     HistoryPage,
     Item,
     Message,
+    PublishOptions,
     Receipt,
+    ServiceAnswer,
+    encode_data,
     from_history,
+    item_of,
     publish_item,
 )
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
-from hubbub.client.services import Answer, Services
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.topics.topics import Topics
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
-from hubbub.domain.requests import History, PresenceQuery
+from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.tasks import TaskSet
@@ -61,7 +60,6 @@ class Client:
         self._state = ClientState(proof, options, self._listeners.emit)
         self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
         self.topics = Topics(self._supervisor, options.request_timeout)
-        self._services = Services(self._supervisor, options.request_timeout)
         self._handlers = TaskSet()
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -130,40 +128,26 @@ class Client:
         channel: str,
         data: object,
         event: str = "",
-        *,
-        store: bool = False,
-        retain: bool = False,
-        push: bool = False,
-        transient: bool = False,
-        content_type: str | None = None,
-        **envelope: Unpack[PublishEnvelope],
+        **options: Unpack[PublishOptions],
     ) -> Receipt:
         """Publish and wait for the receipt. Texts and bytes go as they are, all else as JSON. The
-        rarer fields of the envelope are keywords, too: `conversation_id="c", ttl=5000`.
+        rarer fields of the envelope are options, too: `store=True, conversation_id="c", ttl=5000`.
 
         Without a connection the message waits for one. If the connection breaks after it was sent
         and before the receipt, it may or may not have arrived: `ConnectionLost`.
         """
-        flags = store, retain, push, transient
-        return await self._queue(Item(channel, data, event, content_type, *flags, *_said(envelope)))
+        return await self._queue(item_of(channel, data, event, options))
 
     def publish_nowait(
         self,
         channel: str,
         data: object,
         event: str = "",
-        *,
-        store: bool = False,
-        retain: bool = False,
-        push: bool = False,
-        transient: bool = False,
-        content_type: str | None = None,
-        **envelope: Unpack[PublishEnvelope],
+        **options: Unpack[PublishOptions],
     ) -> None:
         """Queue a message that nobody answers for. Raises `QueueFull`."""
         self._supervisor.check_open()
-        flags = store, retain, push, transient
-        item = Item(channel, data, event, content_type, *flags, *_said(envelope))
+        item = item_of(channel, data, event, options)
         self._state.send_queue.put(publish_item(item, None), None)
 
     async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
@@ -253,9 +237,7 @@ class Client:
             epoch=epoch,
             limit=limit,
         )
-        page = await self._supervisor.call(
-            lambda req_id: msgspec.structs.replace(query, req_id=req_id), notices.HistoryPage
-        )
+        page = await self._supervisor.call(query, notices.HistoryPage)
         return HistoryPage(
             channel,
             from_history(page.messages),
@@ -283,10 +265,7 @@ class Client:
 
     async def presence(self, channel: str) -> tuple[Member, ...]:
         """Who is in a channel now."""
-        answer = await self._supervisor.call(
-            lambda req_id: PresenceQuery(channel, req_id), notices.Presence
-        )
-        return answer.members
+        return (await self._supervisor.call(PresenceQuery(channel), notices.Presence)).members
 
     # -- services -------------------------------------------------------------------------------
 
@@ -297,21 +276,23 @@ class Client:
         *,
         timeout: float | None = None,
         content_type: str | None = None,
-    ) -> Answer:
+    ) -> ServiceAnswer:
         """Call a method of a service and wait for its answer, for as long as `timeout` says and the
         hub allows. If the connection breaks meanwhile, nobody knows whether the service has done
         its work: `ConnectionLost`."""
-        return await self._services.call(method, data, timeout, content_type)
+        payload, content_type = encode_data(data, content_type)
+        request = Call(method, payload, content_type, timeout or 0.0)
+        more_seconds = self.options.request_timeout if timeout is None else timeout
+        answer = await self._supervisor.ask_once(request, notices.CallAnswered, more_seconds)
+        return ServiceAnswer(answer.payload, answer.content_type)
 
     async def submit(
         self, stream: str, data: object, event: str = "", *, content_type: str | None = None
     ) -> str:
-        """Hand an event to a stream; answers its id once it cannot be lost any more."""
-        return await self._services.submit(stream, data, event, content_type)
-
-
-def _said(envelope: PublishEnvelope) -> tuple[Attributes | None, str | None]:
-    return attributes_of(envelope), envelope.get("security_token")
+        """Hand an event to a stream; answers its id once it cannot be lost any more. Raises
+        `ConnectionLost` where nobody knows whether the stream has it."""
+        request = Enqueue(stream, event, *encode_data(data, content_type))
+        return (await self._supervisor.ask_once(request, notices.Enqueued)).message_id
 
 
 def connect(

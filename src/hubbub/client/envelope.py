@@ -48,12 +48,11 @@ def attributes_of(envelope: Mapping[str, object]) -> Attributes | None:
     a name that no field has."""
     if not envelope:
         return None
-    given = {name: value for name, value in envelope.items() if name != "security_token"}
-    for name in given:
+    for name in envelope:
         if name not in Envelope.__annotations__:
             raise TypeError(f"the envelope has no field {name!r}")
     try:
-        attributes = msgspec.convert(given, Attributes)
+        attributes = msgspec.convert(envelope, Attributes)
         check_attributes(attributes, _ANYONE)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:
         raise InvalidAttribute(f"the envelope cannot be written: {error}") from None

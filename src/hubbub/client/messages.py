@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from hubbub.client.envelope import NO_ATTRIBUTES
+from hubbub.client.envelope import NO_ATTRIBUTES, PublishEnvelope, attributes_of
 from hubbub.client.events import Gap
-from hubbub.domain import messages
+from hubbub.domain import messages, services
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_json, is_text
 from hubbub.domain.notices import Delivery
@@ -19,6 +19,7 @@ from hubbub.domain.topics import Article
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
+_ITEM_OPTIONS = ("content_type", "store", "retain", "push", "transient", "security_token")
 
 
 class Message(msgspec.Struct, gc=False):
@@ -83,6 +84,35 @@ class Item(msgspec.Struct, frozen=True):
     transient: bool = False
     attributes: Attributes | None = None
     security_token: str | None = None
+
+
+class PutOptions(PublishEnvelope, total=False):
+    """`content_type`: with it, bytes and texts are taken to be of that type."""
+
+    content_type: str | None
+
+
+class PublishOptions(PutOptions, total=False):
+    store: bool
+    retain: bool
+    push: bool
+    transient: bool
+
+
+def item_of(channel: str, data: object, event: str, options: Mapping[str, object]) -> Item:
+    """Raises `InvalidAttribute`, and `TypeError` for an option that there is not."""
+    envelope: dict[str, Any] = {**options}
+    own = {name: envelope.pop(name) for name in _ITEM_OPTIONS if name in envelope}
+    return Item(channel, data, event, attributes=attributes_of(envelope), **own)
+
+
+class ServiceAnswer(services.ServiceAnswer, frozen=True):
+    """What a service answered to a call."""
+
+    @property
+    def data(self) -> Any:
+        """The payload as its content type says: a JSON value, a text, or bytes."""
+        return decode_data(self.payload, self.content_type)
 
 
 class HistoryPage(msgspec.Struct, frozen=True):

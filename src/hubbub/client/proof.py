@@ -40,16 +40,14 @@ class Proof:
         """The token, where that is how to prove it."""
         return None if self._token is None else await _value(self._token)
 
-    async def request(self) -> Callable[[int], Authenticate]:
-        """What to send, but for the request's id."""
+    async def request(self) -> Authenticate:
         if self._credentials is None:
-            token = await self.token()
-            return lambda req_id: Authenticate(req_id, token=token)
+            return Authenticate(token=await self.token())
         credentials: Blob = await _value(self._credentials)
         if isinstance(credentials, dict):
             credentials = msgspec.json.encode(credentials)
         written = credentials.encode() if isinstance(credentials, str) else credentials
-        return lambda req_id: Authenticate(req_id, credentials=written)
+        return Authenticate(credentials=written)
 
 
 async def _value(given: T | Callable[[], T | Awaitable[T]]) -> T:

@@ -26,24 +26,6 @@ N = TypeVar("N", bound=Notice)
 Answered = Callable[[notices.PublishResult], None]
 
 _TOLD = (notices.Joined, notices.Left, notices.Occupancy)
-_ANSWERS = (
-    notices.Pong,
-    notices.Authenticated,
-    notices.SessionRestored,
-    notices.Subscribed,
-    notices.Unsubscribed,
-    notices.HistoryPage,
-    notices.Presence,
-    notices.TopicSubscribed,
-    notices.TopicUnsubscribed,
-    notices.TopicMessages,
-    notices.EachTopicMessages,
-    notices.TopicAcked,
-    notices.ProducerOpened,
-    notices.TopicSubscriptions,
-    notices.CallAnswered,
-    notices.Enqueued,
-)
 
 
 class Conversation:
@@ -119,13 +101,11 @@ class Conversation:
 
     # -- questions ------------------------------------------------------------------------------
 
-    async def ask(
-        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
-    ) -> N:
-        """Send a request and wait for its answer, which may take so much longer than usual. Raises
-        the hub's error, `ConnectionLost`, or `RequestTimeout`."""
+    async def ask(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
+        """Send a request, under an id of its own, and wait for its answer, which may take so much
+        longer than usual. Raises the hub's error, `ConnectionLost`, or `RequestTimeout`."""
         req_id = self._state.next_id()
-        request = make(req_id)
+        request = msgspec.structs.replace(request, req_id=req_id)
         seconds = self._state.options.request_timeout + more_seconds
         answer = self._waiting[req_id] = _future()
         try:
@@ -192,11 +172,16 @@ class Conversation:
 
     def _handle_rarer(self, notice: Notice) -> None:
         registry = self._state.registry
-        if isinstance(notice, notices.Subscribed | notices.SessionRestored) and notice.req_id:
+        req_id = getattr(notice, "req_id", 0)
+        if isinstance(notice, notices.Subscribed | notices.SessionRestored) and req_id:
             # Before anyone else learns of it: what was missed may follow in the same frame.
             registry.confirm(notice.channels)
-        if isinstance(notice, _ANSWERS) and notice.req_id:
-            self._answer(notice.req_id, notice)
+        if isinstance(notice, notices.Ping):
+            self.spawn(_quietly(self.link.send(Pong(notice.req_id))))
+        elif isinstance(notice, notices.Failed):
+            self._fail(notice)
+        elif req_id:
+            self._answer(req_id, notice)
         elif isinstance(notice, notices.Published):
             for result in notice.results:
                 self._conclude(result)
@@ -207,12 +192,8 @@ class Conversation:
             self.requested.difference_update(failure.channel for failure in notice.failures)
         elif isinstance(notice, notices.ChannelReset):
             registry.reset(notice)
-        elif isinstance(notice, notices.Ping):
-            self.spawn(_quietly(self.link.send(Pong(notice.req_id))))
         elif isinstance(notice, notices.RestoreKey):
             self._state.restore_key = notice.restore_key if self._state.options.restore else None
-        elif isinstance(notice, notices.Failed):
-            self._fail(notice)
         elif isinstance(notice, notices.SessionInfo):
             self._info = notice
             self.link.max_message_bytes = notice.max_message_bytes

@@ -50,9 +50,8 @@ async def _restore(conversation: Conversation, state: ClientState, key: str) -> 
     if len(positions) < begun or len(positions) > MAX_ITEMS:
         return False  # the hub would go on from its own idea of the positions
     try:
-        answer = await conversation.ask(
-            lambda req_id: Restore(key, req_id, tuple(positions)), SessionRestored
-        )
+        restore = Restore(key, positions=tuple(positions))
+        answer = await conversation.ask(restore, SessionRestored)
     except (ConnectionLost, RequestTimeout):
         raise  # the key may still be good
     except HubbubError:
@@ -97,9 +96,7 @@ async def _subscribe(
     conversation: Conversation, state: ClientState, channels: list[ChannelRequest]
 ) -> None:
     try:
-        answer = await conversation.ask(
-            lambda req_id: Subscribe(tuple(channels), req_id), Subscribed
-        )
+        answer = await conversation.ask(Subscribe(tuple(channels)), Subscribed)
     except HubbubError as error:
         if error.retry:  # so are lost connections and timeouts
             raise
@@ -128,7 +125,7 @@ async def _subscribe_one_by_one(
 async def unsubscribe(conversation: Conversation, channels: Iterable[str]) -> None:
     wanted = tuple(channels)
     conversation.requested.difference_update(wanted)
-    await conversation.ask(lambda req_id: Unsubscribe(wanted, req_id), Unsubscribed)
+    await conversation.ask(Unsubscribe(wanted), Unsubscribed)
 
 
 def _refuse(state: ClientState, failures: Iterable[ChannelFailure]) -> None:

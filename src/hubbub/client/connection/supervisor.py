@@ -7,7 +7,6 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import Callable
 from typing import TypeVar
 
 from hubbub.client.connection.backoff import Backoff
@@ -234,9 +233,18 @@ class Supervisor:
                 return conversation
             await asyncio.sleep(0)  # it ended, and the runner is about to notice
 
-    async def call(
-        self, make: Callable[[int], Request], kind: type[N], more_seconds: float = 0.0
-    ) -> N:
+    async def ask_once(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
+        """Ask when there is a connection. Raises `ConnectionLost` if it breaks before the answer:
+        whether the hub did what was asked for is not known then."""
+        seconds = self._state.options.request_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                conversation = await self.conversation()
+        except TimeoutError:
+            raise RequestTimeout(f"no connection to the hub for {seconds:g} s") from None
+        return await conversation.ask(request, kind, more_seconds)
+
+    async def call(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
         """Ask when there is a connection, and again if it breaks before the answer. It may take so
         much longer than usual."""
         seconds = self._state.options.request_timeout + more_seconds
@@ -245,7 +253,7 @@ class Supervisor:
                 while True:
                     conversation = await self.conversation()
                     try:
-                        return await conversation.ask(make, kind, more_seconds)
+                        return await conversation.ask(request, kind, more_seconds)
                     except ConnectionLost:
                         await conversation.ended()
         except TimeoutError:

@@ -17,14 +17,15 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import Unpack
 
 from hubbub.client.client import Client
 from hubbub.client.inbox import tables
 from hubbub.client.inbox.tables import Key
 from hubbub.client.local_file import clear_errors, open_file, transaction
 from hubbub.client.messages import TopicMessage
-from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, OnReplaced, Start, TopicReader
-from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
+from hubbub.client.topics.reader import ReaderOptions, TopicReader
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
 
 class Inbox:
@@ -74,12 +75,7 @@ class Inbox:
         self,
         topic: str,
         subscription: str = DEFAULT_SUBSCRIPTION,
-        *,
-        start: Start = "new",
-        options: SubscriptionOptions | None = None,
-        batch: int = BATCH,
-        wait_seconds: float = WAIT_SECONDS,
-        on_replaced: OnReplaced = "raise",
+        **how: Unpack[ReaderOptions],
     ) -> AsyncIterator[TopicMessage]:
         """The messages of a durable subscription, which is made if it is not there; then `start`
         says where. They come in order. One that was not processed comes again.
@@ -87,28 +83,14 @@ class Inbox:
         Raises `TopicReplaced` where the topic was deleted and made anew, or with
         `on_replaced="reset"` begins with what there is.
         """
-        reader = self.reader(
-            topic,
-            subscription,
-            start=start,
-            options=options,
-            batch=batch,
-            wait_seconds=wait_seconds,
-            on_replaced=on_replaced,
-        )
-        async for message in reader:
+        async for message in self.reader(topic, subscription, **how):
             yield message
 
     def reader(
         self,
         topic: str,
         subscription: str = DEFAULT_SUBSCRIPTION,
-        *,
-        start: Start = "new",
-        options: SubscriptionOptions | None = None,
-        batch: int = BATCH,
-        wait_seconds: float = WAIT_SECONDS,
-        on_replaced: OnReplaced = "raise",
+        **how: Unpack[ReaderOptions],
     ) -> TopicReader:
         """What `messages` iterates over. Its `batch()` is for applications that do several
         messages in one transaction."""
@@ -121,15 +103,7 @@ class Inbox:
         with clear_errors(self._path):
             position = tables.position(self.connection, key)
         self._readers[key] = reader = self._client.topics.reader(
-            topic,
-            subscription,
-            skip_up_to=position,
-            start=start,
-            options=options,
-            batch=batch,
-            wait_seconds=wait_seconds,
-            on_replaced=on_replaced,
-            placed=placed,
+            topic, subscription, skip_up_to=position, placed=placed, **how
         )
         return reader
 

@@ -174,8 +174,7 @@ class Lane:
         try:
             async with context.opening:
                 opened = await conversation.ask(
-                    lambda req_id: ProducerOpen(self._topic, context.producer, req_id),
-                    ProducerOpened,
+                    ProducerOpen(self._topic, context.producer), ProducerOpened
                 )
         except HubbubError as error:
             if not _refuses(error):

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Literal, Unpack, overload
 
 from hubbub.client.client import Client
-from hubbub.client.envelope import Envelope, attributes_of
 from hubbub.client.errors import ClientClosed
 from hubbub.client.local_file import FileLock, FileThread, join_transaction
 from hubbub.client.messages import Receipt
 from hubbub.client.outbox import tables
 from hubbub.client.outbox.sender import POLL_SECONDS, OnRefused, Sender
-from hubbub.client.outbox.tables import Limits, Refusal
+from hubbub.client.outbox.tables import Draft, Limits, OutboxOptions, Refusal
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.messages import Attributes
 
 CLOSE_SECONDS = 5.0
 
@@ -113,9 +111,8 @@ class Outbox:
         data: object,
         event: str = "",
         *,
-        content_type: str | None = None,
         confirm: Literal[True],
-        **envelope: Unpack[Envelope],
+        **options: Unpack[OutboxOptions],
     ) -> Receipt: ...
     @overload
     async def put(
@@ -124,9 +121,8 @@ class Outbox:
         data: object,
         event: str = "",
         *,
-        content_type: str | None = None,
         confirm: bool = False,
-        **envelope: Unpack[Envelope],
+        **options: Unpack[OutboxOptions],
     ) -> Receipt | None: ...
 
     async def put(
@@ -135,9 +131,8 @@ class Outbox:
         data: object,
         event: str = "",
         *,
-        content_type: str | None = None,
         confirm: bool = False,
-        **envelope: Unpack[Envelope],
+        **options: Unpack[OutboxOptions],
     ) -> Receipt | None:
         """Returns when the message is in the file and will reach the hub. With `confirm`, waits
         until the hub has it on disk and answers the receipt; raises the hub's refusal.
@@ -145,38 +140,22 @@ class Outbox:
         Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
         """
         if confirm:
-            return await (
-                await self.submit(topic, data, event, content_type=content_type, **envelope)
-            )
-        await self._write(topic, data, event, content_type, attributes_of(envelope))
+            return await (await self.submit(topic, data, event, **options))
+        await self._write(tables.draft(topic, data, event, **options))
         return None
 
     async def submit(
-        self,
-        topic: str,
-        data: object,
-        event: str = "",
-        *,
-        content_type: str | None = None,
-        **envelope: Unpack[Envelope],
+        self, topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]
     ) -> asyncio.Future[Receipt]:
         """Returns when the message is in the file. Await what it answers for the receipt, or for
         what the hub has against the message."""
-        attributes = attributes_of(envelope)
-        return self._sender.receipt(await self._write(topic, data, event, content_type, attributes))
+        place = await self._write(tables.draft(topic, data, event, **options))
+        return self._sender.receipt(place)
 
-    async def _write(
-        self,
-        topic: str,
-        data: object,
-        event: str,
-        content_type: str | None,
-        attributes: Attributes | None,
-    ) -> int:
+    async def _write(self, message: Draft) -> int:
         self._sender.check()
-        message = tables.draft(topic, data, event, content_type, attributes)
         place = await self._file.write(lambda file: tables.add(file, message))
-        self._sender.stir(topic)
+        self._sender.stir(message.topic)
         return place
 
     def put_in(
@@ -185,15 +164,13 @@ class Outbox:
         topic: str,
         data: object,
         event: str = "",
-        *,
-        content_type: str | None = None,
-        **envelope: Unpack[Envelope],
+        **options: Unpack[OutboxOptions],
     ) -> None:
         """Put as part of a transaction of the application: when it commits, the message will reach
         the hub; when it does not, the message never was. The connection is one to the file of this
         outbox."""
         self._sender.check()
-        put_in(connection, topic, data, event, content_type=content_type, **envelope)
+        put_in(connection, topic, data, event, **options)
         self._sender.expect_commit()
 
     async def waiting(self) -> int:
@@ -232,14 +209,12 @@ def put_in(
     topic: str,
     data: object,
     event: str = "",
-    *,
-    content_type: str | None = None,
-    **envelope: Unpack[Envelope],
+    **options: Unpack[OutboxOptions],
 ) -> None:
     """Write a message into the outbox tables of the application's database, as part of its own
     transaction. Whichever process has an `Outbox` on this database sends it after the commit.
     Raises `OutboxFull`."""
-    message = tables.draft(topic, data, event, content_type, attributes_of(envelope))
+    message = tables.draft(topic, data, event, **options)
     join_transaction(connection)
     try:
         tables.add(connection, message)

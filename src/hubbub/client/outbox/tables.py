@@ -11,10 +11,11 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
+from hubbub.client.envelope import Envelope, attributes_of
 from hubbub.client.errors import OutboxFull, OutboxMismatch
 from hubbub.client.messages import encode_data
 from hubbub.domain.errors import HubbubError
@@ -79,6 +80,12 @@ class Limits(msgspec.Struct, frozen=True):
     payload_bytes: int = 1024**3
 
 
+class OutboxOptions(Envelope, total=False):
+    """A security token is not among the options: an outbox writes none down."""
+
+    content_type: str | None
+
+
 class Draft(msgspec.Struct, frozen=True):
     """A message that is about to be put, checked as far as a client can."""
 
@@ -123,18 +130,14 @@ class Owner(msgspec.Struct, frozen=True):
     user: str | None
 
 
-def draft(
-    topic: str,
-    data: object,
-    event: str = "",
-    content_type: str | None = None,
-    attributes: Attributes | None = None,
-) -> Draft:
-    """Raises `InvalidName` or `InvalidPayload`: what no hub would take is never written down."""
+def draft(topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]) -> Draft:
+    """Raises `InvalidName`, `InvalidAttribute` or `InvalidPayload`: what no hub would take is never
+    written down."""
     check_name(topic, "topic")
     check_event_name(event)
-    payload, plain_type = typed_payload(*encode_data(data, content_type))
-    return Draft(topic, event, plain_type, payload, attributes)
+    envelope: dict[str, Any] = {**options}
+    payload, plain_type = typed_payload(*encode_data(data, envelope.pop("content_type", None)))
+    return Draft(topic, event, plain_type, payload, attributes_of(envelope))
 
 
 def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Unpack
 
 from hubbub.client.inbox.inbox import Inbox as AsyncInbox
 from hubbub.client.messages import TopicMessage
@@ -17,10 +17,10 @@ from hubbub.client.outbox.outbox import Outbox as AsyncOutbox
 from hubbub.client.outbox.sender import OnRefused
 from hubbub.client.outbox.tables import Limits
 from hubbub.client.sync.waiting import Runner, Waiting, passes, waits
-from hubbub.client.topics.reader import OnReplaced, Start, TopicReader
+from hubbub.client.topics.reader import ReaderOptions, SharedOptions
 from hubbub.client.topics.shared import SharedReader as AsyncSharedReader
 from hubbub.client.topics.topics import Topics as AsyncTopics
-from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
 
 class Topics(Waiting[AsyncTopics]):
@@ -34,9 +34,12 @@ class Topics(Waiting[AsyncTopics]):
     get_each = waits(AsyncTopics.get_each)
     ack = waits(AsyncTopics.ack)
 
-    def shared(self, topic: str, name: str, **options: Any) -> SharedReader:
-        """Takes what the asynchronous one takes."""
-        return SharedReader(self._runner, self._inner.shared(topic, name, **options))
+    def shared(
+        self, topic: str, name: str, *, consumer: str | None = None, **how: Unpack[SharedOptions]
+    ) -> SharedReader:
+        """This consumer's part of a subscription that several share: at least once, in no order."""
+        reader = self._inner.shared(topic, name, consumer=consumer, **how)
+        return SharedReader(self._runner, reader)
 
 
 class SharedReader(Waiting[AsyncSharedReader]):
@@ -109,14 +112,9 @@ class Inbox(Waiting[AsyncInbox]):
         self,
         topic: str,
         subscription: str = DEFAULT_SUBSCRIPTION,
-        *,
-        start: Start = "new",
-        options: SubscriptionOptions | None = None,
-        on_replaced: OnReplaced = "raise",
+        **how: Unpack[ReaderOptions],
     ) -> Iterator[TopicMessage]:
-        reader: TopicReader = self._inner.reader(
-            topic, subscription, start=start, options=options, on_replaced=on_replaced
-        )
+        reader = self._inner.reader(topic, subscription, **how)
         while True:
             for message in self._runner.run(reader.batch()):
                 while message.serial > reader.position:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Literal
+from typing import Literal, TypedDict
 
 from hubbub.client.connection.backoff import Backoff
 from hubbub.client.connection.conversation import Conversation
@@ -34,6 +34,22 @@ OnReplaced = Literal["raise", "reset"]
 Start = Literal["new", "first"] | int
 
 
+class SharedOptions(TypedDict, total=False):
+    """How messages of a durable subscription are fetched. It is made if it is not there, with these
+    `options`; `start` then says where it begins: `new`, `first`, or behind a serial."""
+
+    start: Start
+    options: SubscriptionOptions | None
+    batch: int
+    wait_seconds: float
+
+
+class ReaderOptions(SharedOptions, total=False):
+    """`on_replaced`: what to do where the topic was deleted and made anew."""
+
+    on_replaced: OnReplaced
+
+
 class TopicReader:
     """Iterate over it and say `done` for each message, in order: one that is not done comes again.
 
@@ -46,14 +62,9 @@ class TopicReader:
         supervisor: Supervisor,
         topic: str,
         name: str,
-        *,
         position: tuple[str, int] | None,
-        start: Start,
-        options: SubscriptionOptions | None,
-        batch: int,
-        wait_seconds: float,
-        on_replaced: OnReplaced,
-        placed: Callable[[str, int], None] | None = None,
+        placed: Callable[[str, int], None] | None,
+        how: ReaderOptions,
     ) -> None:
         self.topic = topic
         self.name = name
@@ -61,11 +72,11 @@ class TopicReader:
         self.position = position[1] if position else 0
         """Everything up to this serial is done."""
         self._supervisor = supervisor
-        self._start: Start = start
-        self._options = options
-        self._batch = batch
-        self._wait_seconds = wait_seconds
-        self._on_replaced = on_replaced
+        self._start: Start = how.get("start", "new")
+        self._options = how.get("options")
+        self._batch = how.get("batch", BATCH)
+        self._wait_seconds = how.get("wait_seconds", WAIT_SECONDS)
+        self._on_replaced = how.get("on_replaced", "raise")
         self._placed = placed
         self._acknowledged = 0
         self._told_at = time.monotonic()
@@ -120,13 +131,9 @@ class TopicReader:
         self._told_at = time.monotonic()
         if self.position > self._acknowledged and self._supervisor.connected and self._known:
             with contextlib.suppress(HubbubError):
-                await self._supervisor.call(
-                    lambda req_id: TopicAck(
-                        self.topic, self.name, up_to=self.position, req_id=req_id
-                    ),
-                    notices.TopicAcked,
-                )
-                self._acknowledged = self.position
+                acknowledge = TopicAck(self.topic, self.name, up_to=self.position)
+                await self._supervisor.call(acknowledge, notices.TopicAcked)
+                self._acknowledged = acknowledge.up_to or 0
 
     # -- the hub --------------------------------------------------------------------------------
 
@@ -146,18 +153,9 @@ class TopicReader:
 
     async def _get(self, conversation: Conversation) -> list[TopicMessage]:
         done = self.position
-        answer = await conversation.ask(
-            lambda req_id: TopicGet(
-                self.topic,
-                self.name,
-                self._batch,
-                self._wait_seconds,
-                ack_up_to=done if done > self._acknowledged else None,
-                req_id=req_id,
-            ),
-            notices.TopicMessages,
-            self._wait_seconds,
-        )
+        ack_up_to = done if done > self._acknowledged else None
+        get = TopicGet(self.topic, self.name, self._batch, self._wait_seconds, ack_up_to=ack_up_to)
+        answer = await conversation.ask(get, notices.TopicMessages, self._wait_seconds)
         self._acknowledged = max(self._acknowledged, done)
         self._told_at = time.monotonic()
         self._backoff.reset()
@@ -181,10 +179,8 @@ class TopicReader:
         if info is not None and info.epoch == self.epoch and self.position <= info.head:
             return info
         if info is not None and info.new:  # at a place that means nothing
-            await conversation.ask(
-                lambda req_id: TopicUnsubscribe(self.topic, self.name, req_id),
-                notices.TopicUnsubscribed,
-            )
+            unsubscribe = TopicUnsubscribe(self.topic, self.name)
+            await conversation.ask(unsubscribe, notices.TopicUnsubscribed)
         if self._on_replaced == "raise":
             raise TopicReplaced(
                 f"{self.topic!r} was deleted and made anew: position {self.position} means "
@@ -196,11 +192,8 @@ class TopicReader:
         return info
 
     async def _ask(self, conversation: Conversation, start: Start) -> SubscriptionInfo:
-        answer = await conversation.ask(
-            lambda req_id: TopicSubscribe(self.topic, self.name, self._options, start, req_id),
-            notices.TopicSubscribed,
-        )
-        return answer.subscription
+        subscribe = TopicSubscribe(self.topic, self.name, self._options, start)
+        return (await conversation.ask(subscribe, notices.TopicSubscribed)).subscription
 
     def _place(self, info: SubscriptionInfo) -> None:
         self.epoch, self.position = info.epoch, info.floor

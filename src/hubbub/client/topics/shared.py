@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from hubbub.client.connection.backoff import Backoff
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.messages import TopicMessage, from_article
-from hubbub.client.topics.reader import Start
+from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, SharedOptions, Start
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.requests import TopicAck, TopicGet, TopicSubscribe
@@ -30,19 +30,16 @@ class SharedReader:
         topic: str,
         name: str,
         consumer: str,
-        options: SubscriptionOptions,
-        start: Start,
-        batch: int,
-        wait_seconds: float,
+        how: SharedOptions,
     ) -> None:
         self.topic = topic
         self.name = name
         self.consumer = consumer
         self._supervisor = supervisor
-        self._options = options
-        self._start = start
-        self._batch = batch
-        self._wait_seconds = wait_seconds
+        self._options = how.get("options") or SubscriptionOptions(shared=True)
+        self._start: Start = how.get("start", "new")
+        self._batch = how.get("batch", BATCH)
+        self._wait_seconds = how.get("wait_seconds", WAIT_SECONDS)
         self._subscribed = False
         self._fetched: deque[TopicMessage] = deque()
         self._held: set[int] = set()
@@ -73,13 +70,8 @@ class SharedReader:
     async def get(self, limit: int = 1, wait_seconds: float = 0.0) -> list[TopicMessage]:
         """Messages for this consumer alone, for as long as the lease lasts."""
         await self.open()
-        answer = await self._supervisor.call(
-            lambda req_id: TopicGet(
-                self.topic, self.name, limit, wait_seconds, self.consumer, req_id=req_id
-            ),
-            notices.TopicMessages,
-            wait_seconds,
-        )
+        get = TopicGet(self.topic, self.name, limit, wait_seconds, self.consumer)
+        answer = await self._supervisor.call(get, notices.TopicMessages, wait_seconds)
         found = [from_article(article, self.name) for article in answer.messages]
         self._held.update(message.serial for message in found)
         return found
@@ -87,12 +79,8 @@ class SharedReader:
     async def open(self) -> None:
         """Subscribe, unless it is done."""
         if not self._subscribed:
-            await self._supervisor.call(
-                lambda req_id: TopicSubscribe(
-                    self.topic, self.name, self._options, self._start, req_id
-                ),
-                notices.TopicSubscribed,
-            )
+            subscribe = TopicSubscribe(self.topic, self.name, self._options, self._start)
+            await self._supervisor.call(subscribe, notices.TopicSubscribed)
             self._subscribed = True
 
     async def ack(self, *messages: TopicMessage) -> None:
@@ -105,15 +93,6 @@ class SharedReader:
 
     async def _acknowledge(self, serials: set[int], give_back: bool) -> None:
         wanted = tuple(sorted(serials))
-        await self._supervisor.call(
-            lambda req_id: TopicAck(
-                self.topic,
-                self.name,
-                wanted,
-                consumer=self.consumer,
-                give_back=give_back,
-                req_id=req_id,
-            ),
-            notices.TopicAcked,
-        )
+        acknowledge = TopicAck(self.topic, self.name, wanted, None, self.consumer, give_back)
+        await self._supervisor.call(acknowledge, notices.TopicAcked)
         self._held.difference_update(wanted)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable
-from typing import Literal, Unpack
+from typing import Unpack
 
 import msgspec
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.supervisor import Supervisor
-from hubbub.client.envelope import PublishEnvelope, attributes_of
 from hubbub.client.errors import ConnectionLost
-from hubbub.client.messages import Item, Receipt, TopicMessage, from_article, publish_item
-from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, OnReplaced, Start, TopicReader
+from hubbub.client.messages import (
+    PutOptions,
+    Receipt,
+    TopicMessage,
+    from_article,
+    item_of,
+    publish_item,
+)
+from hubbub.client.topics.reader import ReaderOptions, SharedOptions, Start, TopicReader
 from hubbub.client.topics.shared import SharedReader
 from hubbub.domain import notices
 from hubbub.domain.errors import RequestTimeout
@@ -46,25 +52,12 @@ class Topics:
         topic: str,
         data: object,
         event: str = "",
-        *,
-        content_type: str | None = None,
-        **envelope: Unpack[PublishEnvelope],
+        **options: Unpack[PutOptions],
     ) -> Receipt:
         """Store a message and answer its place once it is on disk. It is stored once, however often
         the connection breaks meanwhile; if this process crashes, nobody knows whether it was. For
         that there is `Outbox`."""
-        item = publish_item(
-            Item(
-                topic,
-                data,
-                event,
-                content_type,
-                store=True,
-                attributes=attributes_of(envelope),
-                security_token=envelope.get("security_token"),
-            ),
-            None,
-        )
+        item = publish_item(item_of(topic, data, event, options | {"store": True}), None)
         producer = self._producers.setdefault(topic, _Producer())
         try:
             async with asyncio.timeout(self._seconds), producer.turn:
@@ -105,21 +98,16 @@ class Topics:
     ) -> SubscriptionInfo:
         """Make a durable subscription, or see where it stands: one that is there keeps its place.
         `start`: `new`, `first`, or the serial behind which to begin."""
-        answer = await self._supervisor.call(
-            lambda req_id: TopicSubscribe(topic, name, options, start, req_id),
-            notices.TopicSubscribed,
-        )
-        return answer.subscription
+        request = TopicSubscribe(topic, name, options, start)
+        return (await self._supervisor.call(request, notices.TopicSubscribed)).subscription
 
     async def unsubscribe(self, topic: str, name: str = DEFAULT_SUBSCRIPTION) -> None:
         """Its place is forgotten. Raises `NotSubscribed`."""
-        await self._supervisor.call(
-            lambda req_id: TopicUnsubscribe(topic, name, req_id), notices.TopicUnsubscribed
-        )
+        await self._supervisor.call(TopicUnsubscribe(topic, name), notices.TopicUnsubscribed)
 
     async def subscriptions(self) -> list[SubscriptionInfo]:
         """The caller's own, in the whole hub."""
-        answer = await self._supervisor.call(TopicList, notices.TopicSubscriptions)
+        answer = await self._supervisor.call(TopicList(), notices.TopicSubscriptions)
         return list(answer.subscriptions)
 
     # -- getting --------------------------------------------------------------------------------
@@ -136,18 +124,13 @@ class Topics:
     ) -> list[TopicMessage]:
         """The next messages that are not acknowledged; none: there is nothing (yet). `ack_up_to`
         acknowledges first."""
-        answer = await self._supervisor.call(
-            lambda req_id: TopicGet(topic, name, limit, wait_seconds, consumer, ack_up_to, req_id),
-            notices.TopicMessages,
-            wait_seconds,
-        )
+        request = TopicGet(topic, name, limit, wait_seconds, consumer, ack_up_to)
+        answer = await self._supervisor.call(request, notices.TopicMessages, wait_seconds)
         return [from_article(article, name) for article in answer.messages]
 
     async def get_each(self, name: str = DEFAULT_SUBSCRIPTION) -> dict[str, TopicMessage | None]:
         """The next message of each topic with a subscription of this name."""
-        answer = await self._supervisor.call(
-            lambda req_id: TopicGet(name=name, req_id=req_id), notices.EachTopicMessages
-        )
+        answer = await self._supervisor.call(TopicGet(name=name), notices.EachTopicMessages)
         return {
             topic: from_article(found.messages[0], name) if found.messages else None
             for topic, found in answer.topics.items()
@@ -164,12 +147,8 @@ class Topics:
         give_back: bool = False,
     ) -> int:
         """These messages are done, or all up to one. Answers the serial up to which all are."""
-        wanted = tuple(serials)
-        answer = await self._supervisor.call(
-            lambda req_id: TopicAck(topic, name, wanted, up_to, consumer, give_back, req_id),
-            notices.TopicAcked,
-        )
-        return answer.floor
+        request = TopicAck(topic, name, tuple(serials), up_to, consumer, give_back)
+        return (await self._supervisor.call(request, notices.TopicAcked)).floor
 
     def reader(
         self,
@@ -177,51 +156,19 @@ class Topics:
         name: str = DEFAULT_SUBSCRIPTION,
         *,
         skip_up_to: tuple[str, int] | None = None,
-        start: Start = "new",
-        options: SubscriptionOptions | None = None,
-        batch: int = BATCH,
-        wait_seconds: float = WAIT_SECONDS,
-        on_replaced: OnReplaced = "raise",
         placed: Callable[[str, int], None] | None = None,
+        **how: Unpack[ReaderOptions],
     ) -> TopicReader:
         """The messages of a durable subscription, one after the other, for applications that keep
         the position in a database of their own: `skip_up_to` is the epoch and serial of the last
         message that was done. `placed` is called with both where the reader begins without."""
-        return TopicReader(
-            self._supervisor,
-            topic,
-            name,
-            position=skip_up_to,
-            start=start,
-            options=options,
-            batch=batch,
-            wait_seconds=wait_seconds,
-            on_replaced=on_replaced,
-            placed=placed,
-        )
+        return TopicReader(self._supervisor, topic, name, skip_up_to, placed, how)
 
     def shared(
-        self,
-        topic: str,
-        name: str,
-        *,
-        consumer: str | None = None,
-        options: SubscriptionOptions | None = None,
-        start: Literal["new", "first"] | int = "new",
-        batch: int = BATCH,
-        wait_seconds: float = WAIT_SECONDS,
+        self, topic: str, name: str, *, consumer: str | None = None, **how: Unpack[SharedOptions]
     ) -> SharedReader:
         """This consumer's part of a subscription that several share: at least once, in no order."""
-        return SharedReader(
-            self._supervisor,
-            topic,
-            name,
-            consumer or secrets.token_hex(8),
-            options or SubscriptionOptions(shared=True),
-            start,
-            batch,
-            wait_seconds,
-        )
+        return SharedReader(self._supervisor, topic, name, consumer or secrets.token_hex(8), how)
 
 
 class _Producer:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.client import FileInUse, OutboxFull, OutboxMismatch, put_in
+from hubbub.client.envelope import fields_of
 from hubbub.client.local_file import FileLock, open_file, transaction
 from hubbub.client.outbox import tables
 from hubbub.domain.errors import InvalidAttribute, InvalidName, InvalidPayload, NotPermitted
@@ -201,7 +202,7 @@ def test_a_put_outside_of_a_transaction_is_refused(file: sqlite3.Connection) -> 
 @pytest.mark.spec("LIVE-20")
 def test_the_envelope_is_kept_until_the_hub_has_the_message(file: sqlite3.Connection) -> None:
     given = Attributes(conversation_id="c", ttl=5, headers={"k": [1]})
-    place = tables.add(file, tables.draft("t", "a", "", None, given))
+    place = tables.add(file, tables.draft("t", "a", **fields_of(given)))
     (waiting,) = tables.waiting(file, "t", 0, 10)
     assert waiting.draft.attributes == given
     assert held_bytes(file) == waiting.draft.size > len("a")
