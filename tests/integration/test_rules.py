@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.raw import RawConnection
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import ChannelSettings, HubConfiguration, HubSettings, Rules
@@ -111,6 +112,19 @@ async def test_publishing_can_be_switched_off_and_on_for_connected_clients(
     assert not await may_publish(socket, "news")
     await change(hub, OPEN)
     assert await may_publish(socket, "news")
+
+
+async def test_a_request_that_was_permitted_before_is_decided_by_the_rules_of_now(
+    hub: RunningHub,
+) -> None:
+    async with await RawConnection.open(hub.address) as connection:
+        found = []
+        for rules in (OPEN, READ_ONLY, OPEN, CLOSED, OPEN):
+            await change(hub, rules)
+            for _ in range(2):
+                connection.request("POST /v1/hubs/acme/channels/news/messages", body=b"hello")
+                found.append((await connection.response()).status)
+    assert found == [200, 200, 403, 403, 200, 200, 403, 403, 200, 200]
 
 
 async def test_a_channel_of_its_own_rules_and_a_namespace_can_be_set_while_it_is_used(

@@ -66,11 +66,11 @@ class KeyedBuckets:
     that has a full bucket again.
     """
 
-    __slots__ = ("_burst", "_half", "_old", "_rate", "_young")
+    __slots__ = ("_burst", "_half", "_old", "_young", "rate")
 
     def __init__(self, rate: float, burst: float, size: int) -> None:
         """A `rate` of 0 allows all."""
-        self._rate = rate
+        self.rate = rate
         self._burst = burst
         self._half = max(1, size // 2)
         self._young: dict[Hashable, TokenBucket] = {}
@@ -81,7 +81,7 @@ class KeyedBuckets:
 
     def take(self, key: Hashable, amount: float, now: float) -> float:
         """0.0 if `amount` may pass now, and then it is used up; else the seconds to wait."""
-        if not self._rate:
+        if not self.rate:
             return 0.0
         bucket = self._young.get(key)
         if bucket is None:
@@ -94,7 +94,7 @@ class KeyedBuckets:
             bucket.give_back(amount)
 
     def _bring(self, key: Hashable, now: float) -> TokenBucket:
-        bucket = self._old.pop(key, None) or TokenBucket(self._rate, self._burst, now)
+        bucket = self._old.pop(key, None) or TokenBucket(self.rate, self._burst, now)
         if len(self._young) >= self._half:
             self._old, self._young = self._young, {}
         self._young[key] = bucket

@@ -95,7 +95,14 @@ def _is_plain_json(body: bytes) -> bool:
 
 
 def json_text(body: bytes) -> bytes:
-    """The JSON text on one line, if it is one."""
+    """The JSON text on one line, if it is one. Raises `InvalidPayload`."""
+    if len(body) <= _MAX_DECODED and body.isascii() and body[:1] > b" " < body[-1:]:
+        try:
+            _ANY_DECODER.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # what is wrong with it is said below
+        else:
+            return _on_one_line(body)
     if not body.isascii() and not is_utf8(body):
         raise InvalidPayload("the payload is not UTF-8, but its content type is application/json")
     try:
@@ -114,6 +121,10 @@ def readable_json(text: bytes) -> bytes:
         _check_depth(text)
     if len(text) > 3:
         _check_numbers(text)
+    return _on_one_line(text)
+
+
+def _on_one_line(text: bytes) -> bytes:
     if NEWLINE in text or _RETURN in text:
         return text.replace(b"\n", b" ").replace(b"\r", b" ")
     return text

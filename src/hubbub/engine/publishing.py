@@ -50,16 +50,20 @@ class Publisher:
         reply: PublishReply | None,
         technology: str | None = None,
         session: str | None = None,
+        permitted: bool = False,
     ) -> str:
         """Check the message and hand it on to its channel's owner; returns its id. Raises the
         errors of `check`, in which case `reply` is not called. A put (a message with a producer)
         is refused through `reply` instead: it may be a repeat, which is answered like the original
-        before anything is checked. `technology` and `session` name the way in, for the journal."""
+        before anything is checked. `technology` and `session` name the way in, for the journal.
+        `permitted`: `check_place` found nothing, for the same caller under the same settings."""
         started = perf_counter()
         if item.producer is not None:
             message = self._message(hub, identity, item, technology, session)
             return self._put(hub, identity, item, item.producer, message, reply or _ignore)
-        self.check(hub, identity, item)
+        if not permitted:
+            check_place(hub, identity, item)
+        self._check(hub, identity, item)
         message = self._message(hub, identity, item, technology, session)
         counters = hub.counters
         counters.messages_in += 1
@@ -184,12 +188,11 @@ class Publisher:
     def check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
         """Raises `NotPermitted`, `InvalidName`, `InvalidAttribute`, `WrongChannelKind`, `TooLarge`
         or `QuotaExceeded`."""
+        check_place(hub, identity, item)
+        self._check(hub, identity, item)
+
+    def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
         channel = item.channel
-        check_publisher(hub, identity, channel, item.topic_key)
-        if kind_of(channel) is ChannelKind.NOTIFICATION:
-            raise WrongChannelKind(
-                f"{channel!r} is a notification channel; it takes no published messages"
-            )
         if len(item.payload) > self._limits.message_bytes:
             raise TooLarge(
                 f"the payload for {channel!r} has {len(item.payload)} bytes; "
@@ -215,6 +218,17 @@ class Publisher:
                 "slow down and try again",
                 hub.deliveries.seconds_until(feed.subscribers),
             )
+
+
+def check_place(hub: Hub, identity: Identity, item: PublishItem) -> None:
+    """That the caller may publish to the item's channel, which takes messages. It follows from the
+    caller, the channel, the topic key and the hub's settings alone. Raises `NotPermitted`,
+    `InvalidName`, `WrongChannelKind`."""
+    check_publisher(hub, identity, item.channel, item.topic_key)
+    if kind_of(item.channel) is ChannelKind.NOTIFICATION:
+        raise WrongChannelKind(
+            f"{item.channel!r} is a notification channel; it takes no published messages"
+        )
 
 
 def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str | None) -> None:

@@ -95,7 +95,7 @@ class Head:
     joined. A client that stays sends the same head again and again: it is parsed once, and
     whoever handles it may keep in `memo` what follows from it."""
 
-    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "plain", "raw", "url")
+    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "plain", "raw", "size", "url")
 
     def __init__(
         self, method: bytes, url: bytes, headers: dict[bytes, bytes], keep_alive: bool
@@ -110,18 +110,17 @@ class Head:
         self.memo: object = None
         self.raw = b""
         """All of its bytes, if it is to be known again."""
+        self.size = 0
+        """Of the whole request, where the head is to be known again."""
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """A whole request."""
 
-    __slots__ = ("address", "body", "head")
-
-    def __init__(self, head: Head, body: bytes = b"") -> None:
-        self.head = head
-        self.body = body
-        self.address = ""
-        """Of the client, as far as the proxies in between are trusted."""
+    head: Head
+    body: bytes = b""
+    address: str = ""
+    """Of the client, as far as the proxies in between are trusted."""
 
     @property
     def method(self) -> bytes:

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError, Internal, Overloaded, RequestTimeout
 from hubbub.domain.holdings import FREE_BYTES
 from hubbub.gateways.http import (
@@ -77,25 +79,16 @@ class Handler(Protocol):
         """Take the connection over; `rest` came behind the head."""
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """The answer to one request, to be given exactly once."""
 
-    __slots__ = (
-        "_answered",
-        "_head",
-        "connection",
-        "extra_headers",
-        "text_errors",
-    )
-
-    def __init__(self, connection: HttpConnection, head: Head) -> None:
-        self.connection = connection
-        self._head = head
-        self._answered = False
-        self.extra_headers = b""
-        """Complete header lines that every answer gets (CORS)."""
-        self.text_errors = False
-        """Errors are said in plain text, for clients that may know nothing of JSON."""
+    connection: HttpConnection
+    _head: Head
+    _answered: bool = False
+    extra_headers: bytes = b""
+    """Complete header lines that every answer gets (CORS)."""
+    text_errors: bool = False
+    """Errors are said in plain text, for clients that may know nothing of JSON."""
 
     def answer_json(self, body: bytes) -> None:
         """The common case, kept cheap."""
@@ -159,6 +152,7 @@ class HttpConnection(asyncio.Protocol):
         "_receiving",
         "_rest",
         "_tasks",
+        "_turns",
         "_unread_bytes",
         "_watcher",
         "address",
@@ -172,6 +166,7 @@ class HttpConnection(asyncio.Protocol):
         self._handler = handler
         self._limits = limits
         self._watcher = watcher
+        self._turns = watcher.turns
         self._reader: RequestReader
         self.transport: asyncio.Transport
         self.peer = ""
@@ -205,7 +200,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
-        self.address = self._watcher.turns.address_of(self.peer)
+        self.address = self._turns.address_of(self.peer)
         self.transport.set_write_buffer_limits(high=FREE_BYTES)
         self._reader = RequestReader(self._limits, self._watcher.known_heads)
         self._expect(self._limits.head_seconds)
@@ -221,18 +216,23 @@ class HttpConnection(asyncio.Protocol):
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._rest or self._blocked or self._turns.left <= 0:
+            self._keep(data)
+            return
+        request = self._reader.read_alone(data)
+        if request is None:
+            self._serve(data, 0)
+        else:
+            self._turns.charge(self, 1, len(data))
+            self._handle(request)
+
+    def _keep(self, data: bytes) -> None:
+        """It is not the connection's turn."""
         if self._blocked & _CLOSED:
             return
-        if self._rest:
-            self._rest = self._rest[self._at :] + data
-            self._at = 0
-            self._regulate()
-        elif self._blocked or self._watcher.turns.left <= 0:
-            self._rest = data
-            self._at = 0
-            self._go_on()
-        else:
-            self._serve(data, 0)
+        self._rest = self._rest[self._at :] + data
+        self._at = 0
+        self._go_on()
 
     def take_turn(self) -> None:
         """Called by `Turns`."""
@@ -264,7 +264,7 @@ class HttpConnection(asyncio.Protocol):
             self._upgrade(upgrade.request, data[reader.at :])
         self.flush()
         self._answers = None
-        self._watcher.turns.charge(self, SLICE_REQUESTS - left, start - first)
+        self._turns.charge(self, SLICE_REQUESTS - left, start - first)
         if start < end and not self._blocked & _CLOSED:
             self._rest, self._at = data, start
             self._go_on()
@@ -296,7 +296,7 @@ class HttpConnection(asyncio.Protocol):
         """Wait for a turn if there is something to do, and take in as much as may wait."""
         if self._rest and not self._blocked and not self._queued:
             self._queued = True
-            self._watcher.turns.wait(self)
+            self._turns.wait(self)
         self._regulate()
 
     def _regulate(self) -> None:
@@ -352,7 +352,6 @@ class HttpConnection(asyncio.Protocol):
         self._blocked |= _BUSY
         if self._receiving:
             self._received()
-        self.deadline = _NEVER
         exchange = Exchange(self, request.head)
         try:
             self._handler.handle(request, exchange)
@@ -361,6 +360,8 @@ class HttpConnection(asyncio.Protocol):
         except Exception:
             logger.exception("a request failed in an unforeseen way")
             exchange.fail(Internal("the hub failed to handle the request"))
+        if self._blocked & _BUSY:
+            self.deadline = _NEVER
 
     def _received(self) -> None:
         """A request that came in pieces is complete."""
@@ -377,7 +378,7 @@ class HttpConnection(asyncio.Protocol):
             self._write(data)
             self._count()
         else:
-            self._expect(self._limits.idle_seconds)
+            self.deadline = self._watcher.now + self._limits.idle_seconds
             self._write(data)
         if not keep_alive or self._leaving:
             self._close()

@@ -122,6 +122,14 @@ class RequestReader:
         if hasattr(self, "_parser"):
             del self._parser
 
+    def read_alone(self, data: bytes) -> Request | None:
+        """The request, where the data is one whole request with a head that is known, and nothing
+        else; if not, nothing is read."""
+        head = self._last
+        if head is None or not self.between or not data.startswith(head.raw):
+            return None
+        return Request(head, data[len(head.raw) :]) if len(data) == head.size else None
+
     def read(self, data: bytes, start: int) -> Request | None:
         """Read on from `start`, at most one request; `at` says how far. None: it has not ended
         yet. Raises `HubbubError` for what is no request, and `Upgrade`."""
@@ -130,11 +138,10 @@ class RequestReader:
             if head is None or not data.startswith(head.raw, start):
                 head = self._find_known(data, start)
             if head is not None:
-                body = start + len(head.raw)
-                end = body + head.length
+                end = start + head.size
                 if end <= len(data):
                     self.at = end
-                    return Request(head, data[body:end])
+                    return Request(head, data[start + len(head.raw) : end])
         return self._parse(data, start)
 
     def _find_known(self, data: bytes, start: int) -> Head | None:
@@ -284,6 +291,7 @@ class RequestReader:
         if len(known) >= _KNOWN_HEADS:
             known.clear()
         head.raw = self._raw
+        head.size = len(head.raw) + head.length
         known[head.raw] = head
 
     # -- leaving HTTP ---------------------------------------------------------------------------

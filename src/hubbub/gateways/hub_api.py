@@ -13,6 +13,8 @@ from hubbub.domain.messages import Attributes
 from hubbub.domain.payloads import parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
+from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.access.throttle import Caller
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
@@ -108,16 +110,20 @@ class HubApi:
     def publish_again(self, request: Request, exchange: Exchange) -> bool:
         """The short way for a head that was handled before: only what can have changed since is
         looked at. Answers whether it was one."""
-        order = request.head.memo
+        order, node = request.head.memo, self._node
         if not isinstance(order, _Order):
             return False
-        hub = self._node.visit(order.hub)
-        if hub.missing is not None or order.key_changes != self._node.tokens.changes:
+        hub = node.hubs.get(order.hub)
+        if hub is None or order.key_changes != node.tokens.changes:
             return False
-        self._node.tokens.check(order.identity, hub.name)
+        node.tokens.check(order.identity, order.hub)
         if not order.authenticated:
             require_authenticated(order.identity, hub)
-        self._node.throttle.admit(hub.name, order.identity, request.address)
+        if order.address != request.address:
+            order.address = request.address
+            order.caller = node.throttle.caller(order.hub, order.identity, request.address)
+        if order.caller is not None:
+            node.throttle.admit_caller(order.caller)
         self._carry_out(order, hub, request, exchange)
         return True
 
@@ -143,8 +149,14 @@ class HubApi:
             attributes=order.attributes,
             security_token=token,
         )
-        answer = _PublishAnswer(exchange)
-        answer.accepted(self._hand_on(hub, order.identity, item, answer.conclude, request))
+        answer, configuration = _PublishAnswer(exchange), hub.configuration
+        publish = self._node.publisher.publish
+        if order.permitted_by is configuration:
+            message_id = publish(hub, order.identity, item, answer.conclude, _HTTP, None, True)
+        else:
+            message_id = self._hand_on(hub, order.identity, item, answer.conclude, request)
+            order.permitted_by = configuration
+        answer.accepted(message_id)
         if hub.delivery_queue.congested:
             hub.hold_back(order.channel, exchange.connection)
 
@@ -230,7 +242,7 @@ def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | Hubbub
     return msgspec.structs.replace(item, topic_key=key)
 
 
-class _Order(msgspec.Struct, frozen=True):
+class _Order(msgspec.Struct, eq=False):
     """What the head of a publish request asks for, and who asks."""
 
     hub: str
@@ -247,17 +259,19 @@ class _Order(msgspec.Struct, frozen=True):
     """The state of the signing keys when the identity was proven."""
     topic_key: str | None = None
     attributes: Attributes | None = None
+    permitted_by: HubConfiguration | None = None
+    """The settings under which this was found to be permitted."""
+    address: str = ""
+    caller: Caller | None = None
+    """As whom requests from the address are counted."""
 
 
-class _PublishAnswer:
+class _PublishAnswer(msgspec.Struct, eq=False):
     """Waits for both: the message's id and what became of it."""
 
-    __slots__ = ("_exchange", "_message_id", "_outcome")
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._message_id: str | None = None
-        self._outcome: PublishOutcome | None = None
+    _exchange: Exchange
+    _message_id: str | None = None
+    _outcome: PublishOutcome | None = None
 
     def accepted(self, message_id: str) -> None:
         self._message_id = message_id

@@ -20,6 +20,7 @@ SLICE_BYTES = 32 * 1024
 """The same in bytes that are read."""
 _TURN_COST = 128
 """What all connections may use up in one turn of the loop: 1 for a request and for 512 bytes."""
+_HALF_COST = _TURN_COST // 2
 _WINDOW_SECONDS = 1.0
 
 
@@ -74,7 +75,8 @@ class Turns:
     def __init__(self) -> None:
         self.left = _TURN_COST
         """What may still be used up before everybody has to wait for the next turn of the loop.
-        It counts on over turns in which there is little to do, which costs nothing to keep."""
+        It counts on over turns in which there is little to do, which costs nothing to keep; the
+        next turn has all of it again once half is used up."""
         self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
         self._queue: list[tuple[int, int, Address]] = []
         """Those of which connections wait."""
@@ -96,6 +98,8 @@ class Turns:
         self.left -= cost
         connection.usage.total += cost
         connection.address.total += cost
+        if self.left < _HALF_COST and not self._scheduled:
+            self._schedule()
 
     def wait(self, connection: Served) -> None:
         if not self._scheduled:

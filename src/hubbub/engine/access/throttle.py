@@ -35,6 +35,15 @@ class ThrottleLimits(msgspec.Struct, frozen=True):
     """Of administrators, from one address."""
 
 
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """Whose requests are counted together, and where."""
+
+    key: str | tuple[str, str]
+    buckets: KeyedBuckets
+    nobody: bool
+    """An address without an identity."""
+
+
 class Throttle:
     """Callers without an address (`""`), which are inside this process, have no limits."""
 
@@ -90,31 +99,28 @@ class Throttle:
 
     def admit(self, hub: str, identity: Identity, address: str, amount: float = 1) -> None:
         """A request, or `amount` messages in one. Raises `RateLimited`."""
-        if address:
-            self._take(self._requests, hub, identity, address, amount)
+        caller = self.caller(hub, identity, address)
+        if caller is not None:
+            self.admit_caller(caller, amount)
+
+    def caller(self, hub: str, identity: Identity, address: str) -> Caller | None:
+        """As whom requests are counted; None: they are not. Holds as long as the hub runs."""
+        return _caller(self._requests, hub, identity, address)
+
+    def admit_caller(self, caller: Caller, amount: float = 1) -> None:
+        """The same as `admit`, where it is known who asks. Raises `RateLimited`."""
+        wait = caller.buckets.take(caller.key, amount, self._clock.monotonic())
+        if wait:
+            who = "this address without a token" if caller.nobody else "this caller"
+            raise limited(f"too many requests come from {who}", wait)
 
     def admit_in_session(self, hub: str, identity: Identity, address: str) -> None:
         """A request of a session, which has a limit of its own: bounds what one caller can do with
         many sessions. Raises `RateLimited`."""
-        if address and identity.level is Level.CLIENT:
-            self._take(self._sessions, hub, identity, address, 1)
-
-    def _take(
-        self,
-        tables: dict[Level | None, KeyedBuckets],
-        hub: str,
-        identity: Identity,
-        address: str,
-        amount: float,
-    ) -> None:
-        name = identity.user_id or identity.token_id
-        nobody = name is None and not identity.authenticated
-        table = tables[None if nobody else identity.level]
-        key = network_of(address) if nobody else (hub, name or network_of(address))
-        wait = table.take(key, amount, self._clock.monotonic())
-        if wait:
-            who = "this address without a token" if nobody else "this caller"
-            raise limited(f"too many requests come from {who}", wait)
+        if identity.level is Level.CLIENT:
+            caller = _caller(self._sessions, hub, identity, address)
+            if caller is not None:
+                self.admit_caller(caller)
 
     def connect(self, address: str) -> None:
         """A new live connection. Raises `RateLimited`."""
@@ -133,6 +139,18 @@ class Throttle:
 
 def limited(what: str, seconds: float) -> RateLimited:
     return RateLimited(f"{what}; try again in {max(seconds, 0.001):.3g} s", seconds)
+
+
+def _caller(
+    tables: dict[Level | None, KeyedBuckets], hub: str, identity: Identity, address: str
+) -> Caller | None:
+    name = identity.user_id or identity.token_id
+    nobody = name is None and not identity.authenticated
+    buckets = tables[None if nobody else identity.level]
+    if not address or not buckets.rate:
+        return None
+    key = network_of(address) if nobody else (hub, name or network_of(address))
+    return Caller(key, buckets, nobody)
 
 
 def _pace(per_second: float) -> KeyedBuckets:
