@@ -177,7 +177,7 @@ async def test_a_client_that_hangs_up_does_not_leave_half_a_change(
         writer.transport.abort()
     while hub.server.listener.http_connections:
         await asyncio.sleep(0)
-    await hub.server.bridge.settle()
+    await hub.server.admin_door.settle()
     listed = await admin.all(f"{HUB}/rules", 100)
     live = hub.server.directory.get("acme").rules
     assert {entry["name"] for entry in listed} == set(live)

@@ -30,7 +30,7 @@ from hubbub.engine.access.issuers import KeysNeeded
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
-from hubbub.gateways.asgi import AsgiBridge
+from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.calls import TOPIC_KEY_HEADER
 from hubbub.gateways.credentials import token_of
 from hubbub.gateways.handshake import checked_key
@@ -77,10 +77,10 @@ class Listener:
         node: Node,
         settings: ListenerSettings,
         pages: dict[str, Page],
-        bridge: AsgiBridge | None = None,
+        admin: AdminDoor | None = None,
     ) -> None:
-        """`bridge` leads to the application that serves the admin API and its description."""
-        self._bridge = bridge
+        """`admin` serves the admin API and its description."""
+        self._admin = admin
         self._node = node
         self._settings = settings
         self._pages = pages
@@ -191,9 +191,8 @@ class Listener:
             if request.method == b"OPTIONS":
                 self._answer_preflight(exchange)
                 return
-        if self._bridge is not None and _for_application(segments):
-            client = self._client_of(request, exchange.connection)
-            self._bridge.handle(request, exchange, client)
+        if self._admin is not None and _for_administration(segments):
+            self._admin.handle(request, exchange)
         elif (place := self._web.find(segments)) is not None:
             self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
         elif not in_hub:
@@ -323,8 +322,8 @@ class Listener:
             connection.refuse(error)
 
 
-def _for_application(segments: Sequence[str]) -> bool:
-    """What is asked for rarely and served by an ordinary application."""
+def _for_administration(segments: Sequence[str]) -> bool:
+    """Whether the table of routes serves the path (`gateways.admin.table`)."""
     if segments[:2] == ("v1", "admin") or segments == ("openapi.json",):
         return True
     return segments[:2] == ("v1", "hubs") and segments[3:4] in (("token",), ("push-tokens",))

@@ -26,7 +26,7 @@ from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
-from hubbub.gateways.asgi import Application, AsgiBridge
+from hubbub.gateways.admin_door import AdminDoor, Application
 from hubbub.gateways.http import HttpLimits
 from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
 from hubbub.gateways.live import LiveLimits
@@ -172,7 +172,7 @@ class Server:
             analytics=AnalyticsProcess(data / WAREHOUSE),
         )
         self.programs.prepare(self.administration)
-        self.bridge = AsgiBridge(self._application, settings.admin.request_timeout)
+        self.admin_door = AdminDoor(self._application, settings.admin.request_timeout)
         self.listener = Listener(
             self.node,
             listener_settings(settings),
@@ -182,7 +182,7 @@ class Server:
                 "/readyz": telemetry.readiness,
                 **(developer_pages() if settings.developer else {}),
             },
-            self.bridge,
+            self.admin_door,
         )
         self.door = make_door(settings, self.node, self.stop_requested.set)
         self._clock = clock
@@ -241,7 +241,7 @@ class Server:
         await self.listener.stop()
         if self.door is not None:
             await self.door.stop()
-        await self.bridge.settle()
+        await self.admin_door.settle()
         await self.node.drain()
         await self.owner.stop()
         await self._fabric.close()

@@ -1,2 +1,2 @@
-"""The admin API over HTTP: a table of routes, and an ASGI application and an OpenAPI document that
+"""The admin API over HTTP: a table of routes, and an application and an OpenAPI document that
 both follow from it."""

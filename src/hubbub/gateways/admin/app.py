@@ -1,8 +1,7 @@
-"""The ASGI application that serves the table of routes."""
+"""The application that serves the table of routes."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,8 +11,6 @@ import msgspec
 
 from hubbub.domain.errors import (
     BadRequest,
-    HubbubError,
-    Internal,
     Malformed,
     NotAuthenticated,
     NotPermitted,
@@ -29,10 +26,8 @@ from hubbub.gateways.admin.routes import (
     AnyRoute,
     Router,
 )
-from hubbub.gateways.asgi import Message, Receive, Scope, Send
-from hubbub.gateways.http import error_body, error_headers
-
-logger = logging.getLogger(__name__)
+from hubbub.gateways.admin_door import Response
+from hubbub.gateways.http import WITHOUT_BODY, Request
 
 _RANKS = {Level.CLIENT: 0, Level.SERVICE: 1, Level.ADMIN: 2}
 _NEEDED = {Access.CLIENT: 0, Access.SERVICE: 1, Access.ADMIN: 2}
@@ -49,21 +44,15 @@ class AdminApplication:
         self._throttle = administration.node.throttle
         self._router = Router(routes)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        try:
-            body = await _body(receive)
-            route, path = self._router.find(scope["method"], _segments(scope["raw_path"]))
-            client = scope.get("client")
-            address = client[0] if client else ""
-            answer = await self.answer(route, path, headers, scope["query_string"], body, address)
-        except HubbubError as error:
-            await _fail(send, error)
-        except Exception:
-            logger.exception("an administrative request failed in an unforeseen way")
-            await _fail(send, Internal("the hub failed to handle the request"))
-        else:
-            await _succeed(send, answer, headers.get(b"if-none-match", b"").decode("latin-1"))
+    async def respond(self, request: Request) -> Response:
+        """Implements `gateways.admin_door.Application`. Raises `HubbubError`."""
+        raw_path, _, query = request.url.partition(b"?")
+        method = request.method.decode("latin-1")
+        route, path = self._router.find(method, _segments(raw_path))
+        answer = await self.answer(
+            route, path, request.headers, query, request.body, request.address
+        )
+        return _response(answer, request.header(b"if-none-match") or "")
 
     async def answer(
         self,
@@ -112,17 +101,6 @@ def _check_level(identity: Identity, route: AnyRoute) -> None:
         raise NotPermitted(
             f"this is for the level {route.access.value}; the token has {identity.level.value}"
         )
-
-
-async def _body(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    while True:
-        message: Message = await receive()
-        if message["type"] != "http.request":
-            raise Malformed("the request broke off")
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(chunks)
 
 
 def _segments(raw_path: bytes) -> list[str]:
@@ -201,33 +179,15 @@ def _versions(header: str) -> Iterable[int]:
             yield int(text)
 
 
-async def _succeed(send: Send, answer: AdminResponse, none_match: str) -> None:
-    headers: list[tuple[bytes, bytes]] = [(b"cache-control", b"no-store")]
+def _response(answer: AdminResponse, none_match: str) -> Response:
+    headers = "Cache-Control: no-store\r\n"
     status = answer.status
     if answer.version:
         tag = f'"{answer.version}"'
-        headers.append((b"etag", tag.encode()))
+        headers += f"ETag: {tag}\r\n"
         if status == 200 and tag in none_match:
             status = 304
-    body = b""
-    if status not in (204, 304):
-        value = answer.value
-        body = value if isinstance(value, bytes) else _encode(value)
-    await _send(send, status, headers, body)
-
-
-async def _fail(send: Send, error: HubbubError) -> None:
-    headers = [
-        (name.encode().lower(), value.encode())
-        for name, value in (
-            line.split(": ", 1) for line in error_headers(error).split("\r\n") if line
-        )
-    ]
-    await _send(send, error.http_status, headers, error_body(error))
-
-
-async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    if body:
-        headers.append((b"content-type", b"application/json"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if status in WITHOUT_BODY:
+        return Response(status, b"", headers)
+    value = answer.value
+    return Response(status, value if isinstance(value, bytes) else _encode(value), headers)

@@ -1,0 +1,102 @@
+"""The door to the admin API: bounds how many of its requests are under way, and for how long.
+
+A change is never cut in half: a request goes on when its client goes away. One that takes too long
+is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, Internal, Overloaded, Timeout
+from hubbub.domain.shares import FairShare
+from hubbub.gateways.http import Request
+from hubbub.gateways.http_connection import Exchange
+from hubbub.tasks import TaskSet, awaited
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_UNDER_WAY = 100
+_HUB = re.compile(rb"/v1/(?:admin/)?hubs/([^/?]+)")
+
+
+class Response(msgspec.Struct, frozen=True):
+    """`headers` are complete lines."""
+
+    status: int
+    body: bytes
+    headers: str
+
+
+class Application(Protocol):
+    async def respond(self, request: Request) -> Response:
+        """Raises `HubbubError`."""
+
+
+class AdminDoor:
+    """Runs one application for all connections of a listener."""
+
+    def __init__(
+        self,
+        make: Callable[[], Application],
+        timeout_seconds: float = 30.0,
+        max_under_way: int = MAX_UNDER_WAY,
+    ) -> None:
+        """`make` is called at the first request: a hub that is never administered does not pay for
+        the application."""
+        self._make = make
+        self._application: Application | None = None
+        self._timeout_seconds = timeout_seconds
+        self._share = FairShare(max_under_way)
+        self._under_way = TaskSet(awaited)
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Raises `Overloaded` rather than let requests pile up: those of one hub leave room for
+        others, and for those of no hub."""
+        tenant = _tenant_of(request.url)
+        if not self._share.may_take(tenant):
+            raise Overloaded("too many requests of this kind are under way; try again in a second")
+        if self._application is None:
+            self._application = self._make()
+        task = self._under_way.start(self._respond(self._application, request))
+        self._share.take(tenant)
+        task.add_done_callback(lambda _: self._share.give_back(tenant))
+        exchange.run(_answer(task, exchange))
+
+    async def settle(self) -> None:
+        """Let what is under way come to its end."""
+        await self._under_way.settle_so_far(self._timeout_seconds)
+
+    async def _respond(self, application: Application, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                response = await application.respond(request)
+        except TimeoutError:
+            raise Timeout(f"the request took more than {self._timeout_seconds:g} s") from None
+        except HubbubError:
+            raise
+        except Exception:
+            logger.exception("an administrative request failed in an unforeseen way")
+            raise Internal("the hub failed to handle the request") from None
+        if len(response.body) > MAX_ANSWER_BYTES:
+            raise Internal(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+        return response
+
+
+def _tenant_of(url: bytes) -> str:
+    found = _HUB.match(url)
+    return unquote_to_bytes(found.group(1)).decode("latin-1") if found else ""
+
+
+async def _answer(task: asyncio.Task[Response], exchange: Exchange) -> None:
+    """Cancelled when the client goes away, which leaves the task alone."""
+    response = await asyncio.shield(task)
+    exchange.answer(response.status, response.body, headers=response.headers)
