@@ -15,9 +15,8 @@ from harness.receivers import ANSWER_SECONDS
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.domain.rules import HubConfiguration
-from hubbub.domain.webhooks import Webhook
+from hubbub.domain.webhooks import WantedWebhook, Webhook
 from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.service import WebhookRequest
 
 STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
 FAST = WebhookLimits(
@@ -44,7 +43,7 @@ async def engine(
 
 
 async def subscribe(node: EngineNode, callback: str, channel: str = "news", **more: Any) -> Webhook:
-    request = WebhookRequest("plain", channel, callback, **more)
+    request = WantedWebhook("plain", channel, callback, **more)
     return await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request)
 
 

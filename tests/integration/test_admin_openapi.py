@@ -16,14 +16,12 @@ from harness.running_hub import RunningHub
 from hubbub.domain import notices, requests
 from hubbub.domain.topics import SubscriptionOptions
 from hubbub.gateways.admin import (
-    plain_webhook_routes,
     public_shapes,
     topic_routes,
 )
 from hubbub.gateways.admin.routes import Access
 from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.json import webhooks as json_webhooks
 from hubbub.protocols.json.payloads import Payload
 from hubbub.protocols.json.structs import json_type
 
@@ -101,7 +99,6 @@ def test_what_is_described_is_what_is_spoken(
 def test_payloads_and_webhooks_are_described_as_they_are_spoken() -> None:
     assert names(public_shapes.Payload) == names(Payload)
     assert names(public_shapes.PublishExtras) == set(pb.ChannelPubExtras.DESCRIPTOR.fields_by_name)
-    assert names(plain_webhook_routes.WebhookOrder) == names(json_webhooks.WebhookOrder)
 
 
 def names(struct: type[msgspec.Struct]) -> set[str]:

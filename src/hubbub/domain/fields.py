@@ -18,10 +18,10 @@ def wire_name(name: str) -> str:
     return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)
 
 
-Name = Annotated[
-    str,
-    Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=r"^[^\u0000-\u001f\u007f-\u009f*#]+$"),
-]
+_NAME = r"^[^\u0000-\u001f\u007f-\u009f*#]+$"
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=_NAME)]
+NAME_SCHEMA = {"minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": _NAME}
+"""Of a name that `domain.names.check_name` checks: what is wrong with it is `InvalidName` then."""
 Text = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$")
 ]

@@ -115,6 +115,22 @@ class Webhook(msgspec.Struct, frozen=True):
         return f"{parts.host}:{parts.port}"
 
 
+class WantedWebhook(msgspec.Struct, frozen=True):
+    """What somebody asks for who wants to be sent a channel's messages."""
+
+    kind: Kind
+    channel: str
+    callback: str
+    topic: str = ""
+    """As the subscriber calls it; empty: like the channel."""
+    secret: bytes | None = None
+    algorithm: Algorithm = "sha256"
+    key: bytes | None = None
+    lease_seconds: str | float | None = None
+    hub_url: str | None = None
+    """Where the subscriber reached the hub."""
+
+
 class WebhookStatus(msgspec.Struct, frozen=True):
     """How a webhook is doing, from its driver. Counts are since the driver began."""
 

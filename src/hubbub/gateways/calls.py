@@ -4,9 +4,11 @@ half, and what to say of a wrong path or method."""
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
@@ -15,7 +17,7 @@ from hubbub.gateways.http import Request, Target
 from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
-_SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,20})?")
+Q = TypeVar("Q", bound=msgspec.Struct)
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
@@ -23,6 +25,24 @@ TOPIC_KEY_HEADER = "Hubbub-Topic-Key"
 """In a header rather than in the URL, which ends up in logs."""
 _TOPIC_KEY = TOPIC_KEY_HEADER.lower().encode()
 _FALSE = frozenset(("0", "false", "no", "off"))
+
+
+Digits = Annotated[
+    str, Meta(pattern=r"^[0-9]{1,18}\Z", extra_json_schema={"pattern": "^[0-9]{1,18}$"})
+]
+"""A serial in a query."""
+EventName = Annotated[
+    str,
+    Meta(
+        description="What happened, in a word.",
+        extra_json_schema={"maxLength": 255, "pattern": "^[A-Za-z0-9._-]*$"},
+    ),
+]
+"""`protocols.checks.check_event_name` says what is wrong with one."""
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The path takes no parameters."""
 
 
 class HubRequest:
@@ -46,9 +66,10 @@ class HubRequest:
         if self.request.method not in methods:
             raise wrong_method(self.request, *(method.decode() for method in methods))
 
-    def query(self, *known: str) -> dict[str, str]:
+    def query(self, kind: type[Q]) -> Q:
         """The parameters, of which there may be no others: a name that is misspelt must not pass
-        for one that was left out."""
+        for one that was left out. Raises `Malformed`."""
+        known = kind.__struct_encode_fields__
         found: dict[str, str] = {}
         for name, value in self._target.query:
             if name in _TOKENS:
@@ -59,7 +80,10 @@ class HubRequest:
             if name in found:
                 raise Malformed(f"the parameter {name!r} is there twice; give it once")
             found[name] = value
-        return found
+        try:
+            return msgspec.convert(found, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise Malformed(f"in the query: {str(error).replace('`$.', '`')}") from None
 
 
 class UnderWay:
@@ -85,16 +109,6 @@ def flag(value: str | None, name: str) -> bool:
     if value.lower() in _TRUE:
         return True
     raise Malformed(f"{name}={value!r} is neither true nor false")
-
-
-def seconds_of(query: dict[str, str], name: str, most: float) -> float:
-    """A parameter of a query; 0 where it is not there. Raises `Malformed`."""
-    text = query.get(name)
-    if text is None:
-        return 0.0
-    if not _SECONDS.fullmatch(text):
-        raise Malformed(f"{name}={text[:20]!r} is not a number of seconds; give 0 to {most:g}")
-    return float(text)
 
 
 def wrong_method(request: Request, *right: str) -> MethodNotAllowed:

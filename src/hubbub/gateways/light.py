@@ -12,10 +12,10 @@ from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import untouched_payload
 from hubbub.engine.node import Node
-from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import (
     TOPIC_KEY_HEADER,
     HubRequest,
+    NoQuery,
     UnderWay,
     flag,
     no_path,
@@ -23,7 +23,16 @@ from hubbub.gateways.calls import (
 )
 from hubbub.gateways.http import TEXT_UTF8
 from hubbub.gateways.http_connection import Exchange
-from hubbub.protocols.light import read_registration, read_subscription, read_unsubscription
+from hubbub.protocols.light import (
+    Unsubscription,
+    read_registration,
+    read_subscription,
+    read_unsubscription,
+)
+
+
+class _KeyQuery(msgspec.Struct, frozen=True):
+    key: str | None = None
 
 
 class LightDoor:
@@ -56,7 +65,7 @@ class LightDoor:
         exchange.run(self._under_way.finish(work))
 
     async def _register(self, call: HubRequest, exchange: Exchange) -> None:
-        with_key = flag(call.query("key").get("key"), "key")
+        with_key = flag(call.query(_KeyQuery).key, "key")
         wanted = read_registration(call.request.body, with_key)
         key = await self._node.webhooks.register_topic(
             call.hub, call.identity, wanted.topic, wanted.key
@@ -74,41 +83,30 @@ class LightDoor:
         _say(exchange, 201, text, shape, headers)
 
     async def _subscribe(self, call: HubRequest, exchange: Exchange) -> None:
-        call.query()
+        call.query(NoQuery)
         wanted = read_subscription(call.request.body)
-        webhook = await self._node.webhooks.subscribe(
-            call.hub,
-            call.identity,
-            WebhookRequest(
-                kind="light",
-                channel=wanted.topic,
-                callback=wanted.callback,
-                secret=wanted.secret,
-                algorithm=wanted.algorithm,
-                key=wanted.key,
-            ),
-        )
-        text = f"what is published to {wanted.topic!r} goes to {wanted.callback}"
-        shape = {"id": webhook.id, "topic": wanted.topic, "callback": wanted.callback}
+        webhook = await self._node.webhooks.subscribe(call.hub, call.identity, wanted)
+        text = f"what is published to {wanted.channel!r} goes to {wanted.callback}"
+        shape = {"id": webhook.id, "topic": wanted.channel, "callback": wanted.callback}
         _say(exchange, 200, text, shape)
 
     async def _unsubscribe(self, call: HubRequest, exchange: Exchange) -> None:
         """Twice is as good as once."""
-        leaving = read_unsubscription(call.query("address", "idTopic", "port", "path"))
-        await self._node.webhooks.find_topic(call.hub, leaving.topic)
-        text = f"nothing goes from {leaving.topic!r} to {leaving.callback} any more"
+        leaving = read_unsubscription(call.query(Unsubscription))
+        topic, callback = leaving.channel, leaving.callback
+        await self._node.webhooks.find_topic(call.hub, topic)
+        text = f"nothing goes from {topic!r} to {callback} any more"
         removed = True
         try:
-            wanted = WebhookRequest("light", leaving.topic, leaving.callback)
-            await self._node.webhooks.unsubscribe(call.hub, call.identity, wanted)
+            await self._node.webhooks.unsubscribe(call.hub, call.identity, leaving)
         except NotSubscribed:
-            text = f"{leaving.callback} was not subscribed to {leaving.topic!r}"
+            text = f"{callback} was not subscribed to {topic!r}"
             removed = False
-        shape = {"topic": leaving.topic, "callback": leaving.callback, "removed": removed}
+        shape = {"topic": topic, "callback": callback, "removed": removed}
         _say(exchange, 200, text, shape)
 
     async def _publish(self, call: HubRequest, exchange: Exchange, topic: str) -> None:
-        call.query()
+        call.query(NoQuery)
         message_id, serial = await publish_body(self._node, call, topic, "light")
         text = f"published to {topic!r} as message {serial}, {message_id}"
         shape = {"topic": topic, "msgID": message_id, "channelSerial": str(serial)}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from hubbub.domain.payloads import untouched_payload
 from hubbub.domain.requests import Call as ServiceCall
 from hubbub.domain.requests import Enqueue
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, UnderWay, no_path, seconds_of
+from hubbub.gateways.calls import EventName, HubRequest, UnderWay, no_path
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -16,6 +21,17 @@ from hubbub.protocols.checks import check_event_name
 MAX_CALL_SECONDS = 300.0
 _NOT_GUESSED = "X-Content-Type-Options: nosniff\r\n"
 """What a service answers is its own: no browser shall take it for something else."""
+
+
+class CallQuery(msgspec.Struct, frozen=True):
+    timeout: Annotated[
+        float,
+        Meta(ge=0, le=MAX_CALL_SECONDS, description="Seconds to wait for the service at most."),
+    ] = 0
+
+
+class SubmitQuery(msgspec.Struct, frozen=True):
+    event: EventName = ""
 
 
 class ServicesApi:
@@ -41,7 +57,7 @@ class ServicesApi:
 
     async def _call(self, call: HubRequest, exchange: Exchange, method: str) -> None:
         """The body is the payload, and the answer's body that of the service."""
-        seconds = seconds_of(call.query("timeout"), "timeout", MAX_CALL_SECONDS)
+        seconds = call.query(CallQuery).timeout
         payload, content_type = _content(call)
         answer = await self._node.services.call(
             call.hub, call.identity, ServiceCall(method, payload, content_type, seconds)
@@ -49,7 +65,7 @@ class ServicesApi:
         exchange.answer(200, answer.payload, answer.content_type, _NOT_GUESSED)
 
     async def _submit(self, call: HubRequest, exchange: Exchange, stream: str) -> None:
-        event = check_event_name(call.query("event").get("event", ""))
+        event = check_event_name(call.query(SubmitQuery).event)
         payload, content_type = _content(call)
         submitted = Enqueue(stream, event, payload, content_type)
         message_id = await self._under_way.finish(

@@ -5,25 +5,91 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from hubbub.domain.envelope_headers import from_headers, security_token
 from hubbub.domain.errors import GoingAway, Malformed
+from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
+from hubbub.domain.notices import TopicArticles
 from hubbub.domain.payloads import parse_payload
-from hubbub.domain.requests import Producer, PublishItem, TopicGet
-from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_WAIT_SECONDS
+from hubbub.domain.requests import (
+    Producer,
+    ProducerOpen,
+    PublishItem,
+    TopicGet,
+    TopicSubscribe,
+    TopicUnsubscribe,
+)
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, UnderWay, no_path, seconds_of, topic_key_of
+from hubbub.gateways.calls import (
+    Digits,
+    EventName,
+    HubRequest,
+    NoQuery,
+    UnderWay,
+    no_path,
+    topic_key_of,
+)
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
-from hubbub.protocols.checks import check_event_name, check_get, parse_serial, parse_start
+from hubbub.protocols.checks import check_event_name, parse_start
 from hubbub.protocols.json import topics_http as bodies
+from hubbub.protocols.json.events import notice_json
 from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
+
+
+class PutQuery(msgspec.Struct, frozen=True):
+    event: EventName = ""
+    producer: (
+        Annotated[str, Meta(description="Who puts it.", extra_json_schema=NAME_SCHEMA)] | None
+    ) = None
+    sequence: (
+        Annotated[
+            Digits,
+            Meta(description="As which of the producer's puts to this topic; the first is 1."),
+        ]
+        | None
+    ) = None
+    fence: Annotated[Digits, Meta(description="What opening the producer answered.")] | None = None
+
+
+class StartQuery(msgspec.Struct, frozen=True):
+    start: Annotated[
+        str,
+        Meta(
+            description="`new` (what is put from now on), `first` (everything that is still "
+            "there), or the serial behind which to begin. An existing one keeps its place.",
+            extra_json_schema={"pattern": "^(new|first|[0-9]{1,18})$"},
+        ),
+    ] = "new"
+
+
+class GetQuery(msgspec.Struct, frozen=True, rename="camel"):
+    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH, description="Messages at most.")] = 1
+    wait: Annotated[
+        float,
+        Meta(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for a message, up to 60."),
+    ] = 0.0
+    consumer: bodies.Consumer = ""
+    ack_up_to: (
+        Annotated[Digits, Meta(description="Acknowledged first, in the same step.")] | None
+    ) = None
+    after: Annotated[Digits, Meta(description="Only what is behind this serial.")] | None = None
+
+
+class NameQuery(msgspec.Struct, frozen=True):
+    name: Annotated[
+        str, Meta(description="The subscriptions' name.", extra_json_schema=NAME_SCHEMA)
+    ] = DEFAULT_SUBSCRIPTION
 
 
 class TopicsApi:
@@ -69,13 +135,13 @@ class TopicsApi:
     # -- producers ------------------------------------------------------------------------------
 
     async def _put(self, call: HubRequest, topic: str) -> bytes:
-        query = call.query("event", "producer", "sequence", "fence")
+        query = call.query(PutQuery)
         payload, content_type = parse_payload(
             call.request.body, call.request.header(b"content-type")
         )
         item = PublishItem(
             topic,
-            check_event_name(query.get("event", "")),
+            check_event_name(query.event),
             payload,
             content_type,
             store=True,
@@ -91,13 +157,11 @@ class TopicsApi:
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 
     async def _open_producer(self, call: HubRequest, topic: str, producer: str) -> bytes:
-        call.query()
-        check_name(producer, "producer")
+        call.query(NoQuery)
+        wanted, key = ProducerOpen(topic, producer), topic_key_of(call.request)
         with self._guess(call):
             opened = await self._under_way.finish(
-                self._node.topics.open_producer(
-                    call.hub, call.identity, topic, producer, topic_key_of(call.request)
-                )
+                self._node.topics.open_producer(call.hub, call.identity, wanted, key)
             )
         return bodies.producer_json(opened)
 
@@ -118,85 +182,59 @@ class TopicsApi:
         return self._info(call, topic, name)
 
     async def _subscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
-        start = parse_start(call.query("start").get("start", "new"), "start")
-        options = bodies.read_options(call.request.body)
-        info = await self._under_way.finish(
-            self._node.topics.subscribe(call.hub, call.identity, topic, name, options, start)
+        start = parse_start(call.query(StartQuery).start, "start")
+        wanted = TopicSubscribe(topic, name, bodies.read_options(call.request.body), start)
+        made = await self._under_way.finish(
+            self._node.topics.subscribe(call.hub, call.identity, wanted)
         )
-        return bodies.subscribed_json(info)
+        return notice_json(made)[1]
 
     async def _unsubscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query()
+        call.query(NoQuery)
+        leaving = TopicUnsubscribe(topic, name)
         await self._under_way.finish(
-            self._node.topics.unsubscribe(call.hub, call.identity, topic, name)
+            self._node.topics.unsubscribe(call.hub, call.identity, leaving)
         )
         return b'{"answer":"UNSUBSCRIBED"}'
 
     async def _info(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query()
+        call.query(NoQuery)
         return bodies.state_json(await self._node.topics.info(call.hub, call.identity, topic, name))
 
     async def _list(self, call: HubRequest) -> bytes:
-        call.query()
-        return bodies.states_json(await self._node.topics.list_own(call.hub, call.identity))
+        call.query(NoQuery)
+        return notice_json(await self._node.topics.list_own(call.hub, call.identity))[1]
 
     # -- messages -------------------------------------------------------------------------------
 
     async def _get(self, call: HubRequest, topic: str, name: str) -> bytes:
-        query = call.query("limit", "wait", "consumer", "ackUpTo", "after")
-        check_name(name, "subscription")
-        wanted = check_get(
-            TopicGet(
-                topic,
-                name,
-                _number(query, "limit", 1),
-                seconds_of(query, "wait", MAX_WAIT_SECONDS),
-                query.get("consumer", ""),
-                _serial(query, "ackUpTo"),
-                after=_serial(query, "after") or 0,
-            ),
-            "get",
+        query = call.query(GetQuery)
+        wanted = TopicGet(
+            topic,
+            check_name(name, "subscription"),
+            query.limit,
+            query.wait,
+            query.consumer,
+            None if query.ack_up_to is None else int(query.ack_up_to),
+            after=int(query.after or 0),
         )
-        articles = await self._wait_for(
-            self._node.topics.get(
-                call.hub,
-                call.identity,
-                topic,
-                name,
-                wanted.limit,
-                wanted.wait_seconds,
-                wanted.consumer,
-                wanted.ack_up_to,
-                wanted.after,
-            )
-        )
+        found = await self._wait_for(self._node.topics.get(call.hub, call.identity, wanted))
         self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
-        return bodies.articles_json(articles)
+        return bodies.articles_json(TopicArticles(found.messages))
 
     async def _get_each(self, call: HubRequest) -> bytes:
-        name = call.query("name").get("name", DEFAULT_SUBSCRIPTION)
-        check_name(name, "subscription")
-        return bodies.each_json(
-            await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
-        )
+        name = check_name(call.query(NameQuery).name, "subscription")
+        found = await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
+        return bodies.each_json(found)
 
     async def _acknowledge(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query()
+        call.query(NoQuery)
         check_name(name, "subscription")
         done = bodies.read_acknowledgement(call.request.body, topic, name)
-        floor = await self._under_way.finish(
-            self._node.topics.acknowledge(
-                call.hub,
-                call.identity,
-                topic,
-                name,
-                done.serials,
-                done.up_to,
-                done.consumer,
-                done.give_back,
-            )
+        acked = await self._under_way.finish(
+            self._node.topics.acknowledge(call.hub, call.identity, done)
         )
-        return b'{"answer":"Ack","floor":"%d"}' % floor
+        return b'{"answer":"Ack","floor":"%d"}' % acked.floor
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -215,27 +253,12 @@ async def _answer(exchange: Exchange, work: Awaitable[bytes]) -> None:
     exchange.answer_json(await work)
 
 
-def _producer(query: dict[str, str]) -> Producer | None:
-    if "producer" not in query:
+def _producer(query: PutQuery) -> Producer | None:
+    if query.producer is None:
         for name in ("sequence", "fence"):
-            if name in query:
+            if getattr(query, name) is not None:
                 raise Malformed(f"{name!r} needs a 'producer' beside it")
         return None
-    sequence = _serial(query, "sequence")
-    if sequence is None:
+    if query.sequence is None:
         raise Malformed("'producer' needs a 'sequence' beside it; the first put is 1")
-    fence = _serial(query, "fence") or 0
-    return Producer(query["producer"], sequence, fence)
-
-
-def _serial(query: dict[str, str], name: str) -> int | None:
-    return parse_serial(query[name], name) if name in query else None
-
-
-def _number(query: dict[str, str], name: str, default: int) -> int:
-    text = query.get(name)
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise Malformed(f"{name}={text[:20]!r} is not a whole number, like 10")
-    return int(text)
+    return Producer(query.producer, int(query.sequence), int(query.fence or 0))

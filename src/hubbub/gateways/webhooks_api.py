@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from hubbub.domain.errors import Malformed, NotSubscribed
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.topics import principal_of
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.engine.webhooks.service import WebhookRequest
-from hubbub.gateways.calls import HubRequest, UnderWay, no_path
+from hubbub.gateways.calls import HubRequest, NoQuery, UnderWay, no_path
 from hubbub.gateways.http_connection import Exchange
-from hubbub.protocols.checks import parse_start
 from hubbub.protocols.json import webhooks as bodies
 
-DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
+LARGEST_PAGE = 1000
+
+
+class WebhooksQuery(msgspec.Struct, frozen=True):
+    after: Annotated[str, Meta(description="Those behind this id.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="Webhooks at most.")] = 100
 
 
 class WebhooksApi:
@@ -46,28 +54,14 @@ class WebhooksApi:
         exchange.run(self._under_way.finish(work))
 
     async def _create(self, call: HubRequest, exchange: Exchange) -> None:
-        call.query()
-        wanted = bodies.read_order(call.request.body)
-        webhook = await self._node.webhooks.subscribe(
-            call.hub,
-            call.identity,
-            WebhookRequest(
-                kind="plain",
-                channel=wanted.channel,
-                callback=wanted.callback,
-                secret=wanted.secret,
-                algorithm=wanted.algorithm,
-                key=wanted.key,
-                lease_seconds=wanted.lease_seconds,
-            ),
-            parse_start(wanted.start, "start"),
-        )
+        call.query(NoQuery)
+        wanted, start = bodies.read_order(call.request.body)
+        webhook = await self._node.webhooks.subscribe(call.hub, call.identity, wanted, start)
         exchange.answer(201, bodies.webhook_json(webhook))
 
     async def _list(self, call: HubRequest, exchange: Exchange) -> None:
-        query = call.query("after", "limit")
-        limit = _limit(query.get("limit"))
-        after = query.get("after", "")
+        query = call.query(WebhooksQuery)
+        limit, after = query.limit, query.after
         found: list[Webhook] = []
         more = True
         while more and len(found) < limit:
@@ -80,19 +74,19 @@ class WebhooksApi:
         exchange.answer_json(bodies.webhooks_json(found, found[-1].id if more else None))
 
     async def _show(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
-        call.query()
+        call.query(NoQuery)
         found = await self._find(call.hub, call.identity, webhook)
         status = await self._node.webhooks.describe(call.hub, webhook)
         exchange.answer_json(bodies.webhook_json(found, status))
 
     async def _delete(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
         """One's own also without the permission by now: it is the way to stop it."""
-        call.query()
+        call.query(NoQuery)
         await self._node.webhooks.end(await self._find(call.hub, call.identity, webhook))
         exchange.answer(204, b"")
 
     async def _replay(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
-        call.query()
+        call.query(NoQuery)
         await self._find(call.hub, call.identity, webhook)
         delivered, failed = await self._node.webhooks.replay(call.hub, webhook)
         exchange.answer_json(bodies.replayed_json(delivered, failed))
@@ -107,11 +101,3 @@ class WebhooksApi:
 
 def _reaches(identity: Identity, webhook: Webhook) -> bool:
     return identity.level is not Level.CLIENT or webhook.owner == principal_of(identity)
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_PAGE
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= LARGEST_PAGE:
-        raise Malformed(f"limit={text[:20]!r} is not a number from 1 to {LARGEST_PAGE}")
-    return int(text)

@@ -7,9 +7,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted
-from hubbub.domain.webhooks import websub_channel
+from hubbub.domain.webhooks import WantedWebhook, websub_channel
 from hubbub.engine.node import Node
-from hubbub.engine.webhooks.service import WebhookRequest
 from hubbub.gateways.calls import HubRequest, UnderWay
 from hubbub.gateways.http import TEXT_UTF8
 from hubbub.gateways.http_connection import Exchange
@@ -67,7 +66,7 @@ class WebSubDoor:
         channel, own = _channel(call, asked.topic, bases)
         if own and not base:  # then the subscriber itself says where the hub is
             base = next(each for each in bases if asked.topic.startswith(f"{each}/"))
-        wanted = WebhookRequest(
+        wanted = WantedWebhook(
             kind="websub",
             channel=channel,
             callback=asked.callback,

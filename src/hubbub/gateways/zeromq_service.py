@@ -8,15 +8,7 @@ import msgspec
 
 from hubbub.domain.errors import InvalidToken, NotAuthenticated, NotPermitted
 from hubbub.domain.permissions import ANONYMOUS, Identity, Level
-from hubbub.domain.requests import (
-    Ping,
-    ProducerOpen,
-    PublishItem,
-    TopicAck,
-    TopicGet,
-    TopicSubscribe,
-    TopicUnsubscribe,
-)
+from hubbub.domain.requests import Ping, PublishItem, TopicAck, TopicGet
 from hubbub.domain.topics import Article
 from hubbub.engine.access.tokens import ANY_HUB
 from hubbub.engine.hub import Hub
@@ -65,17 +57,10 @@ class TopicService:
         command = request.command
         if not isinstance(command, TopicGet) or answer.hub is None:
             return
-        topics = self._node.topics
+        serials = tuple(each.message.serial for each in answer.articles)
         for topic in dict.fromkeys(each.message.channel for each in answer.articles):
-            await topics.acknowledge(
-                answer.hub,
-                answer.identity,
-                topic,
-                command.name,
-                tuple(each.message.serial for each in answer.articles),
-                consumer=command.consumer,
-                give_back=True,
-            )
+            back = TopicAck(topic, command.name, serials, consumer=command.consumer, give_back=True)
+            await self._node.topics.acknowledge(answer.hub, answer.identity, back)
 
     # -- who asks -------------------------------------------------------------------------------
 
@@ -118,57 +103,14 @@ class TopicService:
     # -- what is asked --------------------------------------------------------------------------
 
     async def _carry_out(self, request: Request, hub: Hub, identity: Identity) -> ReplyFrames:
-        topics = self._node.topics
-        match request.command:
-            case PublishItem() as item:
-                message_id, outcome = await topics.put(hub, identity, item, "zeromq")
-                if outcome.error is not None:
-                    raise outcome.error
-                return ReplyFrames(answers.put_reply(item.channel, message_id, outcome))
-            case TopicGet() as get:
-                return await self._get(get, hub, identity)
-            case TopicAck() as ack:
-                floor = await topics.acknowledge(
-                    hub,
-                    identity,
-                    ack.topic,
-                    ack.name,
-                    ack.serials,
-                    ack.up_to,
-                    ack.consumer,
-                    ack.give_back,
-                )
-                return ReplyFrames(answers.acknowledged(ack.topic, floor))
-            case TopicSubscribe(topic, name, options, start):
-                info = await topics.subscribe(hub, identity, topic, name, options, start)
-                return ReplyFrames(answers.subscribed(info))
-            case TopicUnsubscribe(topic, name):
-                await topics.unsubscribe(hub, identity, topic, name)
-                return ReplyFrames(answers.unsubscribed(topic, name))
-            case ProducerOpen(topic, producer):
-                state = await topics.open_producer(hub, identity, topic, producer)
-                return ReplyFrames(answers.opened(topic, state))
-            case _:
-                return ReplyFrames(answers.pong(hub.name))
-
-    async def _get(self, get: TopicGet, hub: Hub, identity: Identity) -> ReplyFrames:
-        topics = self._node.topics
-        if get.topic is None:
-            each = await topics.get_each(hub, identity, get.name)
-            articles = [article for found in each.values() for article in found]
-            return ReplyFrames(answers.one_of_each(each), hub, identity, articles)
-        found = await topics.get(
-            hub,
-            identity,
-            get.topic,
-            get.name,
-            get.limit,
-            get.wait_seconds,
-            get.consumer,
-            get.ack_up_to,
-            get.after,
-        )
-        return ReplyFrames(answers.articles(get.topic, found), hub, identity, found)
+        command, topics = request.command, self._node.topics
+        if isinstance(command, PublishItem):
+            message_id, outcome = await topics.put(hub, identity, command, "zeromq")
+            return ReplyFrames(answers.put_reply(command.channel, message_id, outcome))
+        if isinstance(command, Ping | Shutdown):
+            return ReplyFrames(answers.pong(hub.name))
+        notice = await topics.answer(hub, identity, command)
+        return ReplyFrames(answers.frames_of(notice), hub, identity, answers.handed_out(notice))
 
 
 def topic_of(request: Request) -> str:

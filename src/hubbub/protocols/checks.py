@@ -35,6 +35,7 @@ MAX_SERIAL = 10**18 - 1
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SERIAL = re.compile("[0-9]{1,18}")
 _ERRORS = errors.catalogue()
+Start = Literal["new", "first"] | int
 _STARTS: dict[str, Literal["new", "first"]] = {"new": "new", "first": "first"}
 
 
@@ -91,7 +92,7 @@ def parse_serial(text: str, where: str) -> int:
     return int(text)
 
 
-def parse_start(text: str, where: str) -> Literal["new", "first"] | int:
+def parse_start(text: str, where: str) -> Start:
     """`where` names the event and field in the error."""
     if text in _STARTS:
         return _STARTS[text]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 
 import msgspec
@@ -18,7 +17,7 @@ from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import BadRequest, Malformed
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import is_utf8, read_json
-from hubbub.domain.webhooks import Algorithm, check_key, check_secret
+from hubbub.domain.webhooks import Algorithm, WantedWebhook, check_key, check_secret
 
 _HOST_NAME = re.compile(r"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+={0,2}")
@@ -41,14 +40,13 @@ class _Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
 
 
-class Subscriber(msgspec.Struct, frozen=True):
-    """Who wants the messages of a topic: where, signed and encrypted how."""
+class Unsubscription(msgspec.Struct, frozen=True):
+    """The parameters of the request; `path` if the subscription had one."""
 
-    topic: str
-    callback: str
-    secret: bytes | None = None
-    algorithm: Algorithm = "sha256"
-    key: bytes | None = None
+    address: str = ""
+    topic: str = msgspec.field(default="", name="idTopic")
+    port: str = ""
+    path: str = "/"
 
 
 _registration = msgspec.json.Decoder(Registration)
@@ -66,15 +64,16 @@ def read_registration(body: bytes, with_key: bool = False) -> Registration:
     return Registration(check_name(topic.strip(), "topic"), with_key)
 
 
-def read_subscription(body: bytes) -> Subscriber:
+def read_subscription(body: bytes) -> WantedWebhook:
     """Raises `Malformed`, `BadRequest`, `InvalidName`."""
     said = read_json(
         _subscription,
         body,
         'a subscription, like {"address":"127.0.0.1","port":"50355","topic":"sports"}',
     )
-    return Subscriber(
-        topic=check_name(said.topic.strip(), "topic"),
+    return WantedWebhook(
+        kind="light",
+        channel=check_name(said.topic.strip(), "topic"),
         callback=callback_of(said.address, said.port, said.path),
         secret=read_secret(said.secret),
         algorithm=said.algorithm,
@@ -82,19 +81,16 @@ def read_subscription(body: bytes) -> Subscriber:
     )
 
 
-def read_unsubscription(query: Mapping[str, str]) -> Subscriber:
-    """The parameters `address`, `idTopic` and `port`, and `path` if the subscription had one.
-    Raises `Malformed`, `BadRequest`, `InvalidName`."""
-    missing = [name for name in ("address", "idTopic", "port") if not query.get(name)]
-    if missing:
+def read_unsubscription(query: Unsubscription) -> WantedWebhook:
+    """Raises `Malformed`, `BadRequest`, `InvalidName`."""
+    needed = {"address": query.address, "idTopic": query.topic, "port": query.port}
+    missing = next((name for name, value in needed.items() if not value), None)
+    if missing is not None:
         raise Malformed(
-            f"the parameter {missing[0]!r} is missing; "
-            "give /unsubscribe/?address=…&idTopic=…&port=…"
+            f"the parameter {missing!r} is missing; give /unsubscribe/?address=…&idTopic=…&port=…"
         )
-    return Subscriber(
-        topic=check_name(query["idTopic"].strip(), "topic"),
-        callback=callback_of(query["address"], query["port"], query.get("path", "/")),
-    )
+    topic = check_name(query.topic.strip(), "topic")
+    return WantedWebhook("light", topic, callback_of(query.address, query.port, query.path))
 
 
 def callback_of(address: str, port: int | str, path: str = "/") -> str:

@@ -26,7 +26,14 @@ from hubbub.domain.journal import (
 from hubbub.domain.messages import JSON, Attributes, Message
 from hubbub.domain.notices import Delivery, HistoryPage, Published
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.requests import History, Publish, PublishItem
+from hubbub.domain.requests import (
+    History,
+    Publish,
+    PublishItem,
+    TopicAck,
+    TopicGet,
+    TopicSubscribe,
+)
 from hubbub.domain.topics import Article, SubscriptionOptions
 
 STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True, retain=True)
@@ -90,18 +97,19 @@ class Stage:
 
     async def subscribe_topic(self, options: SubscriptionOptions | None = None) -> None:
         hub = self.node.hub("acme")
-        await self.node.topics.subscribe(hub, ANONYMOUS, "news", "s", options, "new")
+        await self.node.topics.subscribe(hub, ANONYMOUS, TopicSubscribe("news", "s", options))
 
     async def get(self, limit: int = 100, wait: float = 0.0) -> list[Article]:
         hub = self.node.hub("acme")
-        return list(await self.node.topics.get(hub, ANONYMOUS, "news", "s", limit, wait, "", None))
+        wanted = TopicGet("news", "s", limit, wait)
+        return list((await self.node.topics.get(hub, ANONYMOUS, wanted)).messages)
 
     async def serials(self, limit: int = 100) -> list[int]:
         return [article.message.serial for article in await self.get(limit)]
 
     async def floor(self) -> int:
-        (info,) = await self.node.topics.list_own(self.node.hub("acme"), ANONYMOUS)
-        return info.floor
+        own = await self.node.topics.list_own(self.node.hub("acme"), ANONYMOUS)
+        return own.subscriptions[0].floor
 
 
 @pytest.fixture
@@ -187,7 +195,7 @@ async def test_a_topic_does_not_hand_out_what_expired_and_its_cursor_moves_on(st
     assert await stage.floor() == 1
     assert await stage.serials() == [2, 5]
     hub = stage.node.hub("acme")
-    await stage.node.topics.acknowledge(hub, ANONYMOUS, "news", "s", (2, 5), None)
+    await stage.node.topics.acknowledge(hub, ANONYMOUS, TopicAck("news", "s", (2, 5)))
     assert await stage.serials() == []
     assert await stage.floor() == 6
     assert stage.alone.node.owner.counters["acme"].expired == 4

@@ -29,8 +29,7 @@ from hubbub.domain.messages import Attributes
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import Quotas
-from hubbub.domain.webhooks import verify_signature
-from hubbub.engine.webhooks.service import WebhookRequest
+from hubbub.domain.webhooks import WantedWebhook, verify_signature
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ async def test_messages_arrive_as_they_were_published_and_in_order(
 
 async def test_a_webhook_can_begin_with_what_is_there(node: EngineNode, receiver: Receiver) -> None:
     await put(node, *numbers(1, 100))
-    request = WebhookRequest("plain", "news", receiver.url)
+    request = WantedWebhook("plain", "news", receiver.url)
     await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request, "first")
     await put(node, b"101")
     await receiver.got(101)

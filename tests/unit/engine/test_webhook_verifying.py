@@ -16,9 +16,15 @@ from harness.webhooks import FAST, engine, put, until
 from hubbub.domain.errors import BadRequest, NotPermitted
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.webhooks import Mode, Webhook, WebTopic, verify_signature, websub_channel
+from hubbub.domain.webhooks import (
+    Mode,
+    WantedWebhook,
+    Webhook,
+    WebTopic,
+    verify_signature,
+    websub_channel,
+)
 from hubbub.engine.hub import Hub
-from hubbub.engine.webhooks.service import WebhookRequest
 
 TOPIC = "http://a.example/feed"
 CHANNEL = websub_channel(TOPIC)
@@ -44,7 +50,7 @@ async def ask(
     node: EngineNode, callback: str, mode: Mode = "subscribe", **more: Any
 ) -> Webhook | None:
     fields = {"topic": TOPIC, "hub_url": "http://hub.example/websub", **more}
-    request = WebhookRequest("websub", fields.pop("channel", CHANNEL), callback, **fields)
+    request = WantedWebhook("websub", fields.pop("channel", CHANNEL), callback, **fields)
     return await node.node.webhooks.request_verified(hub_of(node), ANONYMOUS, request, mode)
 
 

@@ -20,8 +20,9 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.permissions import ANONYMOUS, Grant, Identity, Level
 from hubbub.domain.rules import Quotas, Rules
+from hubbub.domain.webhooks import WantedWebhook
 from hubbub.engine.hub import Hub
-from hubbub.engine.webhooks.service import WebhookRequest, Webhooks
+from hubbub.engine.webhooks.service import Webhooks
 
 SERVICE = Identity(level=Level.SERVICE)
 STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
@@ -75,7 +76,7 @@ async def test_only_registered_topics_take_messages_and_subscribers(
     with pytest.raises(TopicNotFound):
         await webhooks.publish(hub, ANONYMOUS, "sports", b"x", "text/plain")
     with pytest.raises(TopicNotFound):
-        await webhooks.subscribe(hub, ANONYMOUS, WebhookRequest("light", "sports", CALLBACK))
+        await webhooks.subscribe(hub, ANONYMOUS, WantedWebhook("light", "sports", CALLBACK))
     await webhooks.register_topic(hub, ANONYMOUS, "sports", with_key=False)
     _, outcome = await webhooks.publish(hub, ANONYMOUS, "sports", b"x", "text/plain")
     assert outcome.serial == 1
@@ -100,7 +101,7 @@ async def test_a_hub_without_open_topics_wants_permission(webhooks: Webhooks, cl
     with pytest.raises(NotPermitted):
         await webhooks.publish(closed, ANONYMOUS, "sports", b"x", "text/plain")
     await webhooks.publish(closed, granted, "sports", b"x", "text/plain")
-    request = WebhookRequest("light", "sports", "http://a.example/")
+    request = WantedWebhook("light", "sports", "http://a.example/")
     with pytest.raises(NotPermitted):
         await webhooks.subscribe(closed, ANONYMOUS, request)
     await webhooks.subscribe(closed, granted, request)
@@ -111,7 +112,7 @@ async def test_a_hub_without_open_topics_wants_permission(webhooks: Webhooks, cl
 async def test_private_callbacks_are_refused_unless_allowed(
     webhooks: Webhooks, closed: Hub, hub: Hub, host: str
 ) -> None:
-    request = WebhookRequest("plain", "sports", f"http://{host}/")
+    request = WantedWebhook("plain", "sports", f"http://{host}/")
     with pytest.raises(NotPermitted) as refused:
         await webhooks.subscribe(closed, SERVICE, request)
     assert host in refused.value.message
@@ -119,7 +120,7 @@ async def test_private_callbacks_are_refused_unless_allowed(
 
 
 async def test_who_subscribes_again_keeps_the_webhook(webhooks: Webhooks, hub: Hub) -> None:
-    request = WebhookRequest("plain", "sports", CALLBACK, secret=b"one")
+    request = WantedWebhook("plain", "sports", CALLBACK, secret=b"one")
     first = await webhooks.subscribe(hub, ANONYMOUS, request)
     again = msgspec.structs.replace(request, secret=b"two", lease_seconds="100")
     second = await webhooks.subscribe(hub, ANONYMOUS, again)
@@ -135,7 +136,7 @@ async def test_who_subscribes_again_keeps_the_webhook(webhooks: Webhooks, hub: H
 
 @pytest.mark.spec("WEB-05")
 async def test_a_hub_has_a_quota_of_webhooks(webhooks: Webhooks, hub: Hub) -> None:
-    requests = [WebhookRequest("plain", "sports", f"http://a.example/{n}") for n in range(4)]
+    requests = [WantedWebhook("plain", "sports", f"http://a.example/{n}") for n in range(4)]
     for request in requests[:3]:
         await webhooks.subscribe(hub, ANONYMOUS, request)
     with pytest.raises(QuotaExceeded):
@@ -145,11 +146,11 @@ async def test_a_hub_has_a_quota_of_webhooks(webhooks: Webhooks, hub: Hub) -> No
 
 async def test_bad_requests_say_what_is_wrong(webhooks: Webhooks, hub: Hub) -> None:
     for wrong, word in (
-        (WebhookRequest("plain", "sports", "nonsense"), "nonsense"),
-        (WebhookRequest("plain", "sports", CALLBACK, secret=b"x" * 200), "secret"),
-        (WebhookRequest("plain", "sports", CALLBACK, key=b"x"), "key"),
-        (WebhookRequest("plain", "sports", CALLBACK, lease_seconds="soon"), "soon"),
-        (WebhookRequest("plain", "", CALLBACK), "channel"),
+        (WantedWebhook("plain", "sports", "nonsense"), "nonsense"),
+        (WantedWebhook("plain", "sports", CALLBACK, secret=b"x" * 200), "secret"),
+        (WantedWebhook("plain", "sports", CALLBACK, key=b"x"), "key"),
+        (WantedWebhook("plain", "sports", CALLBACK, lease_seconds="soon"), "soon"),
+        (WantedWebhook("plain", "", CALLBACK), "channel"),
     ):
         with pytest.raises(BadRequest) as refused:
             await webhooks.subscribe(hub, ANONYMOUS, wrong)

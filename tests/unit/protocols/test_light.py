@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.domain.errors import BadRequest, HubbubError, InvalidName, Malformed
+from hubbub.domain.webhooks import WantedWebhook
 from hubbub.protocols.light import (
     Registration,
-    Subscriber,
+    Unsubscription,
     callback_of,
     read_registration,
     read_subscription,
@@ -56,15 +58,20 @@ def test_a_registration_that_cannot_be_read_is_refused(body: bytes) -> None:
 )
 def test_a_subscriber_is_address_port_and_topic(body: bytes) -> None:
     """The figure's Content-Length counts a line break that is not printed."""
-    assert read_subscription(body) == Subscriber("sports", "http://127.0.0.1:50355/")
+    assert read_subscription(body) == WantedWebhook("light", "sports", "http://127.0.0.1:50355/")
 
 
 @pytest.mark.spec("WEB-02")
 def test_a_subscription_may_have_a_path_a_secret_and_a_key() -> None:
     body = said(path="/in?a=b", secret="s3cret", algorithm="sha512", key="AAECAwQFBgcICQoLDA0ODw")
 
-    assert read_subscription(body) == Subscriber(
-        "sports", "http://127.0.0.1:50355/in?a=b", b"s3cret", "sha512", bytes(range(16))
+    assert read_subscription(body) == WantedWebhook(
+        "light",
+        "sports",
+        "http://127.0.0.1:50355/in?a=b",
+        secret=b"s3cret",
+        algorithm="sha512",
+        key=bytes(range(16)),
     )
 
 
@@ -154,12 +161,13 @@ def test_a_secret_key_or_path_that_is_no_good_is_refused(more: dict[str, str]) -
 
 
 def test_the_end_of_a_subscription_names_it_in_the_query() -> None:
-    query = {"address": "127.0.0.1", "idTopic": "sports", "port": "14746"}
+    query = Unsubscription("127.0.0.1", "sports", "14746")
 
-    assert read_unsubscription(query) == Subscriber("sports", "http://127.0.0.1:14746/")
-    for name in query:
+    ended = WantedWebhook("light", "sports", "http://127.0.0.1:14746/")
+    assert read_unsubscription(query) == ended
+    for attribute, name in (("address", "address"), ("topic", "idTopic"), ("port", "port")):
         with pytest.raises(Malformed, match=name):
-            read_unsubscription({key: value for key, value in query.items() if key != name})
+            read_unsubscription(msgspec.structs.replace(query, **{attribute: ""}))
 
 
 @given(st.binary(), st.sampled_from([read_registration, read_subscription]))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hubbub.domain.errors import BadRequest, HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
+from hubbub.domain.notices import EachTopicMessages, TopicArticles, TopicMessages
 from hubbub.domain.requests import (
     Ping,
     Producer,
@@ -221,7 +222,8 @@ def test_any_options_are_read_or_refused(command: str, given_options: dict[str, 
 def test_answers_are_written_as_documented() -> None:
     message = Message("m1", "acme", "t", "sold", b"\x00", "a/b", 5, serial=7, publisher="ann")
     article = Article(message, deliveries=2, redelivered=True)
-    *head, about = answers.articles("t", [article])
+    each = {"t": TopicArticles((article,)), "u": TopicArticles(())}
+    *head, about = answers.frames_of(TopicMessages("t", messages=(article,)))
     assert head == [b"TopicArticle", b"t", b"7", b"\x00"]
     assert json.loads(about) == {
         "msgID": "m1",
@@ -232,12 +234,14 @@ def test_answers_are_written_as_documented() -> None:
         "deliveries": 2,
         "redelivered": True,
     }
-    assert answers.articles("t", [article] * 3)[5:] == [*head[1:], about] * 2
-    assert answers.articles("t", []) == [b"EmptyTopic", b"t"]
-    assert answers.one_of_each({"t": [article], "u": []}) == [
+    assert (
+        answers.frames_of(TopicMessages("t", messages=(article,) * 3))[5:] == [*head[1:], about] * 2
+    )
+    assert answers.frames_of(TopicMessages("t")) == [b"EmptyTopic", b"t"]
+    assert answers.frames_of(EachTopicMessages("s", each)) == [
         *head, about, b"EmptyTopic", b"u", b"", b"", b"",
     ]  # fmt: skip
-    assert answers.one_of_each({})[:2] == [b"NotSubscribed", b""]
+    assert answers.frames_of(EachTopicMessages("s", {}))[:2] == [b"NotSubscribed", b""]
     assert answers.refused(NotSubscribed("why"), "t") == [b"NotSubscribed", b"t", b"why"]
     assert answers.refused(TopicNotFound("why"), "t") == [b"NonExistentTopic", b"t", b"why"]
     assert answers.refused(BadRequest("why \ud800"), "t")[:2] == [b"ERROR", b"bad_request"]

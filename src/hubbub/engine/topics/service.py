@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from hubbub.domain import notices
 from hubbub.domain.errors import (
     BadRequest,
     NotPermitted,
@@ -19,10 +20,19 @@ from hubbub.domain.errors import (
     TopicNotFound,
 )
 from hubbub.domain.names import check_name
+from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity, Reader, may_publish, may_subscribe
-from hubbub.domain.requests import PublishItem
+from hubbub.domain.requests import (
+    ProducerOpen,
+    PublishItem,
+    TopicAck,
+    TopicGet,
+    TopicList,
+    TopicRequest,
+    TopicSubscribe,
+    TopicUnsubscribe,
+)
 from hubbub.domain.topics import (
-    MAX_WAIT_SECONDS,
     Acknowledge,
     Article,
     DescribeSubscription,
@@ -74,6 +84,24 @@ class Topics:
         self.draining = False
         """Nobody waits for messages any more."""
 
+    async def answer(self, hub: Hub, identity: Identity, request: TopicRequest) -> Notice:
+        """Any request about topics. Raises what the method for the request raises."""
+        match request:
+            case TopicGet(topic=None):
+                return await self.get_each(hub, identity, request.name, request.req_id)
+            case TopicGet():
+                return await self.get(hub, identity, request)
+            case TopicAck():
+                return await self.acknowledge(hub, identity, request)
+            case TopicSubscribe():
+                return await self.subscribe(hub, identity, request)
+            case TopicUnsubscribe():
+                return await self.unsubscribe(hub, identity, request)
+            case ProducerOpen():
+                return await self.open_producer(hub, identity, request)
+            case TopicList():
+                return await self.list_own(hub, identity, request.req_id)
+
     # -- producers ------------------------------------------------------------------------------
 
     async def put(
@@ -94,34 +122,29 @@ class Topics:
         return outcome.message_id or message_id, outcome
 
     async def open_producer(
-        self, hub: Hub, identity: Identity, topic: str, producer: str, topic_key: str | None = None
-    ) -> ProducerState:
+        self, hub: Hub, identity: Identity, request: ProducerOpen, topic_key: str | None = None
+    ) -> notices.ProducerOpened:
         """Take a producer id over: puts under an older fence are refused from now on."""
-        check_name(producer, "producer")
+        topic, producer = request.topic, check_name(request.producer, "producer")
         check_publisher(hub, identity, topic, topic_key)
         await self._maker.ensure(hub, topic)
-        request = OpenProducer(hub.name, topic, principal_of(identity), producer)
-        return _expect(ProducerState, await self._bus.topic(request))
+        wanted = OpenProducer(hub.name, topic, principal_of(identity), producer)
+        state = _expect(ProducerState, await self._bus.topic(wanted))
+        return notices.ProducerOpened(topic, producer, state.fence, state.sequence, request.req_id)
 
     # -- subscriptions --------------------------------------------------------------------------
 
     async def subscribe(
-        self,
-        hub: Hub,
-        identity: Identity,
-        topic: str,
-        name: str,
-        options: SubscriptionOptions | None = None,
-        start: str | int = "new",
-    ) -> SubscriptionInfo:
-        key = self._key(hub, identity, topic, name)
-        if isinstance(start, str) and start not in ("new", "first"):
-            raise BadRequest(f"start is {start!r}; give 'new', 'first' or a serial")
+        self, hub: Hub, identity: Identity, request: TopicSubscribe
+    ) -> notices.TopicSubscribed:
+        topic, options = request.topic, request.options
+        key = self._key(hub, identity, topic, request.name)
         if options is not None:
             await self._check_options(hub, identity, topic, options)
         await self._maker.ensure(hub, topic)
-        request = SubscribeTopic(key, options, start)  # type: ignore[arg-type]  # checked above
-        return _expect(SubscriptionInfo, await self._bus.topic(request))
+        wanted = SubscribeTopic(key, options, request.start)
+        info = _expect(SubscriptionInfo, await self._bus.topic(wanted))
+        return notices.TopicSubscribed(info, request.req_id)
 
     async def _check_options(
         self, hub: Hub, identity: Identity, topic: str, options: SubscriptionOptions
@@ -142,18 +165,27 @@ class Topics:
             raise NotPermitted(f"no permission to publish to {dead_letters!r}, the dead letters")
         await self._maker.ensure(hub, dead_letters)
 
-    async def unsubscribe(self, hub: Hub, identity: Identity, topic: str, name: str) -> None:
+    async def unsubscribe(
+        self, hub: Hub, identity: Identity, request: TopicUnsubscribe
+    ) -> notices.TopicUnsubscribed:
         """Also without the permission by now. Raises `NotSubscribed`."""
+        topic, name = request.topic, request.name
         await self._bus.topic(UnsubscribeTopic(_own_key(hub, identity, topic, name)))
+        return notices.TopicUnsubscribed(topic, name, request.req_id)
 
     async def info(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionInfo:
         """Raises `NotSubscribed`, `TopicNotFound`."""
         request = DescribeSubscription(self._key(hub, identity, topic, name))
         return _expect(SubscriptionInfo, await self._bus.topic(request))
 
-    async def list_own(self, hub: Hub, identity: Identity) -> list[SubscriptionInfo]:
+    async def list_own(
+        self, hub: Hub, identity: Identity, req_id: int = 0
+    ) -> notices.TopicSubscriptions:
         """The caller's own durable subscriptions in this hub, to topics that they may read now."""
-        return await self._describe(await self._own(hub, identity))
+        keys = await self._own(hub, identity)
+        answers = await _gather(*(self._describe_one(key) for key in keys))
+        found = tuple(info for info in answers if info is not None)
+        return notices.TopicSubscriptions(found, req_id)
 
     async def list_all(
         self,
@@ -198,72 +230,68 @@ class Topics:
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def get(
-        self,
-        hub: Hub,
-        identity: Identity,
-        topic: str,
-        name: str,
-        limit: int = 1,
-        wait_seconds: float = 0.0,
-        consumer: str = "",
-        ack_up_to: int | None = None,
-        after: int = 0,
-    ) -> list[Article]:
-        """Empty: there is nothing for the caller (yet). `after`: only what is behind that serial.
+    async def get(self, hub: Hub, identity: Identity, request: TopicGet) -> notices.TopicMessages:
+        """Of the topic that the request names. No messages: there is nothing for the caller (yet).
         Raises `NotSubscribed`, `TopicNotFound`; `NotPermitted` and `InvalidToken` also where access
         ends while the caller waits."""
-        key = self._key(hub, identity, topic, name)
-        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
-            raise BadRequest(
-                f"wait is {wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds, and ask again"
-            )
-        reader = Reader(identity)
-        deadline = self._clock.monotonic() + wait_seconds
+        assert request.topic is not None
+        articles = await self._get(hub, identity, request.topic, request)
+        return notices.TopicMessages(request.topic, request.name, articles, request.req_id)
+
+    async def _get(
+        self, hub: Hub, identity: Identity, topic: str, request: TopicGet
+    ) -> tuple[Article, ...]:
+        key = self._key(hub, identity, topic, request.name)
+        reader, ack_up_to = Reader(identity), request.ack_up_to
+        deadline = self._clock.monotonic() + request.wait_seconds
         while True:
             seconds = max(0.0, deadline - self._clock.monotonic())
             wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
-            request = GetMessages(key, reader, limit, wait, consumer, ack_up_to, after)
-            articles = _expect(tuple, await self._bus.topic(request))
+            wanted = GetMessages(
+                key, reader, request.limit, wait, request.consumer, ack_up_to, request.after
+            )
+            articles = _expect(tuple, await self._bus.topic(wanted))
             self._access.check(hub.name, reader, topic)  # this node may know more than the owner
             if articles or seconds <= wait or self.draining:
-                return list(articles)
+                return articles
             ack_up_to = None
 
-    async def get_each(self, hub: Hub, identity: Identity, name: str) -> dict[str, list[Article]]:
+    async def get_each(
+        self, hub: Hub, identity: Identity, name: str, req_id: int = 0
+    ) -> notices.EachTopicMessages:
         """One message, or none, for each topic with a subscription of this name."""
         keys = [key for key in await self._own(hub, identity) if key.name == name]
         answers = await _gather(*(self._get_one(hub, identity, key) for key in keys))
-        return {
-            key.channel: found
+        each = {
+            key.channel: notices.TopicArticles(found)
             for key, found in zip(keys, answers, strict=True)
             if found is not None
         }
+        return notices.EachTopicMessages(name, each, req_id)
 
     async def _get_one(
         self, hub: Hub, identity: Identity, key: SubscriptionKey
-    ) -> list[Article] | None:
+    ) -> tuple[Article, ...] | None:
         """None: not, or no longer, for the caller."""
         try:
-            return await self.get(hub, identity, key.channel, key.name)
+            return await self._get(hub, identity, key.channel, TopicGet(name=key.name))
         except (NotPermitted, NotSubscribed, TopicNotFound):
             return None
 
     async def acknowledge(
-        self,
-        hub: Hub,
-        identity: Identity,
-        topic: str,
-        name: str,
-        serials: tuple[int, ...] = (),
-        up_to: int | None = None,
-        consumer: str = "",
-        give_back: bool = False,
-    ) -> int:
+        self, hub: Hub, identity: Identity, request: TopicAck
+    ) -> notices.TopicAcked:
         """Answers the floor: everything up to it is done. It is on disk then."""
-        key = self._key(hub, identity, topic, name)
-        request = Acknowledge(key, serials, up_to, consumer, give_back)
-        return _expect(int, await self._bus.topic(request))
+        topic, name = request.topic, request.name
+        done = Acknowledge(
+            self._key(hub, identity, topic, name),
+            request.serials,
+            request.up_to,
+            request.consumer,
+            request.give_back,
+        )
+        floor = _expect(int, await self._bus.topic(done))
+        return notices.TopicAcked(topic, name, floor, request.req_id)
 
     # -- helpers --------------------------------------------------------------------------------
 
@@ -281,10 +309,6 @@ class Topics:
             for cursor in cursors
             if _is_readable(hub, identity, cursor.channel)
         ]
-
-    async def _describe(self, keys: list[SubscriptionKey]) -> list[SubscriptionInfo]:
-        answers = await _gather(*(self._describe_one(key) for key in keys))
-        return [info for info in answers if info is not None]
 
     async def _describe_one(self, key: SubscriptionKey) -> SubscriptionInfo | None:
         try:

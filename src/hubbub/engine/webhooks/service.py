@@ -24,11 +24,10 @@ from hubbub.domain.topics import (
     principal_of,
 )
 from hubbub.domain.webhooks import (
-    Algorithm,
-    Kind,
     Mode,
     Pending,
     Replayed,
+    WantedWebhook,
     Webhook,
     WebhookStatus,
     check_key,
@@ -43,22 +42,6 @@ from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.web_topics import WebTopics
 
 
-class WebhookRequest(msgspec.Struct, frozen=True):
-    """What somebody asks for who wants to be sent a channel's messages."""
-
-    kind: Kind
-    channel: str
-    callback: str
-    topic: str = ""
-    """As the subscriber calls it; empty: like the channel."""
-    secret: bytes | None = None
-    algorithm: Algorithm = "sha256"
-    key: bytes | None = None
-    lease_seconds: str | float | None = None
-    hub_url: str | None = None
-    """Where the subscriber reached the hub."""
-
-
 class Webhooks(WebTopics):
     """Webhooks for callers of any kind. Every method that takes an identity raises `NotPermitted`
     where that identity may not do it."""
@@ -69,7 +52,7 @@ class Webhooks(WebTopics):
         self,
         hub: Hub,
         identity: Identity,
-        request: WebhookRequest,
+        request: WantedWebhook,
         start: Literal["new", "first"] | int = "new",
     ) -> Webhook:
         """From now on the channel's messages are sent there. Who subscribes again renews it, and
@@ -81,7 +64,7 @@ class Webhooks(WebTopics):
         return webhook
 
     async def _prepare(
-        self, hub: Hub, identity: Identity, request: WebhookRequest, mode: Mode = "subscribe"
+        self, hub: Hub, identity: Identity, request: WantedWebhook, mode: Mode = "subscribe"
     ) -> Webhook:
         """The webhook that was asked for, if it may be; its channel stores."""
         channel = check_name(request.channel, "channel")
@@ -106,7 +89,7 @@ class Webhooks(WebTopics):
             return webhook
         return msgspec.structs.replace(webhook, created_at=known.created_at)
 
-    def _webhook(self, hub: Hub, reader: Reader, request: WebhookRequest) -> Webhook:
+    def _webhook(self, hub: Hub, reader: Reader, request: WantedWebhook) -> Webhook:
         now, owner = self._now(), principal_of(reader.identity)
         expires_at = None
         if request.kind == "websub" or request.lease_seconds is not None:
@@ -134,7 +117,7 @@ class Webhooks(WebTopics):
         return lease_seconds(asked, limits.default_lease_seconds, limits.max_lease_seconds)
 
     async def _find_own(
-        self, hub: Hub, identity: Identity, request: WebhookRequest
+        self, hub: Hub, identity: Identity, request: WantedWebhook
     ) -> Webhook | None:
         """The caller's webhook for this channel and callback, also under an id of the time when
         ids named no owner."""
@@ -169,7 +152,7 @@ class Webhooks(WebTopics):
             )
 
     async def request_verified(
-        self, hub: Hub, identity: Identity, request: WebhookRequest, mode: Mode
+        self, hub: Hub, identity: Identity, request: WantedWebhook, mode: Mode
     ) -> Webhook | None:
         """What the callback has to confirm first: it is written down and asked for in the
         background, also after a restart. Who is subscribed already stays so until then. None:
@@ -197,7 +180,7 @@ class Webhooks(WebTopics):
             reach = hub.configuration.settings.callback_addresses
             await deny(self._outgoing, self.limits, denial, reach)
 
-    async def unsubscribe(self, hub: Hub, identity: Identity, request: WebhookRequest) -> None:
+    async def unsubscribe(self, hub: Hub, identity: Identity, request: WantedWebhook) -> None:
         """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""
         found = await self._find_own(hub, identity, request)
         if found is None:
@@ -254,5 +237,5 @@ class Webhooks(WebTopics):
         return part
 
 
-def _id_of(hub: Hub, request: WebhookRequest, owner: str | None) -> str:
+def _id_of(hub: Hub, request: WantedWebhook, owner: str | None) -> str:
     return webhook_id(request.kind, hub.name, request.channel, request.callback, owner)

@@ -25,8 +25,9 @@ from hubbub.engine.administration import Administration
 from hubbub.engine.administration.access import RevocationKind
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
-from hubbub.gateways.admin.paging import NoQuery, PageQuery, cut, given, make_page
+from hubbub.gateways.admin.paging import PageQuery, cut, given, make_page
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.calls import NoQuery
 from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
 
 ACCESS_ROUTES = Routes("/v1", "Access", Access.ADMIN)

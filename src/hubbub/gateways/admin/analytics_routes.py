@@ -12,8 +12,9 @@ from hubbub.domain.analytics import Rows, RowsQuery
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import NoQuery, given
+from hubbub.gateways.admin.paging import given
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.calls import NoQuery
 
 ANALYTICS_ROUTES = Routes("/v1/admin", "Analytics", Access.ADMIN, (NotFound, Unavailable))
 

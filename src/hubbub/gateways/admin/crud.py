@@ -12,8 +12,9 @@ from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
-from hubbub.gateways.admin.paging import ListQuery, NoQuery, make_page, page_of
+from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.calls import NoQuery
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

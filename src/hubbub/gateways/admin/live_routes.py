@@ -17,7 +17,6 @@ from hubbub.engine.administration.views import Counters, SessionView, Topology
 from hubbub.gateways.admin import public_shapes, shapes
 from hubbub.gateways.admin.paging import (
     ListQuery,
-    NoQuery,
     PageQuery,
     cut,
     given,
@@ -25,6 +24,7 @@ from hubbub.gateways.admin.paging import (
     page_of,
 )
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.calls import NoQuery
 from hubbub.gateways.http import error_shape
 from hubbub.protocols.json.http import presence_json, publish_items
 

@@ -14,10 +14,6 @@ from hubbub.gateways.admin.shapes import Cursor, Limit, Page
 T = TypeVar("T")
 
 
-class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The route takes no parameters."""
-
-
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of a list is wanted."""
 

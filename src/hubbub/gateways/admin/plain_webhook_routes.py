@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
-
-from hubbub.domain.callbacks import MAX_URL_CHARS
 from hubbub.domain.errors import (
     NotPermitted,
     NotSubscribed,
@@ -15,52 +9,12 @@ from hubbub.domain.errors import (
     TopicNotFound,
     Unavailable,
 )
-from hubbub.domain.fields import Name
-from hubbub.domain.webhooks import MAX_SECRET_BYTES, Algorithm
 from hubbub.gateways.admin.public_shapes import Open
 from hubbub.gateways.admin.routes import Access, Routes
-from hubbub.gateways.admin.shapes import Shape
-from hubbub.protocols.json.webhooks import WebhookView
+from hubbub.gateways.webhooks_api import WebhooksQuery
+from hubbub.protocols.json.webhooks import WebhookOrder, WebhookView
 
 _FINDING = (NotSubscribed, NotPermitted, Unavailable)
-
-
-class WebhooksQuery(msgspec.Struct, frozen=True):
-    after: Annotated[str, Meta(description="Those behind this id.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Webhooks at most.")] = 100
-
-
-class WebhookOrder(Shape, frozen=True):
-    """Who gives the same channel and callback again changes the webhook; it keeps its place."""
-
-    channel: Name
-    callback: Annotated[
-        str, Meta(max_length=MAX_URL_CHARS, description="Where the messages go: http or https.")
-    ]
-    secret: (
-        Annotated[
-            str, Meta(min_length=1, max_length=MAX_SECRET_BYTES, description="Signs what is sent.")
-        ]
-        | None
-    ) = None
-    algorithm: Annotated[Algorithm, Meta(description="Of the signature.")] = "sha256"
-    key: (
-        Annotated[str, Meta(description="Encrypts what is sent: 16 to 64 bytes in base64url.")]
-        | None
-    ) = None
-    lease_seconds: (
-        Annotated[
-            float, Meta(ge=0, le=10**9, description="It ends by itself; without one it does not.")
-        ]
-        | None
-    ) = None
-    start: Annotated[
-        str,
-        Meta(
-            pattern="^(new|first|[0-9]{1,18})$",
-            description="`new`, `first`, or the serial behind which a new one begins.",
-        ),
-    ] = "new"
 
 
 class PlainWebhooks(Open, frozen=True):

@@ -20,6 +20,7 @@ from hubbub.domain.errors import (
 from hubbub.domain.fields import Name
 from hubbub.gateways.admin import public_shapes as shapes
 from hubbub.gateways.admin.routes import Access, Routes
+from hubbub.gateways.calls import EventName
 
 _MESSAGES = "/channels/{channel}/messages"
 _PUBLISHING = (
@@ -30,7 +31,7 @@ Number = Annotated[int, Meta(ge=0, le=10**17)]
 
 
 class PublishQuery(msgspec.Struct, frozen=True):
-    event: shapes.Event = ""
+    event: EventName = ""
     store: Annotated[bool, Meta(description="Keep it, where the rules allow it.")] = False
     retain: Annotated[bool, Meta(description="Show it to each new subscriber.")] = False
     push: Annotated[bool, Meta(description="Also to push services.")] = False

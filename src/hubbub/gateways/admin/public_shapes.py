@@ -15,16 +15,6 @@ from hubbub.gateways.admin.shapes import ErrorInfo
 Serial = Annotated[
     str, Meta(description="A whole number as text.", extra_json_schema={"pattern": "^[0-9]+$"})
 ]
-Event = Annotated[
-    str,
-    Meta(
-        max_length=255,
-        description="What happened, in a word.",
-        extra_json_schema={"pattern": "^[A-Za-z0-9._-]*$"},
-    ),
-]
-
-
 _Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="Printable characters.")]
 _Milliseconds = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 

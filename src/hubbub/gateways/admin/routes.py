@@ -22,7 +22,7 @@ from hubbub.engine.administration import (
     Condition,
     Versioned,
 )
-from hubbub.gateways.admin.paging import NoQuery
+from hubbub.gateways.calls import NoQuery
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import Meta
+from typing import Any
 
 from hubbub.domain.errors import (
     Limited,
@@ -18,18 +15,9 @@ from hubbub.domain.errors import (
     StreamUnavailable,
     TooLarge,
 )
-from hubbub.gateways.admin.public_shapes import Event, Open
+from hubbub.gateways.admin.public_shapes import Open
 from hubbub.gateways.admin.routes import Access, Routes
-
-
-class CallQuery(msgspec.Struct, frozen=True):
-    timeout: Annotated[
-        float, Meta(ge=0, le=300, description="Seconds to wait for the service at most.")
-    ] = 0
-
-
-class SubmitQuery(msgspec.Struct, frozen=True):
-    event: Event = ""
+from hubbub.gateways.services_api import CallQuery, SubmitQuery
 
 
 class Submitted(Open, frozen=True):

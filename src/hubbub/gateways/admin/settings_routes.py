@@ -6,8 +6,9 @@ from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import HubSettings
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import ListQuery, NoQuery, make_page, page_of
+from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, AdminRequest, AdminResponse, Routes
+from hubbub.gateways.calls import NoQuery
 
 HUB_ROUTES = Routes("/v1/admin", "Hubs", Access.ADMIN)
 SETTINGS_ROUTES = Routes("/v1/admin", "Settings", Access.SERVICE, (NotFound,))

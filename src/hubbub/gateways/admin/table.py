@@ -18,7 +18,6 @@ from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.crud import PART_ROUTES
 from hubbub.gateways.admin.live_routes import CHANNEL_ROUTES, FIGURE_ROUTES, SESSION_ROUTES
 from hubbub.gateways.admin.openapi import describe
-from hubbub.gateways.admin.paging import NoQuery
 from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES, SERVER_ROUTES
 from hubbub.gateways.admin.routes import AdminRequest, AnyRoute
@@ -27,6 +26,7 @@ from hubbub.gateways.admin.settings_routes import HUB_ROUTES, SETTINGS_ROUTES
 from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
 from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
+from hubbub.gateways.calls import NoQuery
 
 
 @cache

@@ -20,10 +20,11 @@ from hubbub.domain.errors import (
     WrongChannelKind,
 )
 from hubbub.domain.fields import Name
-from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH
-from hubbub.gateways.admin.public_shapes import Event, Open, PublishedMessage, Serial
+from hubbub.gateways.admin.public_shapes import Open, PublishedMessage, Serial
 from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.admin.shapes import Shape
+from hubbub.gateways.topics_api import GetQuery, NameQuery, PutQuery, StartQuery
+from hubbub.protocols.json.topics_http import Acknowledgement
 
 _TOPIC = "/topics/{topic}"
 _SUBSCRIPTION = f"{_TOPIC}/subscriptions/{{subscription}}"
@@ -32,58 +33,6 @@ _PUTTING = (
     TopicNotFound, NotPermitted, InvalidPayload, WrongChannelKind, SequenceGap, SequenceReused,
     ProducerFenced, QuotaExceeded, Unavailable,
 )  # fmt: skip
-
-Digits = Annotated[str, Meta(pattern="^[0-9]{1,18}$")]
-Consumer = Annotated[
-    str, Meta(max_length=255, description="Tells those that share a subscription apart.")
-]
-
-
-class PutQuery(msgspec.Struct, frozen=True):
-    event: Event = ""
-    producer: Annotated[Name, Meta(description="Who puts it.")] | None = None
-    sequence: (
-        Annotated[
-            str,
-            Meta(
-                pattern="^[1-9][0-9]{0,17}$",
-                description="As which of the producer's puts to this topic; the first is 1.",
-            ),
-        ]
-        | None
-    ) = None
-    fence: Annotated[Digits, Meta(description="What opening the producer answered.")] | None = None
-
-
-class StartQuery(msgspec.Struct, frozen=True):
-    start: Annotated[
-        str,
-        Meta(
-            pattern="^(new|first|[0-9]{1,18})$",
-            description="`new` (what is put from now on), `first` (everything that is still "
-            "there), or the serial behind which to begin. An existing one keeps its place.",
-        ),
-    ] = "new"
-
-
-class GetQuery(msgspec.Struct, frozen=True, rename="camel"):
-    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH, description="Messages at most.")] = 1
-    wait: Annotated[
-        str,
-        Meta(
-            pattern=r"^([0-5]?[0-9](\.[0-9]{1,6})?|60)$",
-            description="Seconds to wait for a message, up to 60.",
-        ),
-    ] = "0"
-    consumer: Consumer = ""
-    ack_up_to: (
-        Annotated[Digits, Meta(description="Acknowledged first, in the same step.")] | None
-    ) = None
-    after: Annotated[Digits, Meta(description="Only what is behind this serial.")] | None = None
-
-
-class NameQuery(msgspec.Struct, frozen=True):
-    name: Annotated[Name, Meta(description="The subscriptions' name.")] = DEFAULT_SUBSCRIPTION
 
 
 class TopicOptions(Shape, frozen=True):
@@ -102,15 +51,6 @@ class TopicOptions(Shape, frozen=True):
     dead_letters: (
         Annotated[Name, Meta(description="Their channel; without it `<topic>.dead`.")] | None
     ) = None
-
-
-class Acknowledgement(Shape, frozen=True):
-    """With either `serials` or `upTo`."""
-
-    serials: Annotated[list[Digits], Meta(max_length=1000)] | None = None
-    up_to: Digits | None = None
-    consumer: Consumer = ""
-    give_back: Annotated[bool, Meta(description="Not done: hand them out again at once.")] = False
 
 
 class PutReply(Open, frozen=True):

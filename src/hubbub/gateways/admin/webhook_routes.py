@@ -13,8 +13,9 @@ from hubbub.domain.webhooks import WebhookStatus, WebTopic
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
-from hubbub.gateways.admin.paging import NoQuery, PageQuery, given, make_page
+from hubbub.gateways.admin.paging import PageQuery, given, make_page
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.calls import NoQuery
 from hubbub.protocols.json.webhooks import WebhookView, view_of
 
 WEBHOOK_ROUTES = Routes("/v1/admin/hubs/{hub}", "Webhooks", Access.SERVICE, (NotFound, Unavailable))

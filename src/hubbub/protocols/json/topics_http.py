@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from hubbub.domain.notices import TopicArticles, TopicSubscribed, TopicSubscriptions
+from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.notices import (
+    EachTopicMessages,
+    ProducerOpened,
+    TopicArticles,
+)
 from hubbub.domain.payloads import read_json
 from hubbub.domain.requests import TopicAck
-from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo, SubscriptionOptions
+from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.checks import check_ack
-from hubbub.protocols.json.events import notice_json, struct_json
+from hubbub.protocols.checks import MAX_ITEMS, check_ack
+from hubbub.protocols.json.events import struct_json
 from hubbub.protocols.json.structs import Serial
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+Consumer = Annotated[
+    str,
+    Meta(max_length=MAX_NAME_CHARS, description="Tells those that share a subscription apart."),
+]
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """With either `serials` or `upTo`."""
+
+    serials: (
+        Annotated[tuple[Serial, ...], Meta(extra_json_schema={"maxItems": MAX_ITEMS})] | None
+    ) = None
     up_to: Serial | None = None
-    serials: tuple[Serial, ...] | None = None
-    consumer: str = ""
-    give_back: bool = False
+    consumer: Consumer = ""
+    give_back: Annotated[bool, Meta(description="Not done: hand them out again at once.")] = False
 
 
 _options = msgspec.json.Decoder(SubscriptionOptions)
-_acknowledgement = msgspec.json.Decoder(_Acknowledgement)
+_acknowledgement = msgspec.json.Decoder(Acknowledgement)
 
 
 def read_options(body: bytes) -> SubscriptionOptions | None:
@@ -60,26 +76,18 @@ def put_json(message_id: str | None, serial: int, duplicate: bool) -> bytes:
     return _encode(reply | {"duplicate": duplicate})
 
 
-def producer_json(state: ProducerState) -> bytes:
-    return b'{"fence":"%d","sequence":"%d"}' % (state.fence, state.sequence)
+def producer_json(opened: ProducerOpened) -> bytes:
+    return b'{"fence":"%d","sequence":"%d"}' % (opened.fence, opened.sequence)
 
 
 def state_json(info: SubscriptionInfo) -> bytes:
     return struct_json(info, pb.TopicState.DESCRIPTOR)
 
 
-def subscribed_json(info: SubscriptionInfo) -> bytes:
-    return notice_json(TopicSubscribed(info))[1]
+def articles_json(found: TopicArticles) -> bytes:
+    return struct_json(found, pb.TopicArticles.DESCRIPTOR)
 
 
-def states_json(infos: Iterable[SubscriptionInfo]) -> bytes:
-    return notice_json(TopicSubscriptions(tuple(infos)))[1]
-
-
-def articles_json(articles: Iterable[Article]) -> bytes:
-    return struct_json(TopicArticles(tuple(articles)), pb.TopicArticles.DESCRIPTOR)
-
-
-def each_json(topics: Mapping[str, Iterable[Article]]) -> bytes:
-    each = {topic: articles_json(found) for topic, found in topics.items()}
-    return _encode({"topics": {topic: msgspec.Raw(text) for topic, text in each.items()}})
+def each_json(found: EachTopicMessages) -> bytes:
+    each = {topic: msgspec.Raw(articles_json(got)) for topic, got in found.topics.items()}
+    return _encode({"topics": each})

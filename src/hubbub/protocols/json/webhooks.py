@@ -3,59 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from hubbub.domain.callbacks import check_callback
+from hubbub.domain.callbacks import MAX_URL_CHARS, check_callback
+from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import read_json
-from hubbub.domain.webhooks import Algorithm, Kind, State, Webhook, WebhookStatus
+from hubbub.domain.webhooks import (
+    MAX_SECRET_BYTES,
+    Algorithm,
+    Kind,
+    State,
+    WantedWebhook,
+    Webhook,
+    WebhookStatus,
+)
+from hubbub.protocols.checks import Start, parse_start
 from hubbub.protocols.light import read_key, read_secret
 
 _encode = msgspec.json.Encoder().encode
 
 
 class WebhookOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    channel: str
-    callback: str
-    secret: str | None = None
-    algorithm: Algorithm = "sha256"
-    key: str | None = None
-    lease_seconds: float | None = None
-    start: str = "new"
+    """Who gives the same channel and callback again changes the webhook; it keeps its place."""
 
-
-class Order(msgspec.Struct, frozen=True):
-    """A webhook that somebody wants. `start`: as for durable subscriptions."""
-
-    channel: str
-    callback: str
-    secret: bytes | None
-    algorithm: Algorithm
-    key: bytes | None
-    lease_seconds: float | None
-    start: str
+    channel: Annotated[str, Meta(extra_json_schema=NAME_SCHEMA)]
+    callback: Annotated[
+        str,
+        Meta(
+            description="Where the messages go: http or https.",
+            extra_json_schema={"maxLength": MAX_URL_CHARS},
+        ),
+    ]
+    secret: (
+        Annotated[
+            str,
+            Meta(
+                description="Signs what is sent.",
+                extra_json_schema={"minLength": 1, "maxLength": MAX_SECRET_BYTES},
+            ),
+        ]
+        | None
+    ) = None
+    algorithm: Annotated[Algorithm, Meta(description="Of the signature.")] = "sha256"
+    key: (
+        Annotated[str, Meta(description="Encrypts what is sent: 16 to 64 bytes in base64url.")]
+        | None
+    ) = None
+    lease_seconds: (
+        Annotated[
+            float,
+            Meta(
+                description="It ends by itself; without one it does not.",
+                extra_json_schema={"minimum": 0, "maximum": 10**9},
+            ),
+        ]
+        | None
+    ) = None
+    start: Annotated[
+        str,
+        Meta(
+            description="`new`, `first`, or the serial behind which a new one begins.",
+            extra_json_schema={"pattern": "^(new|first|[0-9]{1,18})$"},
+        ),
+    ] = "new"
 
 
 _order = msgspec.json.Decoder(WebhookOrder)
 
 
-def read_order(body: bytes) -> Order:
-    """Raises `Malformed`, `BadRequest`, `InvalidName`."""
+def read_order(body: bytes) -> tuple[WantedWebhook, Start]:
+    """The webhook, and where a new one begins. Raises `Malformed`, `BadRequest`, `InvalidName`."""
     said = read_json(
         _order, body, 'a webhook, like {"channel": "orders", "callback": "https://example.org/in"}'
     )
     check_callback(said.callback)
-    return Order(
-        check_name(said.channel, "channel"),
-        said.callback,
-        read_secret(said.secret),
-        said.algorithm,
-        read_key(said.key),
-        said.lease_seconds,
-        said.start,
+    wanted = WantedWebhook(
+        kind="plain",
+        channel=check_name(said.channel, "channel"),
+        callback=said.callback,
+        secret=read_secret(said.secret),
+        algorithm=said.algorithm,
+        key=read_key(said.key),
+        lease_seconds=said.lease_seconds,
     )
+    return wanted, parse_start(said.start, "start")
 
 
 class WebhookStatusView(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,7 +9,17 @@ from math import ceil
 import msgspec
 
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
-from hubbub.domain.topics import Article, ProducerState, SubscriptionInfo
+from hubbub.domain.notices import (
+    EachTopicMessages,
+    Notice,
+    ProducerOpened,
+    TopicAcked,
+    TopicArticles,
+    TopicMessages,
+    TopicSubscribed,
+    TopicUnsubscribed,
+)
+from hubbub.domain.topics import Article
 from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.json.fast import with_attributes
 from hubbub.protocols.json.topics_http import state_json
@@ -45,40 +55,49 @@ def put_reply(topic: str, message_id: str, outcome: PublishOutcome) -> Frames:
     return [b"PutReply", topic.encode(), serial, _encode(info)]
 
 
-def articles(topic: str, found: Sequence[Article]) -> Frames:
+def frames_of(notice: Notice) -> Frames:
+    """What a client of ZeroMQ is told for a request about topics."""
+    match notice:
+        case TopicMessages(topic, messages=found):
+            return _articles(topic, found)
+        case EachTopicMessages(topics=topics):
+            return _one_of_each(topics)
+        case TopicAcked(topic, floor=floor):
+            return [b"Ack", topic.encode(), b"%d" % floor]
+        case TopicSubscribed(info):
+            names = info.key.channel.encode(), info.key.name.encode()
+            return [b"SUBSCRIBED", *names, state_json(info)]
+        case TopicUnsubscribed(topic, name):
+            return [b"UNSUBSCRIBED", topic.encode(), name.encode()]
+        case ProducerOpened(topic, fence=fence, sequence=sequence):
+            return [b"ProducerOpened", topic.encode(), b"%d" % fence, b"%d" % sequence]
+    raise TypeError(f"ZeroMQ has no answer {type(notice).__name__}")
+
+
+def handed_out(notice: Notice) -> Sequence[Article]:
+    """The messages that an answer hands out."""
+    if isinstance(notice, EachTopicMessages):
+        return [article for found in notice.topics.values() for article in found.messages]
+    return notice.messages if isinstance(notice, TopicMessages) else ()
+
+
+def _articles(topic: str, found: Sequence[Article]) -> Frames:
     if not found:
         return [_EMPTY, topic.encode()]
     return [_ARTICLE, *(frame for article in found for frame in _article(article))]
 
 
-def one_of_each(topics: Mapping[str, Sequence[Article]]) -> Frames:
+def _one_of_each(topics: Mapping[str, TopicArticles]) -> Frames:
     """Five frames for each topic, of which the first is its answer."""
     if not topics:
         return [b"NotSubscribed", b"", b"there is no subscription of this name to any topic"]
     frames: Frames = []
     for topic, found in topics.items():
-        if found:
-            frames += (_ARTICLE, *_article(found[0]))
+        if found.messages:
+            frames += (_ARTICLE, *_article(found.messages[0]))
         else:
             frames += (_EMPTY, topic.encode(), b"", b"", b"")
     return frames
-
-
-def acknowledged(topic: str, floor: int) -> Frames:
-    return [b"Ack", topic.encode(), b"%d" % floor]
-
-
-def subscribed(info: SubscriptionInfo) -> Frames:
-    names = info.key.channel.encode(), info.key.name.encode()
-    return [b"SUBSCRIBED", *names, state_json(info)]
-
-
-def unsubscribed(topic: str, subscription: str) -> Frames:
-    return [b"UNSUBSCRIBED", topic.encode(), subscription.encode()]
-
-
-def opened(topic: str, state: ProducerState) -> Frames:
-    return [b"ProducerOpened", topic.encode(), b"%d" % state.fence, b"%d" % state.sequence]
 
 
 def pong(hub: str = "") -> Frames:

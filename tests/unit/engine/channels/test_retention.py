@@ -14,7 +14,14 @@ from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import JSON
 from hubbub.domain.names import PARTITIONS
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.requests import Producer, PublishItem
+from hubbub.domain.requests import (
+    Producer,
+    PublishItem,
+    TopicAck,
+    TopicGet,
+    TopicSubscribe,
+    TopicUnsubscribe,
+)
 from hubbub.domain.rules import HubConfiguration, HubSettings, Quotas, Rules
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 from hubbub.engine.channels.retention import Retention
@@ -77,15 +84,15 @@ class Stage:
             item = PublishItem(topic, "e", BODY, JSON)
             await self.topics.put(self.hub, ANONYMOUS, item)
 
-    async def subscribe(self, topic: str, name: str = "s", start: str = "first") -> None:
-        await self.topics.subscribe(self.hub, ANONYMOUS, topic, name, None, start)
+    async def subscribe(self, topic: str, name: str = "s") -> None:
+        await self.topics.subscribe(self.hub, ANONYMOUS, TopicSubscribe(topic, name, start="first"))
 
     async def ack(self, topic: str, up_to: int, name: str = "s") -> None:
-        await self.topics.acknowledge(self.hub, ANONYMOUS, topic, name, (), up_to)
+        await self.topics.acknowledge(self.hub, ANONYMOUS, TopicAck(topic, name, (), up_to))
 
     async def get(self, topic: str, name: str = "s") -> list[int]:
-        found = await self.topics.get(self.hub, ANONYMOUS, topic, name, 100)
-        return [article.message.serial for article in found]
+        found = await self.topics.get(self.hub, ANONYMOUS, TopicGet(topic, name, 100))
+        return [article.message.serial for article in found.messages]
 
     async def info(self, topic: str, name: str = "s") -> SubscriptionInfo:
         return await self.topics.info(self.hub, ANONYMOUS, topic, name)
@@ -201,7 +208,7 @@ async def test_what_all_have_acknowledged_goes_where_the_rules_say_so(
     if not is_open:
         stage.forget()
     assert await stage.run("done:a") == [4, 5, 6]
-    await stage.topics.unsubscribe(stage.hub, ANONYMOUS, "done:a", "slow")
+    await stage.topics.unsubscribe(stage.hub, ANONYMOUS, TopicUnsubscribe("done:a", "slow"))
     assert await stage.run("done:a") == [6]
     await stage.ack("done:a", 6)
     assert await stage.run("done:a") == []
@@ -212,10 +219,10 @@ async def test_what_all_have_acknowledged_goes_where_the_rules_say_so(
 
 async def test_gaps_in_what_is_acknowledged_hold_up_what_comes_behind(stage: Stage) -> None:
     shared = SubscriptionOptions(shared=True)
-    await stage.topics.subscribe(stage.hub, ANONYMOUS, "done:a", "s", shared)
+    await stage.topics.subscribe(stage.hub, ANONYMOUS, TopicSubscribe("done:a", "s", shared))
     await stage.put("done:a", 5)
     assert len(await stage.get("done:a")) == 5
-    await stage.topics.acknowledge(stage.hub, ANONYMOUS, "done:a", "s", (1, 3, 5))
+    await stage.topics.acknowledge(stage.hub, ANONYMOUS, TopicAck("done:a", "s", (1, 3, 5)))
     assert await stage.run("done:a") == [2, 3, 4, 5]
 
 
@@ -321,7 +328,7 @@ async def test_lag_does_not_count_what_is_gone_or_never_was(stage: Stage) -> Non
 
 async def test_what_was_done_for_subscriptions_is_counted(stage: Stage) -> None:
     options = SubscriptionOptions(max_deliveries=1)
-    await stage.topics.subscribe(stage.hub, ANONYMOUS, "kept:a", "s", options)
+    await stage.topics.subscribe(stage.hub, ANONYMOUS, TopicSubscribe("kept:a", "s", options))
     await stage.put("kept:a", 3)
     assert await stage.get("kept:a") == [1, 2, 3]
     await stage.ack("kept:a", 2)
