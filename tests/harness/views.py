@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.transforms import facts
 from hubbub.pipeline.transforms import silver as transforms
+from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.columns import peer_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = Mapping[str, Any]
 
@@ -57,29 +55,20 @@ def silver(**tables: Sequence[Row]) -> dict[str, pa.Table]:
     return known
 
 
-def talks(spark: SparkSession, **tables: Sequence[Row]) -> dict[str, pa.Table]:
-    """The same with threads, which Spark puts together. Messages that another one refers to are
-    among the links, as the job of a round adds them."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    from hubbub.pipeline.transforms.threads import threaded
-
+def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
+    """The same with threads. Messages that another one refers to are among the links, as the job of
+    a round adds them."""
     known = silver(**tables)
     messages = known["messages"].to_pylist()
     asked = {(row["hub"], row["refers_to"]) for row in messages}
     linked = {row["message_id"] for row in transforms.links(known["messages"]).to_pylist()}
-    some = [
-        {**row, "peer": peer}
+    shape = SCRATCH["_links"].schema
+    links = [
+        {name: {**row, "peer": peer}[name] for name in shape.names}
         for row, peer in zip(messages, peer_of(known["messages"]).to_pylist(), strict=True)
         if row["message_id"] in linked or (row["hub"], row["message_id"]) in asked
     ]
-    shape = SCRATCH["_links"].schema
-    links = spark.createDataFrame(
-        pa.Table.from_pylist([{name: row[name] for name in shape.names} for row in some], shape),
-        from_arrow_schema(shape),
-    )
-    found = threaded(links).toArrow()
-    return {**known, "linked_messages": found.cast(TABLES["linked_messages"].schema)}
+    return {**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))}
 
 
 def _table(name: str, rows: Sequence[Row]) -> pa.Table:

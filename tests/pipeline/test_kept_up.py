@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.histories import RandomHistory
 from harness.segments import HOUR, NOON, Pipeline, published
+from hubbub.pipeline.jobs import threads as jobs
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
 NAMES = (
@@ -42,6 +43,18 @@ def same(kept: dict[str, list[Any]], rebuilt: dict[str, list[Any]]) -> None:
 def test_a_history_that_comes_in_parts_and_not_in_order(talks: Pipeline) -> None:
     for _ in RandomHistory(seed=1, events=120).rounds(talks, 4):
         talks.run()
+    same_as_a_rebuild(talks)
+
+
+def test_a_history_whose_threads_are_spread_over_tasks(
+    talks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebuild with all of them in one task has the same rows."""
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "ROWS_OF_A_TASK", 20)
+        for _ in RandomHistory(seed=21, events=100).rounds(talks, 3):
+            talks.run()
+    assert len(talks.snapshot.files("linked_messages")) > 1
     same_as_a_rebuild(talks)
 
 

@@ -253,6 +253,7 @@ SCRATCH: Final[dict[str, Table]] = {
             "at",
             ("segment", "offset"),
         ),
+        Table("_pairs", _numbers("a", "b"), None, ("a", "b")),
     )
 }
 """What one plan of a round leaves for the next one; removed with the round. No Delta tables."""

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from harness.views import clock, records, rows, talks, view
 from hubbub.pipeline.transforms.components import roots
@@ -23,9 +22,8 @@ def message(name: str, at: str, user: str | None, **more: Any) -> dict[str, Any]
 
 
 @pytest.mark.spec("PIPE-03")
-def test_who_answered_what_and_after_how_long(spark: SparkSession) -> None:
+def test_who_answered_what_and_after_how_long() -> None:
     sources = talks(
-        spark,
         messages=[
             message("q", "10:00:00", "ann"),
             message("a", "10:00:30", "bob", refers_to="q"),
@@ -57,9 +55,8 @@ def test_who_answered_what_and_after_how_long(spark: SparkSession) -> None:
 
 
 @pytest.mark.spec("PIPE-03")
-def test_profiles_of_peers(spark: SparkSession) -> None:
+def test_profiles_of_peers() -> None:
     sources = talks(
-        spark,
         messages=[
             message("q1", "10:00:00", "ann", size=10),
             message("q2", "10:00:01", "ann", size=10),
@@ -98,9 +95,8 @@ def test_profiles_of_peers(spark: SparkSession) -> None:
 
 
 @pytest.mark.spec("PIPE-03")
-def test_threads_by_conversation_by_reply_and_across(spark: SparkSession) -> None:
+def test_threads_by_conversation_by_reply_and_across() -> None:
     sources = talks(
-        spark,
         messages=[
             # A chain of replies without a conversation.
             message("m1", "10:00", "ann"),
@@ -137,7 +133,7 @@ def test_threads_by_conversation_by_reply_and_across(spark: SparkSession) -> Non
 
 
 @pytest.mark.spec("PIPE-03")
-def test_a_chain_of_hundreds_of_replies_is_one_thread(spark: SparkSession) -> None:
+def test_a_chain_of_hundreds_of_replies_is_one_thread() -> None:
     """Ids in no order, so that labels cannot simply be handed down."""
     names = [f"{(place * 7919) % 1009:04}" for place in range(400)]
     chain = [message(names[0], "10:00", "ann")] + [
@@ -146,7 +142,7 @@ def test_a_chain_of_hundreds_of_replies_is_one_thread(spark: SparkSession) -> No
     ]
     other = [message("p", "10:00", "ann"), message("q", "10:01", "bob", refers_to="p")]
     (first, second) = sorted(
-        records(view("threads", talks(spark, messages=[*chain, *other]))),
+        records(view("threads", talks(messages=[*chain, *other]))),
         key=lambda row: -row.messages,
     )
     assert (first.messages, second.messages) == (400, 2)

@@ -1,30 +1,34 @@
-"""From events to silver and facts: one map-only plan over the segments of a round."""
+"""From events to silver and facts: one map-only plan over the segments of a round.
+
+Spark hands out parts of segments, and starts again what fails. A task reads its parts with Arrow,
+because it needs nearly all columns as Arrow: from Spark's own reader they would come row by row
+through the JVM, which costs ten times as much.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of
-from hubbub.pipeline.sources.journal import SEGMENT, events
+from hubbub.pipeline.sources.journal import Split, read_split
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 from hubbub.pipeline.transforms import facts, silver
-from hubbub.pipeline.transforms.events import EVENTS, IDENTITY, verdict
+from hubbub.pipeline.transforms.events import fingerprint, verdict
 from hubbub.pipeline.transforms.quarantine import unfit_records
 from hubbub.pipeline.views.columns import with_columns
 
-_FINGERPRINT: Final = "fingerprint"
 _AT_ONCE_BYTES: Final = 256 * 2**20
 """Events of one segment whose facts are summed at once."""
+_TASK_ROWS: Final = 400_000
+_LEAST_ROWS: Final = 50_000
+"""A task with fewer events costs more to start than to run."""
 _TABLES: Final = tuple(silver.KINDS)
 
 
@@ -36,18 +40,35 @@ class Summary(msgspec.Struct, frozen=True):
     earliest: int | None
     latest: int | None
     fingerprint: int
-    """The sum of the hashes of the events, modulo 2**64: the same however they are packed."""
     kinds: dict[str, int]
     unfit: dict[str, int]
     late: int = 0
 
+    def __add__(self, other: Summary) -> Summary:
+        """Of two parts of one segment."""
+        both = [self.earliest, other.earliest, self.latest, other.latest]
+        moments = [each for each in both if each is not None]
+        return Summary(
+            segment=self.segment,
+            rows=self.rows + other.rows,
+            earliest=min(moments, default=None),
+            latest=max(moments, default=None),
+            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
+            kinds=dict(Counter(self.kinds) + Counter(other.kinds)),
+            unfit=dict(Counter(self.unfit) + Counter(other.unfit)),
+            late=self.late + other.late,
+        )
+
 
 class Answer(msgspec.Struct, frozen=True):
+    """What one task did."""
+
     files: list[StagedFile]
     summaries: list[Summary]
+    splits: list[Split]
 
 
-class Task(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True):
     """What all tasks of the plan know."""
 
     warehouse: str
@@ -61,62 +82,64 @@ class Task(msgspec.Struct, frozen=True):
     """The hour that earlier rounds have reached, in microseconds: events before it are late."""
 
 
-def ingest(spark: SparkSession, files: Sequence[str], task: Task) -> Answer:
-    frame = events(spark, files, EVENTS.names)
-    frame = frame.withColumn(_FINGERPRINT, F.xxhash64(*IDENTITY))
+def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[Answer]:
+    """One answer for each task."""
+    tasks = shared_out(splits, spark.sparkContext.defaultParallelism)
 
     def work(batches: Batches) -> Batches:
-        yield from answered([_ingest(batches, task)])
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from answered([_ingest(tasks[number], rules)])
 
-    found = answers(frame.mapInArrow(work, ANSWER_TYPE))
-    parts = [msgspec.json.decode(line, type=Answer) for line in found]
-    return Answer(
-        [file for part in parts for file in part.files],
-        [one for part in parts for one in part.summaries],
-    )
+    plan = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ANSWER_TYPE)
+    return [msgspec.json.decode(line, type=Answer) for line in answers(plan)]
 
 
-def _ingest(batches: Batches, task: Task) -> Answer:
-    stage = stage_of(task.warehouse, task.round_name)
-    summaries = [_ingest_segment(stage, name, rows, task) for name, rows in _by_segment(batches)]
-    return Answer(stage.close(), summaries)
+def shared_out(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
+    """Neighbours together, about as many events in each task: at least two tasks for each core if
+    there are enough events."""
+    total = sum(split.rows for split in splits)
+    count = max(-(-total // _TASK_ROWS), min(2 * parallelism, -(-total // _LEAST_ROWS)), 1)
+    tasks: dict[int, list[Split]] = {}
+    before = 0
+    for split in splits:
+        middle = before + split.rows // 2
+        tasks.setdefault(middle * count // max(total, 1), []).append(split)
+        before += split.rows
+    return list(tasks.values())
 
 
-def _by_segment(batches: Batches) -> Iterator[tuple[str, pa.Table]]:
+def _ingest(splits: list[Split], rules: Rules) -> Answer:
+    stage = stage_of(rules.warehouse, rules.round_name)
+    summaries = [_ingest_rows(stage, name, rows, rules) for name, rows in _by_segment(splits)]
+    return Answer(stage.close(), summaries, splits)
+
+
+def _by_segment(splits: Iterable[Split]) -> Iterator[tuple[str, pa.Table]]:
     """Neighbouring rows of one segment together, up to a bound in memory."""
     name, size = "", 0
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        for segment, part in _parts(batch):
-            if waiting and (segment != name or size > _AT_ONCE_BYTES):
-                yield name, pa.Table.from_batches(waiting)
-                waiting, size = [], 0
-            name = segment
-            waiting.append(part)
-            size += part.nbytes
+    waiting: list[pa.Table] = []
+    for split in splits:
+        rows = read_split(split)
+        if waiting and (split.segment != name or size > _AT_ONCE_BYTES):
+            yield name, pa.concat_tables(waiting)
+            waiting, size = [], 0
+        name = split.segment
+        waiting.append(rows)
+        size += rows.nbytes
     if waiting:
-        yield name, pa.Table.from_batches(waiting)
+        yield name, pa.concat_tables(waiting)
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    codes = batch.column(SEGMENT).dictionary_encode()
-    ids = codes.indices.to_numpy()
-    bounds = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
-    for start, end in itertools.pairwise(bounds):
-        if end > start:
-            yield codes.dictionary[int(ids[start])].as_py(), batch.slice(start, end - start)
-
-
-def _ingest_segment(stage: Stage, name: str, rows: pa.Table, task: Task) -> Summary:
-    hashes = rows[_FINGERPRINT].to_numpy().view(np.uint64)
-    reasons = verdict(rows, task.limits[name])
-    fit, unfit = rows, rows.slice(0, 0)
+def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summary:
+    reasons = verdict(rows, rules.limits[name])
+    fit = rows
     if reasons is not None:
         unfit = rows.filter(pc.is_valid(reasons))
-        stage.add("quarantine", unfit_records(unfit, reasons.drop_null(), task.seen_hours[name]))
+        stage.add("quarantine", unfit_records(unfit, reasons.drop_null(), rules.seen_hours[name]))
         fit = rows.filter(pc.is_null(reasons))
     tables = {table: silver.rows_of(table, fit) for table in _TABLES}
-    if gone := task.repeats.get(name):
+    if gone := rules.repeats.get(name):
         messages = tables["messages"]
         repeated = pc.is_in(messages["offset"], pa.array(gone, pa.int64()))
         tables["messages"] = messages.filter(pc.invert(repeated))
@@ -130,10 +153,10 @@ def _ingest_segment(stage: Stage, name: str, rows: pa.Table, task: Task) -> Summ
         rows=len(rows),
         earliest=times["min"].as_py(),
         latest=times["max"].as_py(),
-        fingerprint=int(np.add.reduce(hashes, dtype=np.uint64)),
+        fingerprint=fingerprint(rows),
         kinds=_counts(fit["kind"]),
         unfit={} if reasons is None else _counts(reasons.drop_null()),
-        late=pc.sum(pc.less(fit["at"], task.reached)).as_py() or 0,
+        late=pc.sum(pc.less(fit["at"], rules.reached)).as_py() or 0,
     )
 
 
@@ -148,4 +171,4 @@ def _derived(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _counts(words: pa.Array | pa.ChunkedArray) -> dict[str, int]:
-    return dict(Counter({row["values"]: row["counts"] for row in words.value_counts().to_pylist()}))
+    return {row["values"]: row["counts"] for row in words.value_counts().to_pylist()}

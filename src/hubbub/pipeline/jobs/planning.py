@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import (
     Footer,
     Refusal,
@@ -103,6 +104,15 @@ class Plan:
         if not found or len(earliest) < len(found) or len(latest) < len(found):
             return None
         return min(earliest), max(latest)
+
+    @property
+    def splits(self) -> list[Split]:
+        """What is to be taken in, segment by segment."""
+        return [
+            Split(self.live[name].path, group, rows)
+            for name in sorted(self.fresh)
+            for group, rows in enumerate(self.footers[name].groups)
+        ]
 
     def refuse(self, name: str, why: Refusal) -> None:
         self.fresh.discard(name)

@@ -10,8 +10,6 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.domain.journal import PUBLISHED
-from hubbub.pipeline.sources.journal import events
 from hubbub.pipeline.sources.table import files_frame
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.views.columns import HOUR
@@ -32,6 +30,7 @@ class Repeat(msgspec.Struct, frozen=True, order=True):
 def find_repeats(
     spark: SparkSession,
     fresh: Sequence[str],
+    copied: Collection[str],
     snapshot: Snapshot,
     gone: Collection[str],
     span: tuple[int, int] | None,
@@ -40,9 +39,12 @@ def find_repeats(
     """The copies that do not count. A message is the same if hub, message id and hour of its time
     are; of its copies the first by time, segment and offset counts, whatever order they come in.
 
-    `fresh` are the files of new segments, `span` their earliest and latest time. Committed rows of
-    the segments `gone` are left out. Rows of `fixed` segments stay where they are."""
-    keys = _fresh_keys(spark, fresh).unionByName(_committed_keys(spark, snapshot, gone, span))
+    `fresh` are the staged files of messages, `span` their earliest and latest time; segments that
+    are `copied` as a whole are left out, and of committed messages those of the segments `gone`.
+    Rows of `fixed` segments stay where they are."""
+    staged = _without(files_frame(spark, snapshot.location, "messages", fresh, _KEY), copied)
+    keys = staged.unionByName(_without(_committed(spark, snapshot, span), gone))
+    keys = keys.withColumn("at", F.unix_micros("at"))
     keys = keys.withColumn("h", F.xxhash64("hub", "message_id", F.expr(f"at div {HOUR}")))
     twice = keys.groupBy("h").count().where("count > 1").select("h")
     found = [row["h"] for row in twice.collect()]
@@ -66,16 +68,7 @@ def losing(copies: Sequence[Repeat], fixed: Collection[str] = ()) -> list[Repeat
     return [copy for _, group in groups for copy in list(group)[1:]]
 
 
-def _fresh_keys(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    rows = events(spark, files, ("kind", "hub", "message_id", "at", "offset"))
-    return rows.where(
-        (F.col("kind") == PUBLISHED) & F.col("hub").isNotNull() & F.col("message_id").isNotNull()
-    ).select(*_KEY)
-
-
-def _committed_keys(
-    spark: SparkSession, snapshot: Snapshot, gone: Collection[str], span: tuple[int, int] | None
-) -> DataFrame:
+def _committed(spark: SparkSession, snapshot: Snapshot, span: tuple[int, int] | None) -> DataFrame:
     """Of files with times of the same hours."""
     files = snapshot.files("messages")
     if span is not None:
@@ -85,8 +78,8 @@ def _committed_keys(
             for file in files
             if file.since is None or (file.since < until and (file.last or until) >= since)
         ]
-    rows = files_frame(
-        spark, snapshot.location, "messages", [file.path for file in files], list(_KEY)
-    )
-    rows = rows.withColumn("at", F.unix_micros("at"))
-    return rows.where(~F.col("segment").isin(*gone)) if gone else rows
+    return files_frame(spark, snapshot.location, "messages", [file.path for file in files], _KEY)
+
+
+def _without(rows: DataFrame, segments: Collection[str]) -> DataFrame:
+    return rows.where(~F.col("segment").isin(*segments)) if segments else rows

@@ -1,6 +1,6 @@
 """A round: brings the tables up to date with the journal, and commits all of them as one.
 
-plan → copies of segments → repeats → ingest → intervals → threads → commit
+plan → ingest → copies of segments and messages → intervals → threads → commit
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
 from hubbub.pipeline.jobs.changes import Changes
-from hubbub.pipeline.jobs.ingest import Answer, Summary, Task, ingest
+from hubbub.pipeline.jobs.ingest import Answer, Rules, Summary, ingest
 from hubbub.pipeline.jobs.intervals import intervals
 from hubbub.pipeline.jobs.planning import (
     DUPLICATE,
@@ -34,7 +34,7 @@ from hubbub.pipeline.jobs.planning import (
 from hubbub.pipeline.jobs.repeats import Repeat, find_repeats
 from hubbub.pipeline.jobs.threads import threads
 from hubbub.pipeline.jobs.work import Said, write
-from hubbub.pipeline.sources.journal import events
+from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import unreadable
 from hubbub.pipeline.sources.table import files_frame
 from hubbub.pipeline.tables.commits import commit
@@ -42,7 +42,6 @@ from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, Round, Rounds, versions
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage
-from hubbub.pipeline.transforms.events import IDENTITY
 from hubbub.pipeline.transforms.quarantine import refused_segments
 from hubbub.pipeline.views.columns import HOUR, hours, times
 
@@ -142,14 +141,10 @@ class _Work:
 
     def _run(self, report: Report) -> Changes:
         plan = self.plan
-        self._said(f"[1/{_STEPS}] looking at {len(plan.fresh):,} new segments")
-        self._set_duplicates_aside()
-        self._find_repeats()
-        size = sum(plan.live[name].size for name in plan.fresh)
-        self._said(f"[2/{_STEPS}] taking in {len(plan.fresh):,} segments, {size / 1e6:,.1f} MB")
-        answer = self._ingest()
+        answers = self._take_in()
         changes = Changes()
-        changes.add(answer.files)
+        for answer in answers:
+            changes.add(answer.files)
         if plan.full:
             for table in TABLES:
                 changes.remove(table, (file.path for file in self._snapshot.files(table)))
@@ -164,7 +159,7 @@ class _Work:
         self._said(f"[5/{_STEPS}] threads")
         self._merge(changes, threads(self._spark, self._base, self._name, changes, gone))
         changes.added["_session_events"] = parts
-        self._keep_books(changes, answer.summaries, report)
+        self._keep_books(changes, _combined(answers), report)
         return changes
 
     def _merge(self, changes: Changes, more: Changes) -> None:
@@ -175,50 +170,49 @@ class _Work:
 
     # -- what counts ----------------------------------------------------------------------------
 
-    def _files(self) -> list[str]:
-        return [self.plan.live[name].path for name in sorted(self.plan.fresh)]
-
-    def _set_duplicates_aside(self) -> None:
-        """Segments with exactly the events of another one. Only those of equal length are read."""
-        plan = self.plan
-        lengths = Counter(plan.footers[name].rows for name in plan.fresh)
-        lengths.update(one.rows for one in plan.kept.values() if one.fingerprint)
-        alike = sorted(
-            name
-            for name in plan.fresh
-            if plan.footers[name].rows and lengths[plan.footers[name].rows] > 1
-        )
-        if not alike:
-            return
-        frame = events(self._spark, [plan.live[name].path for name in alike], IDENTITY)
-        total = F.sum(F.xxhash64(*IDENTITY).cast("decimal(38,0)")).alias("total")
-        found = frame.groupBy("segment").agg(total).collect()
-        first = {one.fingerprint: name for name, one in plan.kept.items() if one.fingerprint}
-        for row in sorted(found, key=lambda row: str(row["segment"])):
-            name = row["segment"]
-            mark = _fingerprint(plan.footers[name].rows, int(row["total"]))
-            other = first.setdefault(mark, name)
-            if other != name:
-                plan.fresh.discard(name)
-                plan.duplicates[name] = other
-
-    def _find_repeats(self) -> None:
+    def _take_in(self) -> list[Answer]:
+        """What counts shows once everything was read. Only what then turns out to count otherwise,
+        which is seldom, is taken in again, by the task."""
         plan = self.plan
         before = self._known_repeats()
         if plan.retracted:
             plan.take_again(self._freed(before))
-        if not plan.fresh:
+        size = sum(plan.live[name].size for name in plan.fresh)
+        self._said(f"[1/{_STEPS}] taking in {len(plan.fresh):,} segments, {size / 1e6:,.1f} MB")
+        answers = self._ingest(plan.splits)
+        self._said(f"[2/{_STEPS}] looking for what came twice")
+        taken = set(plan.fresh)
+        self._set_duplicates_aside(_combined(answers))
+        self._find_repeats(answers, before)
+        changed = self._repeats.keys() | plan.duplicates.keys()
+        wrong = [one for one in answers if any(each.segment in changed for each in one.splits)]
+        again = [each for one in wrong for each in one.splits if each.segment in plan.fresh]
+        again += [each for each in plan.splits if each.segment not in taken]
+        return [one for one in answers if one not in wrong] + self._ingest(again)
+
+    def _set_duplicates_aside(self, taken: dict[str, Summary]) -> None:
+        """Segments with exactly the events of another one."""
+        first = {one.fingerprint: name for name, one in self.plan.kept.items() if one.fingerprint}
+        for name, summary in sorted(taken.items()):
+            other = first.setdefault(_fingerprint(summary), name)
+            if other != name and summary.rows:
+                self.plan.fresh.discard(name)
+                self.plan.duplicates[name] = other
+
+    def _find_repeats(self, answers: list[Answer], before: list[Repeat]) -> None:
+        plan = self.plan
+        staged = [file.path for one in answers for file in one.files if file.table == "messages"]
+        if not staged:
             return
         gone = plan.retracted | plan.fresh
-        committed = set(plan.kept) - gone
-        fixed = committed - set(plan.live)
-        found = find_repeats(self._spark, self._files(), self._base, gone, plan.span, fixed)
+        fixed = set(plan.kept) - gone - set(plan.live)
+        found = find_repeats(
+            self._spark, staged, plan.duplicates, self._base, gone, plan.span, fixed
+        )
         if again := {one.segment for one in found if one.segment not in plan.fresh}:
             # A copy that came before the one that counts was taken in as a message.
             plan.take_again(again)
-            for one in before:
-                if one.segment in again:
-                    found.append(one)
+            found += [one for one in before if one.segment in again]
         for one in found:
             self._repeats[one.segment].append(one)
 
@@ -243,20 +237,20 @@ class _Work:
 
     # -- plans ----------------------------------------------------------------------------------
 
-    def _ingest(self) -> Answer:
-        plan = self.plan
-        if not plan.fresh:
-            return Answer([], [])
+    def _ingest(self, splits: list[Split]) -> list[Answer]:
+        if not splits:
+            return []
         reached = self._base.round.latest if self._base.round else None
-        task = Task(
+        names = {split.segment for split in splits}
+        rules = Rules(
             warehouse=self._place,
             round_name=self._name,
-            limits={name: plan.seen_at[name] + FUTURE_TOLERANCE for name in plan.fresh},
-            seen_hours={name: self._hour_seen(name) for name in plan.fresh},
+            limits={name: self.plan.seen_at[name] + FUTURE_TOLERANCE for name in names},
+            seen_hours={name: self._hour_seen(name) for name in names},
             repeats={name: [one.offset for one in some] for name, some in self._repeats.items()},
             reached=(reached or 0) // HOUR * HOUR,
         )
-        return ingest(self._spark, self._files(), task)
+        return ingest(self._spark, splits, rules)
 
     def _hour_seen(self, name: str) -> str:
         found: str = hours(times([self.plan.seen_at[name]]))[0].as_py()
@@ -276,9 +270,8 @@ class _Work:
 
     # -- books ----------------------------------------------------------------------------------
 
-    def _keep_books(self, changes: Changes, summaries: list[Summary], report: Report) -> None:
+    def _keep_books(self, changes: Changes, taken: dict[str, Summary], report: Report) -> None:
         plan, books = self.plan, Stage(self._place, f"{self._name}-books")
-        taken = _combined(summaries)
         known = dict(plan.kept)
         for name in plan.fresh:
             known[name] = self._known(name, taken.get(name))
@@ -311,7 +304,7 @@ class _Work:
             rows=summary.rows,
             earliest=summary.earliest,
             latest=summary.latest,
-            fingerprint=_fingerprint(summary.rows, summary.fingerprint),
+            fingerprint=_fingerprint(summary),
             kinds=summary.kinds,
             unfit=summary.unfit,
         )
@@ -341,33 +334,17 @@ class _Work:
         self.latest = max(latest, default=None)
 
 
-def _combined(summaries: list[Summary]) -> dict[str, Summary]:
+def _combined(answers: list[Answer]) -> dict[str, Summary]:
     """By segment, of which several tasks may have read parts."""
     found: dict[str, Summary] = {}
-    for one in summaries:
-        other = found.get(one.segment)
-        if other is None:
-            found[one.segment] = one
-            continue
-        times_of = [
-            each for each in (one.earliest, other.earliest, one.latest, other.latest) if each
-        ]
-        found[one.segment] = Summary(
-            segment=one.segment,
-            rows=one.rows + other.rows,
-            earliest=min(times_of, default=None),
-            latest=max(times_of, default=None),
-            fingerprint=(one.fingerprint + other.fingerprint) % 2**64,
-            kinds=dict(Counter(one.kinds) + Counter(other.kinds)),
-            unfit=dict(Counter(one.unfit) + Counter(other.unfit)),
-            late=one.late + other.late,
-        )
+    for one in (each for answer in answers for each in answer.summaries):
+        found[one.segment] = found[one.segment] + one if one.segment in found else one
     return found
 
 
-def _fingerprint(rows: int, total: int) -> str:
+def _fingerprint(summary: Summary) -> str:
     """The same for the same events, whatever the segment is called and however packed."""
-    return f"{rows}-{total % 2**64:016x}" if rows else ""
+    return f"{summary.rows}-{summary.fingerprint:016x}" if summary.rows else ""
 
 
 def _repeats_table(repeats: list[Repeat]) -> pa.Table:

@@ -6,21 +6,30 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 from typing import Final
 
+import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH
 from hubbub.pipeline.jobs.changes import Changes
-from hubbub.pipeline.jobs.work import write
+from hubbub.pipeline.jobs.labels import Kept, labels
+from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of, write
 from hubbub.pipeline.sources.table import FILE, files_frame
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.transforms.threads import message_node, node, threaded
+from hubbub.pipeline.tables.staging import StagedFile
+from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
+ROWS_OF_A_TASK: Final = 200_000
+"""More linked messages are brought together by thread, in several tasks."""
+_BROADCAST_ROWS: Final = 1_000_000
 _TABLE: Final = "linked_messages"
-_LINK: Final = tuple(SCRATCH["_links"].schema.names)
+_LINKS: Final = SCRATCH["_links"].schema
+_LINK: Final = tuple(_LINKS.names)
 _THREAD: Final = ["hub", "thread"]
 _MESSAGE: Final = ["hub", "message_id"]
+_NODE: Final = "node"
 
 
 def threads(
@@ -35,16 +44,49 @@ def threads(
     changes = Changes()
     work = _Work(spark, snapshot, fresh, gone)
     files, touched = work.touched()
-    if not work.has_links and not files:
+    if not work.new_rows and not files:
         return changes
     rows = files_frame(spark, snapshot.location, _TABLE, files)
-    links = work.links(rows.join(touched, _THREAD, "left_semi"))
     place = str(snapshot.location)
-    changes.add(write(threaded(links), place, round_name, _TABLE))
+    links = work.links(rows.join(touched, _THREAD, "left_semi"))
+    count = work.new_rows + sum(file.rows for file in snapshot.files(_TABLE) if file.path in files)
+
+    def kept(pairs: DataFrame) -> DataFrame:
+        staged = write(pairs, place, round_name, "_pairs")
+        changes.add(staged)
+        paths = [file.path for file in staged]
+        return files_frame(spark, snapshot.location, "_pairs", paths)
+
+    changes.add(_write_threads(together(links, count, kept), place, round_name))
     if files:
         changes.remove(_TABLE, files)
         changes.add(write(rows.join(touched, _THREAD, "left_anti"), place, round_name, _TABLE))
+    touched.unpersist()
     return changes
+
+
+def together(links: DataFrame, count: int, kept: Kept) -> DataFrame:
+    """All links of a thread in one partition. `count` is about how many there are."""
+    if count <= ROWS_OF_A_TASK:
+        return links.repartition(1)
+    ends = links.select(
+        _message().alias("a"), F.explode(_nodes("conversation_id", "refers_to")).alias("b")
+    )
+    of_thread = labels(ends, kept)
+    labelled = links.withColumn(_NODE, _message()).join(of_thread, _NODE)
+    return labelled.repartition(2 + count // ROWS_OF_A_TASK, "label").select(*_LINK)
+
+
+def _write_threads(links: DataFrame, warehouse: str, round_name: str) -> list[StagedFile]:
+    def work(batches: Batches) -> Batches:
+        rows = pa.Table.from_batches(list(batches), _LINKS)
+        stage = stage_of(warehouse, round_name)
+        if len(rows):
+            stage.add(_TABLE, threaded(rows))
+        yield from answered(stage.close())
+
+    found = answers(links.mapInArrow(work, ANSWER_TYPE))
+    return [msgspec.json.decode(line, type=StagedFile) for line in found]
 
 
 class _Work:
@@ -55,38 +97,34 @@ class _Work:
         self._snapshot = snapshot
         self._gone = gone
         self._place = snapshot.location
-        self.has_links = bool(fresh.paths("_links"))
+        self.new_rows = sum(file.rows for file in fresh.added.get("_links", ()))
+        self._new_messages = sum(file.rows for file in fresh.added.get("messages", ()))
         self._new = files_frame(spark, self._place, "_links", fresh.paths("_links"))
-        self._staged = fresh.paths("messages")
+        self._staged = self._messages(fresh.paths("messages"))
 
     def touched(self) -> tuple[list[str], DataFrame]:
         """The files with threads that changed, and those threads."""
         files = [file.path for file in self._snapshot.files(_TABLE)]
         if not files:
-            return [], self._threads([])
-        columns = ["hub", "thread", "message_id", "conversation_id", "refers_to", "segment"]
+            return [], self._spark.createDataFrame([], "hub string, thread string")
+        columns = [*_THREAD, "message_id", "conversation_id", "refers_to", "segment"]
         old = files_frame(self._spark, self._place, _TABLE, files, columns, with_file=True)
+        # A message may come after those that refer to it.
+        every = _nodes("message_id", "conversation_id", "refers_to")
+        came = self._staged.select(_message().alias(_NODE)).unionByName(
+            self._new.select(F.explode(every).alias(_NODE))
+        )
         where = [*_THREAD, FILE]
-        found = [
-            old.select(*where, F.explode(_nodes()).alias("node")).join(
-                self._new.select(F.explode(_nodes()).alias("node")).distinct(), "node", "left_semi"
-            )
-        ]
-        if self._staged:
-            # A message may come after those that refer to it.
-            came = self._messages(self._staged).select(
-                "hub", F.col("message_id").alias("refers_to")
-            )
-            found.append(old.join(came, ["hub", "refers_to"], "left_semi"))
+        found = old.select(*where, F.explode(every).alias(_NODE)).join(
+            self._small(came, self._new_messages), _NODE, "left_semi"
+        )
+        found = found.select(*where)
         if self._gone:
-            found.append(old.where(F.col("segment").isin(*self._gone)))
-        every = reduce(DataFrame.unionByName, [each.select(*where) for each in found])
-        rows = every.distinct().toArrow()
-        names = sorted(set(rows[FILE].to_pylist()))
-        return names, self._spark.createDataFrame(rows.select(_THREAD))
-
-    def _threads(self, rows: Sequence[tuple[str, str]]) -> DataFrame:
-        return self._spark.createDataFrame(list(rows), "hub string, thread string")
+            lost = old.where(F.col("segment").isin(*self._gone)).select(*where)
+            found = found.unionByName(lost)
+        rows = found.distinct().persist()
+        names = sorted(row[FILE] for row in rows.select(FILE).distinct().collect())
+        return names, rows.select(*_THREAD).distinct()
 
     def links(self, rows: DataFrame) -> DataFrame:
         """The messages of touched threads as they are now: those that stay, those that are new,
@@ -94,36 +132,44 @@ class _Work:
         stays = rows.select(*_LINK)
         if self._gone:
             stays = stays.where(~F.col("segment").isin(*self._gone))
-        linked = F.col("conversation_id").isNotNull() | F.col("refers_to").isNotNull()
-        links = stays.where(linked).unionByName(self._new)
-        wanted = (
+        links = stays.unionByName(self._new)
+        asked = (
             links.where(F.col("refers_to").isNotNull())
             .select("hub", F.col("refers_to").alias("message_id"))
             .distinct()
-            .join(links.select(*_MESSAGE), _MESSAGE, "left_anti")
         )
-        return links.unionByName(self._asked(wanted))
-
-    def _asked(self, wanted: DataFrame) -> DataFrame:
-        """Messages that are referred to. Of copies in several hours the last one."""
-        committed = [file.path for file in self._snapshot.files("messages")]
-        messages = self._messages(committed)
-        if self._gone:
-            messages = messages.where(~F.col("segment").isin(*self._gone))
-        every = messages.unionByName(self._messages(self._staged))
-        found = every.join(wanted, _MESSAGE, "left_semi")
-        rest = [name for name in _LINK if name not in _MESSAGE]
-        last = F.max(F.struct("at", *(name for name in rest if name != "at"))).alias("last")
-        return found.groupBy(*_MESSAGE).agg(last).select(*_MESSAGE, "last.*").select(*_LINK)
+        found = [links, self._staged.join(self._small(asked, self.new_rows), _MESSAGE, "left_semi")]
+        if committed := [file.path for file in self._snapshot.files("messages")]:
+            unknown = asked.join(links.select(*_MESSAGE), _MESSAGE, "left_anti")
+            before = self._messages(committed)
+            if self._gone:
+                before = before.where(~F.col("segment").isin(*self._gone))
+            found.append(before.join(self._small(unknown, self.new_rows), _MESSAGE, "left_semi"))
+        return reduce(DataFrame.unionByName, found)
 
     def _messages(self, files: Sequence[str]) -> DataFrame:
+        """Messages that are no links themselves."""
         columns = [name for name in _LINK if name != "peer"]
         rows = files_frame(self._spark, self._place, "messages", files, [*columns, *PEER])
-        return rows.withColumn("peer", F.coalesce(*PEER)).select(*_LINK)
+        alone = F.col("conversation_id").isNull() & F.col("refers_to").isNull()
+        return rows.where(alone).withColumn("peer", F.coalesce(*PEER)).select(*_LINK)
+
+    def _small(self, rows: DataFrame, count: int) -> DataFrame:
+        """For the smaller side of a join, so that the larger one is not shuffled."""
+        return F.broadcast(rows) if count <= _BROADCAST_ROWS else rows
 
 
-def _nodes() -> Column:
-    """All nodes of the graph that a link names."""
-    return F.array_distinct(
-        F.filter(F.array(node(), message_node(), message_node("hub", "refers_to")), F.isnotnull)
-    )
+def _message() -> Column:
+    return _node("message_id")
+
+
+def _nodes(*names: str) -> Column:
+    """The nodes of the graph that a link names."""
+    return F.array_compact(F.array(*map(_node, names)))
+
+
+def _node(name: str) -> Column:
+    """A number for a message or a conversation. Two may have the same one: what is brought together
+    for that is told apart by name."""
+    kind = "c" if name == "conversation_id" else "m"
+    return F.when(F.col(name).isNotNull(), F.xxhash64(F.lit(kind), "hub", name))

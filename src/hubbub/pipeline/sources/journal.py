@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -63,13 +64,38 @@ def _has_connector(spark: SparkSession, scheme: str) -> bool:
     return True
 
 
-class Split(InputPartition):
-    """Some row groups of one segment."""
+class Split(msgspec.Struct, frozen=True):
+    """A row group of a segment, the least that a task reads."""
 
-    def __init__(self, file: str, groups: Sequence[int]) -> None:
-        super().__init__(file)
-        self.file = file
-        self.groups = list(groups)
+    file: str
+    group: int
+    rows: int = 0
+
+    @property
+    def segment(self) -> str:
+        return PurePosixPath(self.file).name.removesuffix(SUFFIX)
+
+
+def read_split(split: Split) -> pa.Table:
+    """The events, with the columns `COLUMNS`; one that an older segment does not have is null."""
+    files, path = Location(split.file).open()
+    with pq.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as segment:
+        there = set(segment.schema_arrow.names)
+        known = [name for name in EVENTS.names if name in there]
+        rows = segment.read_row_group(split.group, columns=known, use_threads=False)
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in there
+        else pa.nulls(len(rows), field.type)
+        for field in EVENTS
+    ]
+    return pa.Table.from_arrays([*columns, pa.repeat(split.segment, len(rows))], schema=COLUMNS)
+
+
+class _Partition(InputPartition):
+    def __init__(self, split: Split) -> None:
+        super().__init__(split.file)
+        self.split = split
 
 
 class JournalSource(DataSource):
@@ -100,35 +126,17 @@ class _Reader(DataSourceReader):
         self._files = files
 
     def partitions(self) -> Sequence[InputPartition]:
-        found = []
-        for file in self._files:
-            files, path = Location(file).open()
-            with pq.ParquetFile(files.open_input_file(path)) as segment:
-                found += [Split(file, [group]) for group in range(segment.num_row_groups)]
-        return found
+        return [_Partition(split) for file in self._files for split in _splits(file)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Split)
-        for table in _read(partition):
-            yield from table.to_batches()
+        assert isinstance(partition, _Partition)
+        yield from read_split(partition.split).to_batches()
 
 
-def _read(split: Split) -> Iterator[pa.Table]:
-    files, path = Location(split.file).open()
-    with pq.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as segment:
-        there = set(segment.schema_arrow.names)
-        name = PurePosixPath(split.file).name.removesuffix(SUFFIX)
-        for group in split.groups:
-            rows = segment.read_row_group(
-                group, columns=[each for each in EVENTS.names if each in there], use_threads=False
-            )
-            columns = [
-                rows[field.name].cast(field.type)
-                if field.name in there
-                else pa.nulls(len(rows), field.type)
-                for field in EVENTS
-            ]
-            yield pa.Table.from_arrays([*columns, pa.repeat(name, len(rows))], schema=COLUMNS)
+def _splits(file: str) -> list[Split]:
+    files, path = Location(file).open()
+    with files.open_input_file(path) as opened:
+        return [Split(file, group) for group in range(pq.read_metadata(opened).num_row_groups)]
 
 
 class _StreamReader(SimpleDataSourceStreamReader):
@@ -162,9 +170,7 @@ class _StreamReader(SimpleDataSourceStreamReader):
 
 
 def _segment_rows(segment: Segment) -> Iterator[tuple[Any, ...]]:
-    files, path = Location(segment.path).open()
-    with pq.ParquetFile(files.open_input_file(path)) as file:
-        split = Split(segment.path, range(file.num_row_groups))
-    for table in _read(split):
-        columns = (column.to_pylist(maps_as_pydicts="strict") for column in table.columns)
+    for split in _splits(segment.path):
+        rows = read_split(split)
+        columns = (column.to_pylist(maps_as_pydicts="strict") for column in rows.columns)
         yield from zip(*columns, strict=True)

@@ -128,6 +128,8 @@ class Footer(msgspec.Struct, frozen=True):
     rows: int
     earliest: int | None
     latest: int | None
+    groups: tuple[int, ...]
+    """The rows of each row group."""
 
 
 def footer(segment: Segment) -> Footer:
@@ -135,11 +137,13 @@ def footer(segment: Segment) -> Footer:
     with files.open_input_file(path) as file:
         metadata = pq.read_metadata(file)
     place = metadata.schema.names.index("at")
-    groups = range(metadata.num_row_groups)
-    bounds = [metadata.row_group(group).column(place).statistics for group in groups]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    rows = tuple(group.num_rows for group in groups)
+    bounds = [group.column(place).statistics for group in groups]
     if not bounds or not all(one is not None and one.has_min_max for one in bounds):
-        return Footer(metadata.num_rows, None, None)
-    return Footer(metadata.num_rows, min(one.min for one in bounds), max(one.max for one in bounds))
+        return Footer(metadata.num_rows, None, None, rows)
+    least, greatest = min(one.min for one in bounds), max(one.max for one in bounds)
+    return Footer(metadata.num_rows, least, greatest, rows)
 
 
 def _misfit(schema: pa.Schema) -> Refusal | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,6 +55,9 @@ IDENTITY: Final = (
     "serial",
 )
 """Columns that tell whether two segments hold the same events."""
+Hashes = npt.NDArray[np.uint64]
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+_ROUNDS: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 _NEEDS: Final = {
     journal.PUBLISHED: ("channel", "message_id"),
@@ -93,3 +98,48 @@ def verdict(events: pa.Table, limit: int) -> pa.Array | None:
 def _flags(case: Any) -> pa.Array:
     case = pc.fill_null(case, False)
     return case.combine_chunks() if isinstance(case, pa.ChunkedArray) else case
+
+
+# -- what tells segments apart ---------------------------------------------------------------------
+
+
+def fingerprint(events: pa.Table) -> int:
+    """The sum of the hashes of the events, modulo 2**64: the same however they are packed."""
+    total = np.zeros(len(events), np.uint64)
+    with np.errstate(over="ignore"):
+        for place, name in enumerate(IDENTITY):
+            column = events[name].combine_chunks()
+            total += _mixed(_hashes(column) + np.uint64(place) * _STEP)
+        return int(np.add.reduce(_mixed(total), dtype=np.uint64))
+
+
+def _hashes(column: pa.Array) -> Hashes:
+    if pa.types.is_integer(column.type):
+        numbers: Hashes = column.fill_null(-1).to_numpy().astype(np.int64).view(np.uint64)
+        return numbers
+    codes = column.dictionary_encode()
+    places = codes.indices.fill_null(len(codes.dictionary)).to_numpy()
+    found: Hashes = np.append(_of_texts(codes.dictionary), np.uint64(0))[places]
+    return found
+
+
+def _of_texts(texts: pa.Array) -> Hashes:
+    """A polynomial of the bytes of each, all texts at once."""
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1].astype(np.int64)
+    written = texts.buffers()[2]
+    if written is None or not len(texts):
+        return np.zeros(len(texts), np.uint64)
+    letters = np.frombuffer(written, np.uint8)[: ends[-1]].astype(np.uint64)
+    lengths = np.diff(ends)
+    place = np.arange(len(letters)) - np.repeat(ends[:-1], lengths)
+    powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, _STEP))
+    summed = np.concatenate(([np.uint64(0)], np.cumsum((letters + np.uint64(1)) * powers[place])))
+    found: Hashes = summed[ends[1:]] - summed[ends[:-1]]
+    return found
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Every bit of the result depends on every bit of a value (the finalizer of SplitMix64)."""
+    for shift, factor in _ROUNDS:
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    return values ^ (values >> np.uint64(31))

@@ -1,136 +1,147 @@
 """Threads: which linked messages belong together, what each answers, and its place.
 
-Frames have the columns of `catalogue.SCRATCH["_links"]`. A message answers the one that it refers
-to. If it refers to none, it answers the message before it in its conversation, if another peer
-wrote that. Messages are of one thread if they share a conversation, or if one answers the other by
-reference, or by a chain of such steps.
+A message answers the one that it refers to. If it refers to none, it answers the message before it
+in its conversation, if another peer wrote that. Messages are of one thread if they share a
+conversation, or if one answers the other by reference, or by a chain of such steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import TABLES
-from hubbub.pipeline.grouping import Integers, whole
+from hubbub.pipeline.grouping import Integers, named, whole
 from hubbub.pipeline.transforms.components import roots
+from hubbub.pipeline.views.columns import differ
 
 BY_REFERENCE: Final = "reference"
 IN_CONVERSATION: Final = "conversation"
 _ORDER: Final = ("at", "serial", "message_id")
 """Of messages of one moment the order is that of their serials, then of their ids."""
-_ROOT: Final = "root"
-_NODE: Final = "node"
+_SHAPE: Final = TABLES["linked_messages"].schema
+_NONE: Final = -1
 
 
-def node(
-    hub: str = "hub", conversation: str = "conversation_id", message: str = "message_id"
-) -> Column:
-    """What stands for a message in the graph: its conversation, however long, or the message."""
-    return F.coalesce(
-        F.concat(F.lit("c"), F.col(hub), F.lit("\0"), F.col(conversation)),
-        message_node(hub, message),
-    )
+def threaded(links: pa.Table) -> pa.Table:
+    """Rows of `linked_messages`. `links` has the columns of `catalogue.SCRATCH["_links"]` and holds
+    whole threads: messages that are linked, and those that they refer to."""
+    graph = _Graph(links)
+    kept = graph.counting()
+    links, thread = links.filter(pa.array(kept)), graph.threads()[kept]
+    order = _sorted(links, thread)
+    links, thread = links.take(order), thread[order.to_numpy()]
+    starts = np.flatnonzero(np.diff(thread, prepend=_NONE))
+    first = np.repeat(starts, np.diff(starts, append=len(links)))
+    columns = {
+        "thread": links["message_id"].take(pa.array(first)),
+        "thread_began": links["at"].take(pa.array(first)),
+        "position": pa.array(np.arange(len(links)) - first + 1),
+        **_answering(links),
+    }
+    every = {**{name: links[name] for name in links.column_names}, **columns}
+    return pa.table({name: every[name] for name in _SHAPE.names}).cast(_SHAPE)
 
 
-def message_node(hub: str = "hub", message: str = "message_id") -> Column:
-    return F.concat(F.lit("m"), F.col(hub), F.lit("\0"), F.col(message))
+class _Graph:
+    """Nodes are messages and conversations, by number; an edge is a link between two of them."""
+
+    def __init__(self, links: pa.Table) -> None:
+        self._links = links
+        self.message, self.referred, self._messages = _numbered(links)
+        talk = whole(named(links["hub"], links["conversation_id"])).dictionary_encode()
+        self._talk = _numbers(talk.indices)
+        self._nodes = self._messages + len(talk.dictionary)
+
+    def threads(self) -> Integers:
+        """The thread of each link, by a number."""
+        talks, refers = self._talk != _NONE, self.referred != _NONE
+        here = np.concatenate([self.message[talks], self.message[refers]])
+        there = np.concatenate([self._talk[talks] + self._messages, self.referred[refers]])
+        found: Integers = roots(here, there, self._nodes)[self.message]
+        return found
+
+    def counting(self) -> Any:
+        """Whether each counts: a message that is not linked itself does if another one refers to
+        it, and of its copies the last one."""
+        linked = (self._talk != _NONE) | (self.referred != _NONE)
+        last = _last(self.message, self._links, self._messages)
+        asked = np.zeros(self._messages, bool)
+        asked[self.referred[self.referred != _NONE]] = True
+        asked[self.message[linked]] = False
+        return linked | (asked[self.message] & (last[self.message] == np.arange(len(linked))))
 
 
-def threaded(links: DataFrame) -> DataFrame:
-    """Rows of `linked_messages`. `links` holds whole threads, and the messages that they refer to
-    where the journal has them. All rows of a thread are in one partition of the result."""
-    rows = links.withColumn(_NODE, node())
-    labelled = rows.join(_labels(rows), _NODE, "left").drop(_NODE)
-    in_thread = Window.partitionBy(_ROOT).orderBy(*_ORDER)
-    first = (
-        Window.partitionBy(_ROOT)
-        .orderBy(*_ORDER)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    placed = (
-        _answering(labelled)
-        .withColumn("position", F.row_number().over(in_thread).cast("long"))
-        .withColumn("thread", F.first("message_id").over(first))
-        .withColumn("thread_began", F.first("at").over(first))
-    )
-    return placed.select(*TABLES["linked_messages"].schema.names)
+def _answering(links: pa.Table) -> dict[str, Any]:
+    """The question that each message answers, and how long that took."""
+    message, referred, messages = _numbered(links)
+    refers = referred != _NONE
+    question = np.where(refers, _last(message, links, messages)[referred], _NONE)
+    before = _before(links)
+    asked = _taken(links["peer"], before)
+    follows = ~refers & (before != _NONE) & _true(differ(asked, links["peer"]))
+    question = np.where(follows, before, question)
+    said = pa.array(refers), pa.array(follows)
+    how = pc.case_when(pa.StructArray.from_arrays(said, ["a", "b"]), BY_REFERENCE, IN_CONVERSATION)
+    asked_at = _taken(links["at"], question)
+    took = pc.subtract(links["at"].cast(pa.int64()), asked_at.cast(pa.int64()))
+    return {
+        "how": how,
+        "question_id": pc.if_else(
+            said[0], links["refers_to"], _taken(links["message_id"], question)
+        ),
+        "asker": _taken(links["peer"], question),
+        "question_channel": _taken(links["channel"], question),
+        "question_conversation_id": _taken(links["conversation_id"], question),
+        "asked_at": asked_at,
+        "response_time": pc.if_else(pc.is_valid(took), pc.max_element_wise(took, 0), took),
+    }
 
 
-def _answering(rows: DataFrame) -> DataFrame:
-    """With the question that each message answers, and how long that took."""
-    asked = F.struct("at", "peer", "channel", "conversation_id")
-    # Of copies of a message in several hours the last one.
-    questions = (
-        rows.groupBy("hub", F.col("message_id").alias("refers_to"))
-        .agg(F.max(asked).alias("referred"))
-        .withColumn("refers", F.lit(True))
-    )
-    talk = Window.partitionBy("hub", "conversation_id").orderBy(*_ORDER)
-    before = F.struct("message_id", "at", "peer", "channel", "conversation_id")
-    in_talk = rows.where(F.col("conversation_id").isNotNull()).withColumn(
-        "before", F.lag(before).over(talk)
-    )
-    alone = rows.where(F.col("conversation_id").isNull()).withColumn(
-        "before", F.lit(None).cast(in_talk.schema["before"].dataType)
-    )
-    each = in_talk.unionByName(alone).join(questions, ["hub", "refers_to"], "left")
-    referring = F.col("refers_to").isNotNull()
-    following = F.col("before").isNotNull() & ~F.col("before.peer").eqNullSafe(F.col("peer"))
-    how = F.when(referring, BY_REFERENCE).when(following, IN_CONVERSATION)
-
-    def of_question(name: str) -> Column:
-        return F.when(referring, F.col(f"referred.{name}")).when(following, F.col(f"before.{name}"))
-
-    asked_at = of_question("at")
-    took = F.unix_micros("at") - F.unix_micros(asked_at)
-    return (
-        each.withColumn("how", how)
-        .withColumn(
-            "question_id",
-            F.when(referring, F.col("refers_to")).when(following, F.col("before.message_id")),
-        )
-        .withColumn("asker", of_question("peer"))
-        .withColumn("question_channel", of_question("channel"))
-        .withColumn("question_conversation_id", of_question("conversation_id"))
-        .withColumn("asked_at", asked_at)
-        .withColumn("response_time", F.when(took.isNotNull(), F.greatest(took, F.lit(0))))
-    )
+def _before(links: pa.Table) -> Integers:
+    """The place of the message before each one in its conversation."""
+    talk = whole(named(links["hub"], links["conversation_id"])).dictionary_encode()
+    number = _numbers(talk.indices)
+    order = _sorted(links, number).to_numpy()
+    ordered = number[order]
+    goes_on = (ordered[1:] == ordered[:-1]) & (ordered[1:] != _NONE)
+    found = np.full(len(links), _NONE)
+    found[order[1:][goes_on]] = order[:-1][goes_on]
+    return found
 
 
-def _labels(rows: DataFrame) -> DataFrame:
-    """The number of the thread of each node. The graph has an edge for each reference, and a
-    conversation is one node: it is small, and one task holds it."""
-    known = rows.select("hub", "message_id", _NODE)
-    edges = rows.select("hub", "refers_to", _NODE).where(F.col("refers_to").isNotNull())
-    # A reference leads to the conversation of the message that it names, if that is known.
-    there = known.select("hub", F.col("message_id").alias("refers_to"), F.col(_NODE).alias("there"))
-    ends = edges.join(there.distinct(), ["hub", "refers_to"], "left").select(
-        F.col(_NODE).alias("here"),
-        F.coalesce("there", message_node("hub", "refers_to")).alias("there"),
-    )
-    every = ends.unionByName(
-        known.select(F.col(_NODE).alias("here"), F.col(_NODE).alias("there"))
-    ).distinct()
-    return every.coalesce(1).mapInArrow(_components, f"{_NODE} string, {_ROOT} long")
+def _numbered(links: pa.Table) -> tuple[Integers, Integers, int]:
+    """Each message and the one that it refers to by number, and how many numbers there are."""
+    ids = [whole(named(links["hub"], links[name])) for name in ("message_id", "refers_to")]
+    codes = pa.concat_arrays(ids).dictionary_encode()
+    numbers = _numbers(codes.indices)
+    return numbers[: len(links)], numbers[len(links) :], len(codes.dictionary)
 
 
-def _components(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    edges = pa.Table.from_batches(
-        batches, pa.schema([("here", pa.string()), ("there", pa.string())])
-    )
-    both = pa.concat_arrays([whole(edges["here"]), whole(edges["there"])])
-    codes = both.dictionary_encode()
-    numbers: Integers = codes.indices.to_numpy().astype(np.int64)
-    a, b = numbers[: len(edges)], numbers[len(edges) :]
-    apart = a != b
-    found = roots(a[apart], b[apart], len(codes.dictionary))
-    yield pa.RecordBatch.from_arrays(
-        [codes.dictionary, pc.cast(pa.array(found), pa.int64())], [_NODE, _ROOT]
-    )
+def _last(message: Integers, links: pa.Table, messages: int) -> Integers:
+    """The place of the last copy of each message, none where there is no copy."""
+    order = pc.sort_indices(whole(links["at"])).to_numpy()
+    found = np.full(messages, _NONE)
+    found[message[order]] = order
+    return found
+
+
+def _sorted(links: pa.Table, group: Integers) -> pa.Array:
+    keyed = links.select(list(_ORDER)).append_column("_group", pa.array(group))
+    return pc.sort_indices(keyed, [(name, "ascending", "at_start") for name in ("_group", *_ORDER)])
+
+
+def _taken(column: pa.ChunkedArray, places: Integers) -> pa.Array:
+    return whole(column.take(pa.array(places, mask=places == _NONE)))
+
+
+def _numbers(codes: pa.Array) -> Integers:
+    found: Integers = codes.fill_null(_NONE).to_numpy().astype(np.int64)
+    return found
+
+
+def _true(flags: Any) -> Any:
+    return whole(flags).to_numpy(zero_copy_only=False)

@@ -1,0 +1,39 @@
+"""Components that Spark finds in turns are those that one task finds at once."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from hubbub.pipeline.jobs.labels import labels
+from hubbub.pipeline.transforms.components import roots
+
+pytestmark = [pytest.mark.spec("PIPE-03"), pytest.mark.timeout(300)]
+
+
+def found(spark: SparkSession, edges: list[tuple[int, int]]) -> dict[int, int]:
+    frame = spark.createDataFrame(edges, "a long, b long")
+    rows = labels(frame, lambda pairs: pairs.localCheckpoint()).collect()
+    assert len(rows) == len({row["node"] for row in rows})
+    return {row["node"]: row["label"] for row in rows}
+
+
+def test_random_graphs_chains_stars_and_loops_have_the_components_of_one_task(
+    spark: SparkSession,
+) -> None:
+    chance = random.Random(5)
+    names = list(range(400))
+    chance.shuffle(names)  # labels cannot simply be handed down
+    chain = [(names[place], names[place + 1]) for place in range(199)]
+    star = [(names[200], names[place]) for place in range(201, 230)]
+    some = [
+        (names[chance.randrange(230, 400)], names[chance.randrange(230, 400)]) for _ in range(90)
+    ]
+    edges = [*chain, *star, *some, (400, 400)]
+    ends = np.array(edges)
+    at_once = roots(ends[:, 0], ends[:, 1], 401)
+    nodes = {node for edge in edges for node in edge}
+    assert found(spark, edges) == {node: at_once[node] for node in nodes}
