@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from typing import Any
 
 import psutil
 
 DEADLINE_SECONDS = 300
 
 
-def wait_for_jvm(process: subprocess.Popen[bytes]) -> psutil.Process:
+def wait_for_jvm(process: subprocess.Popen[Any]) -> psutil.Process:
     """The JVM that a process started, once it is there."""
     end = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < end:
@@ -22,7 +23,7 @@ def wait_for_jvm(process: subprocess.Popen[bytes]) -> psutil.Process:
     raise AssertionError("no JVM was started")
 
 
-def jvms_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+def jvms_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     """The JVM, or the shell that becomes it, if it is there."""
     try:
         children = psutil.Process(process.pid).children()

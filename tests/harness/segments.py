@@ -42,7 +42,9 @@ def replace_segments(journal: Path, number: int, replaced: list[str], by: list[s
         "replaced": [f"{name}.parquet" for name in replaced],
         "by": [f"{name}.parquet" for name in by],
     }
-    (folder / f"{number:08d}.json").write_text(json.dumps(entry))
+    draft = folder / f".{number:08d}.draft"
+    draft.write_text(json.dumps(entry))
+    draft.rename(folder / f"{number:08d}.json")
 
 
 def published(number: int, at: int = NOON, **fields: Any) -> JournalEvent:

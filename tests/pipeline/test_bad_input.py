@@ -103,6 +103,13 @@ def test_an_older_segment_without_some_columns_is_taken(healthy: Pipeline) -> No
     assert [row["message_id"] for row in healthy.rows("messages")] == ["m1", "m2"]
 
 
+def test_a_newer_segment_with_a_column_more_is_taken(healthy: Pipeline) -> None:
+    path = healthy.write("newer", published(2))
+    pq.write_table(pq.read_table(path).append_column("mood", pa.array(["glad"])), path)
+    assert healthy.run().refused == {}
+    assert [row["message_id"] for row in healthy.rows("messages")] == ["m1", "m2"]
+
+
 def test_unfit_records_are_refused_one_by_one(healthy: Pipeline) -> None:
     path = healthy.write(
         "mixed",

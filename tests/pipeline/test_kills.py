@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
 import resource
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.pipeline_kills import STAGES, STARTING, Campaign, Follower
 from harness.pipeline_runs import finish, start, undisturbed, write_journal
-from harness.processes import jvms_of, wait_for_jvm, wait_until_gone
+from harness.processes import wait_for_jvm
 from harness.segments import Pipeline
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(1800)]
 
 
-def kill_and_compare(spark: SparkSession, folder: Path, kills: int, seed: int) -> None:
-    killed = Pipeline(spark, folder / "killed")
-    chance = random.Random(seed)
-    write_journal(killed.journal, range(2))
-    began = time.monotonic()
-    finish(start(killed))
-    seconds = time.monotonic() - began
-    for number in range(kills):
-        write_journal(killed.journal, [2 + number])
-        process = start(killed)
-        delay = chance.uniform(0.2, 1) * seconds
-        # A run may be faster than its kill; that is a kill after the end.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(delay)
-        left = jvms_of(process)
-        process.kill()
-        process.wait()
-        wait_until_gone(*left)
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            pipe.close()
-    finish(start(killed))
-    other = undisturbed(spark, folder / "undisturbed", killed.journal)
-    assert killed.everything() == other.everything()
+@pytest.fixture
+def campaign(spark: SparkSession, tmp_path: Path) -> Iterator[Campaign]:
+    """Afterwards all tables must be those of a run that nothing disturbed."""
+    campaign = Campaign(tmp_path / "killed", seed=7)
+    yield campaign
+    same_as_undisturbed(spark, campaign, tmp_path / "undisturbed")
+
+
+def same_as_undisturbed(spark: SparkSession, campaign: Campaign, folder: Path) -> None:
+    killed = Pipeline(spark, campaign.journal.parent)
+    other = undisturbed(spark, folder, killed.journal)
+    found = killed.everything()
+    assert not {"messages", "attempts", "replies", "threads", "audit"} - {
+        name for name, rows in found.items() if rows
+    }
+    for name, rows in other.everything().items():
+        assert found[name] == rows, name
 
 
 @pytest.mark.long
-def test_a_killed_run_continues_and_leaves_no_jvm(spark: SparkSession, tmp_path: Path) -> None:
-    kill_and_compare(spark, tmp_path, kills=2, seed=5)
+def test_drivers_that_are_killed_change_nothing_and_leave_no_jvm(campaign: Campaign) -> None:
+    """In cold rounds and, every other time, in a warm one."""
+    with campaign.running():
+        for number, stage in enumerate([*STAGES, "committing"]):
+            if number % 2 and stage != STARTING:
+                campaign.settle()
+            campaign.kill_driver(stage)
+    assert {kill.stage for kill in campaign.kills} >= {"taking in", "committing"}
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200)
-def test_twenty_kills_at_random_moments_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    kill_and_compare(spark, tmp_path, kills=20, seed=7)
+def test_jvms_that_are_killed_change_nothing(campaign: Campaign) -> None:
+    with campaign.running():
+        for stage in ("looking", "taking in", "taking out", "threads", "committing"):
+            campaign.settle()
+            campaign.kill("JVM", stage, Follower.kill_jvm)
+
+
+@pytest.mark.long
+def test_python_workers_that_are_killed_change_nothing(campaign: Campaign) -> None:
+    with campaign.running():
+        for stage in ("looking", "taking in", "taking out", "sessions", "threads"):
+            campaign.settle()
+            campaign.kill("Python workers", stage, Follower.kill_python_workers)
 
 
 @pytest.mark.long

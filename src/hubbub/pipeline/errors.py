@@ -31,6 +31,13 @@ class WarehouseUnreadable(PipelineError):
     code = "warehouse_unreadable"
 
 
+class WarehouseUnreachable(PipelineError):
+    """The disk or the object store of the warehouse does not answer, or not with what was asked."""
+
+    code = "warehouse_unreachable"
+    retry = True
+
+
 class CommitRefused(PipelineBusy):
     """Another writer changed a table since it was read. Nothing of this commit counts."""
 
@@ -41,3 +48,8 @@ class QueryRefused(PipelineError):
     """A query that is no single SELECT, or that the tables cannot answer."""
 
     code = "query_refused"
+
+
+def in_one_line(error: BaseException) -> str:
+    """What a library says, which may be pages."""
+    return " ".join(str(error).split())[:300] or type(error).__name__

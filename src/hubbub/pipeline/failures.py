@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext, accumulators
 from pyspark.errors import PySparkException
 
-from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.errors import PipelineError, in_one_line
 
 _DYING_SECONDS = 0.5
 _KEPT = "what was committed before is as it was"
@@ -39,11 +39,11 @@ def clear_spark_failures(log: Path) -> Iterator[None]:
                 f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens"
                 f" again, {log} may say why"
             ) from error
-        raise PipelineError(_sentence(str(error), log)) from error
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise PipelineError(_sentence(str(error), log)) from error
+        raise PipelineError(_sentence(error, log)) from error
+    except (OSError, DeltaError) as error:
+        if _FULL.search(str(error)):
+            raise PipelineError(_sentence(error, log)) from error
+        raise PipelineError(f"{in_one_line(error)}; {_KEPT}. Run again") from error
 
 
 def _jvm_ended() -> bool:
@@ -57,7 +57,8 @@ def _jvm_ended() -> bool:
     return process.poll() is not None
 
 
-def _sentence(text: str, log: Path) -> str:
+def _sentence(error: Exception, log: Path) -> str:
+    text = str(error)
     if _FULL.search(text):
         return f"the disk is full; {_KEPT}. Make room and run again"
     if "OutOfMemoryError" in text:

@@ -68,8 +68,9 @@ def spark_session(
         try:
             yield session
         finally:
-            with contextlib.suppress(Exception):  # a JVM that was killed cannot be asked to stop
-                session.stop()
+            for part in (session, context):
+                with contextlib.suppress(Exception):  # a killed JVM cannot be asked to stop
+                    part.stop()
             _forget_jvm()
     shutil.rmtree(scratch / f"{_SPILL}{os.getpid()}", ignore_errors=True)
 
@@ -263,6 +264,9 @@ def _watching() -> Iterator[_Watch]:
 
 
 def _forget_jvm() -> None:
-    """PySpark keeps the JVM in class variables; the next session starts a new one."""
+    """PySpark keeps the JVM and what runs in it in class variables; the next session starts a new
+    one. A context whose JVM was killed stays there: it cannot be stopped."""
     SparkContext._gateway = None
     SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None

@@ -124,7 +124,7 @@ def _stale_commit(warehouse: Location) -> None:
     """A commit by a process that read the table before another one wrote it."""
     from hubbub.pipeline.tables import commits
 
-    opened = commits._opened(warehouse, "publish_facts")
+    opened = commits._opened(warehouse, "publish_facts", 90, None)
     commit(warehouse, "publish_facts", 90, staged(warehouse, "x", {}))
     original = commits._opened
     commits._opened = lambda *_: opened

@@ -39,7 +39,7 @@ from hubbub.pipeline.sources.segments import unreadable
 from hubbub.pipeline.sources.table import files_frame
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, Round, Rounds, versions
+from hubbub.pipeline.tables.rounds import DONE, Round, Rounds
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage
 from hubbub.pipeline.transforms.quarantine import refused_segments
@@ -87,26 +87,27 @@ def run_round(
         work = _Work(spark(), snapshot, make_plan(snapshot, journal, now(), full), mine.round, said)
         changes = work.run(report)
         said(f"[{_STEPS}/{_STEPS}] committing {len(changes.tables())} tables")
+        versions = dict(snapshot.round.versions) if snapshot.round else {}
         for table in changes.tables():
-            commit(warehouse, table, mine.round, changes.added[table], changes.removed[table])
-        rounds.finish(_done(mine, report, snapshot, work, now()))
+            added, removed = changes.added[table], changes.removed[table]
+            base = versions.get(table)
+            versions[table] = commit(warehouse, table, mine.round, added, removed, base)
+        rounds.finish(_done(mine, report, work, versions, now()))
         changes.drop_scratch(warehouse)
         report.round = mine.round
     report.seconds = time.monotonic() - started
     return report
 
 
-def _done(mine: Round, report: Report, snapshot: Snapshot, work: _Work, now: int) -> Round:
-    before = snapshot.round.latest if snapshot.round and not work.plan.full else None
-    known = [one for one in (before, work.latest) if one is not None]
+def _done(mine: Round, report: Report, work: _Work, versions: dict[str, int], now: int) -> Round:
     return msgspec.structs.replace(
         mine,
         state=DONE,
         finished=now,
         segments=report.segments,
         events=report.events,
-        latest=max(known, default=None),
-        versions=versions(snapshot.location),
+        latest=work.latest,
+        versions=versions,
     )
 
 
@@ -118,6 +119,7 @@ class _Work:
     ) -> None:
         self.plan = plan
         self.latest: int | None = None
+        """The time of the latest event of all rounds."""
         self._spark = spark
         self._snapshot = snapshot
         self._base = Snapshot(snapshot.location, None) if plan.full else snapshot
@@ -330,8 +332,9 @@ class _Work:
                 report.late += one.late
         report.events = report.kinds.total()
         report.tables = len(changes.tables())
-        latest = [one.latest for one in taken.values() if one.latest is not None]
-        self.latest = max(latest, default=None)
+        before = self._base.round.latest if self._base.round else None
+        latest = [before, *(one.latest for one in taken.values())]
+        self.latest = max((one for one in latest if one is not None), default=None)
 
 
 def _combined(answers: list[Answer]) -> dict[str, Summary]:

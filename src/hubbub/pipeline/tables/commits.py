@@ -36,10 +36,14 @@ def commit(
     number: int,
     added: Sequence[StagedFile],
     removed: Iterable[str] = (),
+    base: int | None = None,
 ) -> int:
-    """The version that holds round `number`: it is committed once, however often this is called."""
-    delta = _opened(warehouse, table)
-    if (delta.transaction_version(APPLICATION) or 0) >= number:
+    """The version that holds round `number`: it is committed once, however often this is called.
+
+    `base` is the version on which the round was computed; None: any. Raises `CommitRefused` where
+    the table has another one by now."""
+    delta = _opened(warehouse, table, number, base)
+    if _committed(delta, number):
         return delta.version()
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [
@@ -57,10 +61,24 @@ def commit(
                 app_transactions=[Transaction(APPLICATION, number)], max_commit_retries=0
             ),
         )
-    except CommitFailedError as error:
-        raise CommitRefused(f"another pipeline wrote the table {table} meanwhile") from error
+    except (CommitFailedError, OSError) as error:
+        # An object store may have written the log entry although its answer was lost.
+        there = DeltaTable(str(warehouse / table))
+        if _committed(there, number):
+            return there.version()
+        if isinstance(error, CommitFailedError):
+            raise _refused(table) from error
+        raise
     delta.update_incremental()
     return delta.version()
+
+
+def _committed(delta: DeltaTable, number: int) -> bool:
+    return (delta.transaction_version(APPLICATION) or 0) >= number
+
+
+def _refused(table: str) -> CommitRefused:
+    return CommitRefused(f"another pipeline wrote the table {table} meanwhile; run again")
 
 
 def restore(warehouse: Location, table: str, version: int | None) -> int | None:
@@ -74,7 +92,7 @@ def restore(warehouse: Location, table: str, version: int | None) -> int | None:
     return delta.version()
 
 
-def _opened(warehouse: Location, table: str) -> DeltaTable:
+def _opened(warehouse: Location, table: str, number: int, base: int | None) -> DeltaTable:
     """The table, with all columns that the catalogue has; made where it does not exist."""
     place, wanted = warehouse / table, TABLES[table].schema
     try:
@@ -91,6 +109,8 @@ def _opened(warehouse: Location, table: str) -> DeltaTable:
             name=table,
             configuration={"delta.dataSkippingStatsColumns": ",".join(described)},
         )
+    if base is not None and delta.version() != base and not _committed(delta, number):
+        raise _refused(table)
     known = {field.name for field in delta.schema().fields}
     fields: list[Field] = Schema.from_arrow(wanted).fields
     if new := [field for field in fields if field.name not in known]:

@@ -21,7 +21,13 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from hubbub.pipeline.catalogue import COUNTS, TABLES
-from hubbub.pipeline.errors import PipelineBusy, PipelineError, WarehouseUnreadable
+from hubbub.pipeline.errors import (
+    PipelineBusy,
+    PipelineError,
+    WarehouseUnreachable,
+    WarehouseUnreadable,
+    in_one_line,
+)
 from hubbub.pipeline.tables.commits import restore, version_of
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
@@ -32,6 +38,9 @@ LAYOUT: Final = 1
 LEASE_SECONDS: Final = 120.0
 _RENEWED_SECONDS: Final = 20.0
 _KEPT: Final = 1000
+_HOST: Final = socket.gethostname()
+_at_work: Final[set[str]] = set()
+"""Tokens of the rounds that this process runs."""
 RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
@@ -88,7 +97,12 @@ def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
         rows = delta.to_pyarrow_table().cast(SCHEMA)
     except TableNotFoundError:
         return None, []
-    except (DeltaError, pa.ArrowException, OSError) as error:
+    except OSError as error:
+        raise WarehouseUnreachable(
+            f"{warehouse} cannot be reached ({in_one_line(error)}); what was committed before is"
+            " as it was. Try again"
+        ) from error
+    except (DeltaError, pa.ArrowException) as error:
         raise WarehouseUnreadable(
             f"the table of rounds in {warehouse} cannot be read ({error}); make the tables again"
             " with `hubbub pipeline run --full` in an empty folder"
@@ -113,48 +127,57 @@ class Rounds:
 
     def __init__(self, warehouse: Location) -> None:
         self.warehouse = warehouse
-        self._owner = f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())} {_token()}"
+        self._token = secrets.token_hex(4)
+        self._owner = f"{_HOST} {os.getpid()} {_started(os.getpid())} {self._token}"
         self._delta: DeltaTable | None = None
         self._rounds: list[Round] = []
 
     @property
     def done(self) -> Round | None:
-        """The last one that is done."""
+        """The last one that is done. Its tables are what a new round goes on from."""
         return _last(self._rounds)
 
     @contextlib.contextmanager
     def running(self, now: Callable[[], int]) -> Iterator[Round]:
-        """Begins a round. It ends as done only by `finish`; otherwise the next one takes its
-        commits back. Raises `PipelineBusy` while another process runs one."""
-        self._delta, self._rounds = _read(self.warehouse)
-        other = self._rounds[-1] if self._rounds else None
+        """Begins a round. It ends as done only by `finish`; otherwise its commits are taken back,
+        by the next round at the latest. Raises `PipelineBusy` while another process runs one."""
+        self._delta, rounds = _read(self.warehouse)
+        other = rounds[-1] if rounds else None
         if other is not None and other.state == RUNNING:
             self._refuse_if_alive(other)
-            self._take_back()
+            rounds[-1] = msgspec.structs.replace(other, state=FAILED)
         number = other.round + 1 if other else 1
         mine = Round(round=number, state=RUNNING, owner=self._owner, began=now())
-        self._put([*self._rounds, mine])
-        with self._leased(number):
-            try:
+        _at_work.add(self._token)
+        try:
+            self._put([*rounds, mine])
+            self._take_back()
+            with self._leased(number):
                 yield mine
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    self._abandon(number)
-                raise
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._abandon()
+            raise
+        finally:
+            _at_work.discard(self._token)
 
     def finish(self, done: Round) -> None:
         """Raises `PipelineBusy` if another process took over; then nothing of this round counts."""
         self._put([*self._rounds[:-1], done])
 
-    def _abandon(self, number: int) -> None:
-        if self._rounds[-1].round == number and self._rounds[-1].state == RUNNING:
+    def _abandon(self) -> None:
+        """Another process may have taken over; or the round is done, and only the answer to the
+        commit was lost."""
+        self._delta, rounds = _read(self.warehouse)
+        if rounds and rounds[-1].owner == self._owner and rounds[-1].state == RUNNING:
+            self._rounds = rounds
             self._take_back()
-            self._put(self._rounds)
+            self._put([*self._rounds[:-1], msgspec.structs.replace(rounds[-1], state=FAILED)])
 
     def _take_back(self) -> None:
-        """Tables return to the version of the last round that is done."""
+        """Tables return to the version of the last round that is done. The next change of the table
+        of rounds says which version that is now."""
         last, versions = self.done, {}
-        self._rounds[-1] = msgspec.structs.replace(self._rounds[-1], state=FAILED)
         for table in TABLES:
             before = last.versions.get(table) if last else None
             if (now := restore(self.warehouse, table, before)) is not None:
@@ -164,39 +187,46 @@ class Rounds:
             self._rounds[place] = msgspec.structs.replace(last, versions=versions)
 
     def _put(self, rounds: list[Round]) -> None:
+        """Raises `PipelineBusy` if another process has changed the table since it was read."""
         rounds = rounds[-_KEPT:]
+        try:
+            self._write(rounds)
+        except (DeltaError, OSError) as error:
+            # An object store may have written the log entry although its answer was lost.
+            self._delta, there = _read(self.warehouse)
+            if there != rounds:
+                if not isinstance(error, CommitFailedError | FileExistsError):
+                    raise
+                raise PipelineBusy(
+                    f"another pipeline took over {self.warehouse}; wait for it, or stop it"
+                ) from error
+        self._rounds = rounds
+
+    def _write(self, rounds: list[Round]) -> None:
         rows = [msgspec.structs.asdict(one) for one in rounds]
         plain = pa.schema([(f.name, pa.int64() if f.type == TIME else f.type) for f in SCHEMA])
         data = pa.Table.from_pylist(
             [{**row, "versions": list(row["versions"].items())} for row in rows], plain
         ).cast(SCHEMA)
-        try:
-            if self._delta is None:
-                place = self.warehouse / TABLE
-                if place.is_local:
-                    place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_deltalake(str(place), data, mode="error", name=TABLE)
-                self._delta = DeltaTable(str(place))
-            else:
-                write_deltalake(
-                    self._delta,
-                    data,
-                    mode="overwrite",
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-                self._delta.update_incremental()
-        except (CommitFailedError, FileExistsError) as error:
-            raise PipelineBusy(
-                f"another pipeline took over {self.warehouse}; wait for it, or stop it"
-            ) from error
-        self._rounds = rounds
+        if self._delta is None:
+            place = self.warehouse / TABLE
+            if place.is_local:
+                place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_deltalake(str(place), data, mode="error", name=TABLE)
+            self._delta = DeltaTable(str(place))
+        else:
+            once = CommitProperties(max_commit_retries=0)
+            write_deltalake(self._delta, data, mode="overwrite", commit_properties=once)
+            self._delta.update_incremental()
 
     # -- who is alive ---------------------------------------------------------------------------
 
     def _refuse_if_alive(self, other: Round) -> None:
-        host, process, started, _ = other.owner.split(" ")
-        if host == socket.gethostname():
+        host, process, started, token = other.owner.split(" ")
+        if host == _HOST:
             alive = _started(int(process)) == started
+            if int(process) == os.getpid():  # a round whose end could not be written
+                alive = alive and token in _at_work
         else:
             alive = time.time() - self._renewed(other) < LEASE_SECONDS
         if alive:
@@ -253,10 +283,6 @@ def _started(process: int) -> str:
     except OSError:
         return ""
     return "unknown"
-
-
-def _token() -> str:
-    return secrets.token_hex(4)
 
 
 def versions(warehouse: Location) -> dict[str, int]:
