@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,7 @@ _END_SECONDS: Final = 10
 _JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """Throughput over short pauses. The JVM hands out work and does little itself: to compile its code
 as well as can be would take longer than it saves."""
+_ATTEMPTS: Final = 3
 _SPILL: Final = "spill-"
 _LARGEST_LOG: Final = 10_000_000
 _WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
@@ -123,7 +125,7 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
     conf = SparkConf(loadDefaults=False)
     conf.setAll(
         [
-            ("spark.master", master),
+            ("spark.master", _with_attempts(master)),
             ("spark.app.name", "hubbub pipeline"),
             ("spark.driver.memory", f"{heap}m"),
             ("spark.local.dir", str(scratch / f"{_SPILL}{os.getpid()}")),
@@ -162,6 +164,12 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
     if _on_this_machine(master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     return conf
+
+
+def _with_attempts(master: str) -> str:
+    """On a cluster a task whose process was killed is tried again; on one machine Spark has to be
+    told to."""
+    return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{_ATTEMPTS}]", master)
 
 
 def _on_this_machine(master: str) -> bool:
