@@ -20,7 +20,7 @@ from hubbub.client.connection.conversation import Answered, Conversation
 from hubbub.client.outbox import tables
 from hubbub.client.outbox.lane import Lane
 from hubbub.client.outbox.sender import Sender
-from hubbub.client.outbox.tables import Draft, Waiting
+from hubbub.client.outbox.tables import Draft, QueuedMessage
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.requests import PublishItem
 
@@ -76,7 +76,10 @@ def arrange(point: str, target: str) -> None:
         answered = Lane._answered
 
         def answering(
-            self: Lane, message: Waiting, under_way: dict[int, Waiting], result: PublishResult
+            self: Lane,
+            message: QueuedMessage,
+            under_way: dict[int, QueuedMessage],
+            result: PublishResult,
         ) -> None:
             if message.draft.payload.decode() == target:
                 stop_here()

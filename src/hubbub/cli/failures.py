@@ -11,15 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from hubbub.client import MessagesLost, Unreachable, UntrustedServer
-from hubbub.domain.errors import (
-    HubbubError,
-    HubNotFound,
-    InvalidToken,
-    NotAuthenticated,
-    NotPermitted,
-    NotSubscribed,
-)
+from hubbub.domain.errors import HubbubError
 from hubbub.server.settings.keys import SettingsError
 
 FAILED = 1
@@ -34,26 +26,26 @@ def fail(message: str, exit_code: int = FAILED) -> NoReturn:
     sys.exit(exit_code)
 
 
+_PROVE_IT = (
+    "; give the right hub with --hub, and a token with --token or HUBBUB_TOKEN (`hubbub token`"
+    " makes one)"
+)
+_ADVICE = {
+    "unreachable": "; is the server running? Start one with `hubbub serve --dev`, or give --url",
+    "untrusted_server": "; give the authority's certificate with --cafile or HUBBUB_CA_FILE",
+    "not_authenticated": _PROVE_IT,
+    "invalid_token": _PROVE_IT,
+    "not_permitted": "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`)",
+    "not_subscribed": ": hubbub subscribe --durable TOPIC",
+    "hub_not_found": "; give another with --hub or HUBBUB_HUB, or declare it in the server's"
+    " settings",
+    "messages_lost": "; leave out --strict to go on after a gap",
+}
+
+
 def advice(error: HubbubError) -> str:
     """What to do about it, where that can be known."""
-    if isinstance(error, Unreachable):
-        return "; is the server running? Start one with `hubbub serve --dev`, or give --url"
-    if isinstance(error, UntrustedServer):
-        return "; give the authority's certificate with --cafile or HUBBUB_CA_FILE"
-    if isinstance(error, NotAuthenticated | InvalidToken):
-        return (
-            "; give the right hub with --hub, and a token with --token or HUBBUB_TOKEN"
-            " (`hubbub token` makes one)"
-        )
-    if isinstance(error, NotPermitted):
-        return "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`)"
-    if isinstance(error, NotSubscribed):
-        return ": hubbub subscribe --durable TOPIC"
-    if isinstance(error, HubNotFound):
-        return "; give another with --hub or HUBBUB_HUB, or declare it in the server's settings"
-    if isinstance(error, MessagesLost):
-        return "; leave out --strict to go on after a gap"
-    return ""
+    return _ADVICE.get(error.code, "")
 
 
 @contextmanager

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-import msgspec
 
 from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.journal.options import needing_arrow
 from hubbub.cli.pipeline_progress import Progress
 from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.cli.tables import answer, json_option
 from hubbub.pipeline import packaging
 from hubbub.pipeline.errors import PipelineError
 
@@ -56,11 +58,28 @@ def folders(
     ), warehouse or storage / "warehouse"
 
 
-warehouse_option = click.option(
+_warehouse_option = click.option(
     "--warehouse",
     type=Place(),
     help="The folder or URL of the tables; without it, `warehouse` in the data folder.",
 )
+
+
+def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the place of the tables as `warehouse`, and clear failures."""
+
+    @functools.wraps(command)
+    def with_warehouse(warehouse: Path | str | None, config: Path | None, **arguments: Any) -> None:
+        with clear_failures(), needing_arrow():
+            command(warehouse=folders(None, warehouse, config)[1], **arguments)
+
+    return _warehouse_option(config_option(with_warehouse))
+
+
+def no_tables(warehouse: Path | str) -> NoReturn:
+    fail(f"there are no tables in {warehouse} yet; make them with `hubbub pipeline run`")
+
+
 _journal_option = click.option(
     "--journal",
     type=Place(),
@@ -95,7 +114,7 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             help="What the workers of a cluster need, as `hubbub pipeline package` wrote it.",
         ),
         config_option,
-        warehouse_option,
+        _warehouse_option,
         click.option(
             "--archive",
             metavar="URL",
@@ -122,7 +141,7 @@ _every_option = click.option(
 @click.option("--full", is_flag=True, help="Make all tables again from the journal.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM, with a warm Spark.")
 @_every_option
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@json_option
 def run_command(full: bool, follow: bool, every: float, as_json: bool, **options: Any) -> None:
     """Bring the tables up to date with the journal.
 
@@ -130,10 +149,7 @@ def run_command(full: bool, follow: bool, every: float, as_json: bool, **options
     with clear_failures(), _rounds(**options) as rounds:
         with Progress() as progress:
             report = rounds.run(full=full, said=progress)
-        if as_json:
-            click.echo(msgspec.json.encode(report).decode())
-        else:
-            _tell(report, rounds.journal)
+        answer(report, _summary(report, rounds.journal), as_json)
         if follow:
             _follow(rounds, every)
 
@@ -163,7 +179,7 @@ def _follow(rounds: Rounds, every: float) -> None:
                 rounds.end_spark()
             else:
                 if report.round:
-                    _tell(report, rounds.journal)
+                    click.echo(_summary(report, rounds.journal))
             pause.wait(max(0.0, every - (time.monotonic() - began)))
 
 
@@ -212,19 +228,18 @@ def _ending_cleanly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(report: Report, journal: Location) -> None:
+def _summary(report: Report, journal: Location) -> str:
     if not report.round:
-        click.echo(f"up to date: nothing new in {journal}")
-        return
+        return f"up to date: nothing new in {journal}"
     late = f", {report.late:,} of them late" if report.late else ""
-    click.echo(
+    lines = [
         f"round {report.round}: took in {report.segments:,} segments with {report.events:,}"
         f" events{late}, and changed {report.tables} tables in {report.seconds:.1f} s"
-    )
-    for kind, count in sorted(report.kinds.items()):
-        click.echo(f"  {kind:22} {count:>12,}")
+    ]
+    lines += [f"  {kind:22} {count:>12,}" for kind, count in sorted(report.kinds.items())]
     if report.retracted:
-        click.echo(f"took out {report.retracted:,} segments that were replaced")
+        lines.append(f"took out {report.retracted:,} segments that were replaced")
     if report.refused:
         reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(report.refused.items()))
-        click.echo(f"refused: {reasons}; see `hubbub pipeline show quarantine`")
+        lines.append(f"refused: {reasons}; see `hubbub pipeline show quarantine`")
+    return "\n".join(lines)

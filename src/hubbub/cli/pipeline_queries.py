@@ -14,9 +14,8 @@ import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline import folders, warehouse_option
-from hubbub.cli.server.serving import config_option
-from hubbub.cli.tables import readable, show_entry, table
+from hubbub.cli.pipeline import no_tables, warehouse_command
+from hubbub.cli.tables import json_option, readable, show_entry, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,64 +36,58 @@ _SHOWN_ROWS = 1_000
     show_default=True,
     help=f"For people, at most {_SHOWN_ROWS:,} rows, or for programs.",
 )
-@warehouse_option
-@config_option
-def sql(query: str, form: str, warehouse: Path | str | None, config: Path | None) -> None:
+@warehouse_command
+def sql(warehouse: Path | str, query: str, form: str) -> None:
     """Answer one SELECT over the tables and views, as of the last round.
 
     `hubbub pipeline show` lists their names. Files, networks and settings are out of reach."""
-    with clear_failures():
-        snapshot = _snapshot(warehouse, config)
-        from hubbub.pipeline.querying import query as ask
+    snapshot = _snapshot(warehouse)
+    from hubbub.pipeline.querying import query as ask
 
-        rows = ask(snapshot, query)
-        {"table": _print_table, "csv": _print_csv, "json": _print_json}[form](rows)
+    rows = ask(snapshot, query)
+    {"table": _print_table, "csv": _print_csv, "json": _print_json}[form](rows)
 
 
 @click.command()
 @click.argument("name", metavar="TABLE")
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
-@warehouse_option
-@config_option
-def export(name: str, target: Path, warehouse: Path | str | None, config: Path | None) -> None:
+@warehouse_command
+def export(warehouse: Path | str, name: str, target: Path) -> None:
     """Write all rows of a table or view to FILE, which ends in .parquet or .csv."""
-    with clear_failures():
-        write = _writers().get(target.suffix)
-        if write is None:
-            fail(f"{target}: give a name that ends in {' or '.join(_writers())}", WRONG)
-        snapshot = _snapshot(warehouse, config)
-        if name not in snapshot.names:
-            fail(f"there is no table {name}; there are {', '.join(snapshot.names)}", WRONG)
-        rows = snapshot.read(name)
-        draft = target.with_name(f"{target.name}.draft")
-        write(rows, draft)
-        draft.replace(target)
-        click.echo(f"wrote {rows.num_rows:,} rows to {target}")
+    write = _writers().get(target.suffix)
+    if write is None:
+        fail(f"{target}: give a name that ends in {' or '.join(_writers())}", WRONG)
+    snapshot = _snapshot(warehouse)
+    if name not in snapshot.names:
+        fail(f"there is no table {name}; there are {', '.join(snapshot.names)}", WRONG)
+    rows = snapshot.read(name)
+    draft = target.with_name(f"{target.name}.draft")
+    write(rows, draft)
+    draft.replace(target)
+    click.echo(f"wrote {rows.num_rows:,} rows to {target}")
 
 
 @click.command()
-@warehouse_option
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def status(warehouse: Path | str | None, config: Path | None, as_json: bool) -> None:
+@warehouse_command
+@json_option
+def status(warehouse: Path | str, as_json: bool) -> None:
     """Tell how far the tables are: the last round, what it took in, and how old it is."""
-    with clear_failures():
-        snapshot = _snapshot(warehouse, config)
-        from hubbub.pipeline.tables.rounds import RUNNING, all_rounds
+    snapshot = _snapshot(warehouse)
+    from hubbub.pipeline.tables.rounds import RUNNING, all_rounds
 
-        last = all_rounds(snapshot.location)[-1]
-        done = snapshot.round
-        assert done is not None
-        entry = {
-            "round": done.round,
-            "finished": _iso(done.finished),
-            "age_seconds": round(time.time() - (done.finished or 0) / 1e6),
-            "segments": done.segments,
-            "events": done.events,
-            "latest_event": _iso(done.latest),
-            "running": last.round if last.state == RUNNING else None,
-        }
-        show_entry(entry, as_json)
+    last = all_rounds(snapshot.location)[-1]
+    done = snapshot.round
+    assert done is not None
+    entry = {
+        "round": done.round,
+        "finished": _iso(done.finished),
+        "age_seconds": round(time.time() - (done.finished or 0) / 1e6),
+        "segments": done.segments,
+        "events": done.events,
+        "latest_event": _iso(done.latest),
+        "running": last.round if last.state == RUNNING else None,
+    }
+    show_entry(entry, as_json)
 
 
 @click.command()
@@ -119,13 +112,12 @@ def package(target: Path | None) -> None:
 COMMANDS = (sql, export, status, package)
 
 
-def _snapshot(warehouse: Path | str | None, config: Path | None) -> Snapshot:
+def _snapshot(warehouse: Path | str) -> Snapshot:
     from hubbub.pipeline.tables.snapshot import open_snapshot
 
-    _, place = folders(None, warehouse, config)
-    snapshot = open_snapshot(place)
+    snapshot = open_snapshot(warehouse)
     if snapshot.round is None:
-        fail(f"there are no tables in {place} yet; make them with `hubbub pipeline run`")
+        no_tables(warehouse)
     return snapshot
 
 

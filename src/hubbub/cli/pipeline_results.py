@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline import folders, warehouse_option
-from hubbub.cli.server.serving import config_option
+from hubbub.cli.pipeline import no_tables, warehouse_command
 from hubbub.cli.tables import readable, table
 from hubbub.domain.analytics import LISTED, WHOLE_TABLE_ROWS, Rows, RowsQuery, table_named
 from hubbub.domain.errors import NotFound
@@ -42,17 +41,15 @@ _NO_DURATIONS = ("_count", "_share")
 @hub_option
 @click.option("--since", type=_TIME, metavar="TIME", help="Only from this time on, in UTC.")
 @click.option("--until", type=_TIME, metavar="TIME", help="Only before this time, in UTC.")
-@warehouse_option
-@config_option
+@warehouse_command
 def show(
+    warehouse: Path | str,
     name: str | None,
     form: str,
     limit: int,
     hub: str | None,
     since: datetime | None,
     until: datetime | None,
-    warehouse: Path | str | None,
-    config: Path | None,
 ) -> None:
     """Show rows of TABLE, or without one the tables that there are."""
     if name is None:
@@ -61,17 +58,14 @@ def show(
         return
     from hubbub.pipeline.results import read_rows
 
-    with clear_failures():
-        try:
-            table_named(name)
-        except NotFound as error:
-            fail(error.message, WRONG)
-        query = RowsQuery(name, hub, _seconds(since), _seconds(until), limit)
-        _, folder = folders(None, warehouse, config)
-        found = read_rows(folder, query)
-        if found.computed_at is None:
-            fail(f"there are no tables in {folder} yet; make them with `hubbub pipeline run`")
-        {"table": _as_table, "csv": _as_csv, "json": _as_json}[form](found)
+    try:
+        table_named(name)
+    except NotFound as error:
+        fail(error.message, WRONG)
+    found = read_rows(warehouse, RowsQuery(name, hub, _seconds(since), _seconds(until), limit))
+    if found.computed_at is None:
+        no_tables(warehouse)
+    {"table": _as_table, "csv": _as_csv, "json": _as_json}[form](found)
 
 
 @click.command()
@@ -86,27 +80,22 @@ def show(
 @click.option(
     "--days", type=click.IntRange(1, 366), default=31, show_default=True, help="How far back."
 )
-@warehouse_option
-@config_option
-def report(
-    out: Path, hub: str | None, days: int, warehouse: Path | str | None, config: Path | None
-) -> None:
+@warehouse_command
+def report(warehouse: Path | str, out: Path, hub: str | None, days: int) -> None:
     """Write one page of HTML with plots of everything. It needs no other file."""
     from hubbub.pipeline.report import make_report
     from hubbub.pipeline.results import computed_at
 
-    with clear_failures():
-        _, folder = folders(None, warehouse, config)
-        if not computed_at(folder):
-            fail(f"there are no tables in {folder} yet; make them with `hubbub pipeline run`")
-        page = make_report(folder, hub, days)
-        if str(out) == "-":
-            click.echo(page)
-            return
-        draft = out.with_name(f"{out.name}.draft")
-        draft.write_text(page, "utf-8")
-        os.replace(draft, out)
-        click.echo(f"wrote {out} ({len(page.encode()) / 1000:.0f} KB); open it in a browser")
+    if not computed_at(warehouse):
+        no_tables(warehouse)
+    page = make_report(warehouse, hub, days)
+    if str(out) == "-":
+        click.echo(page)
+        return
+    draft = out.with_name(f"{out.name}.draft")
+    draft.write_text(page, "utf-8")
+    os.replace(draft, out)
+    click.echo(f"wrote {out} ({len(page.encode()) / 1000:.0f} KB); open it in a browser")
 
 
 def _seconds(time: datetime | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Answers of the admin API as tables for people, or as lines of JSON for programs."""
+"""What commands answer: sentences and tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from hubbub.cli.messages.printing import escape_control, to_json
 Entry = Mapping[str, Any]
 Columns = Mapping[str, str | Callable[[Any], object]]
 """By title: the name of a field, or what reads it from an entry."""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+def answer(value: object, text: str, as_json: bool) -> None:
+    """The value for programs, or what it means to people."""
+    click.echo(to_json(value) if as_json else text)
 
 
 def show_list(entries: Iterable[Entry], columns: Columns, none: str, json: bool) -> None:

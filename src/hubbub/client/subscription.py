@@ -18,7 +18,7 @@ ChannelEvent = Gap | Presence | Joined | Left | Occupancy
 OnGap = Literal["mark", "raise"]
 
 
-class Owner(Protocol):
+class SubscriptionOwner(Protocol):
     """What a subscription needs of its client."""
 
     def recover(self, tracker: Tracker) -> None:
@@ -39,7 +39,7 @@ class Subscription:
     """
 
     def __init__(
-        self, owner: Owner, trackers: Iterable[Tracker], on_gap: OnGap, queue_size: int
+        self, owner: SubscriptionOwner, trackers: Iterable[Tracker], on_gap: OnGap, queue_size: int
     ) -> None:
         self._owner = owner
         self._trackers = {tracker.channel: tracker for tracker in trackers}

@@ -6,18 +6,17 @@ import http.client
 import ssl
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
-from hubbub.client import Unreachable, UntrustedServer
-from hubbub.client.connection.tls import why_untrusted
+from hubbub.client import Unreachable
+from hubbub.client.connection.link import HttpFailure, parse_address
+from hubbub.client.connection.tls import check_trust
 from hubbub.domain.errors import BadRequest, HubbubError
 
 TIMEOUT_SECONDS = 30
 PAGE_ENTRIES = 500
-_TLS = {"http": False, "ws": False, "https": True, "wss": True}
-_LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 class Refused(HubbubError):
@@ -35,22 +34,13 @@ class Found(msgspec.Struct, frozen=True):
     tag: str | None
 
 
-class _ErrorInfo(msgspec.Struct):
-    code: str
-    message: str
-
-
-class _Failure(msgspec.Struct):
-    error: _ErrorInfo
-
-
 class AdminClient:
     """One connection, for as many requests as a command needs."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
         """Raises `BadRequest` for what is no address."""
         parts = parse_address(url)
-        secure = _TLS[parts.scheme]
+        secure = parts.scheme in ("https", "wss")
         self.address = f"{'https' if secure else 'http'}://{parts.netloc}"
         self._prefix = parts.path.rstrip("/")
         self._token = token
@@ -123,11 +113,7 @@ class AdminClient:
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
-            untrusted = why_untrusted(error)
-            if untrusted is not None:
-                raise UntrustedServer(
-                    f"the certificate of the server at {self.address} is not trusted: {untrusted}"
-                ) from None
+            check_trust(error, self.address)
             raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from None
         return self._understood(response.status, text), response.headers.get("ETag")
 
@@ -135,29 +121,13 @@ class AdminClient:
         try:
             if 200 <= status < 300:
                 return msgspec.json.decode(text) if text else None
-            failure = msgspec.json.decode(text, type=_Failure).error
+            failure = msgspec.json.decode(text, type=HttpFailure).error
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise BadRequest(
                 f"{self.address} answers (with status {status}), but not as a hub does;"
                 " give the address of one with --url"
             ) from None
         raise Refused(failure.code, failure.message)
-
-
-def parse_address(url: str) -> SplitResult:
-    """Addresses for WebSocket and HTTP mean the same server. Raises `BadRequest`."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        known = parts.scheme in _TLS and parts.hostname and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
-        raise BadRequest(f"{url!r} is not the address of a server, such as http://127.0.0.1:8000")
-    return parts
-
-
-def is_loopback(url: str) -> bool:
-    return parse_address(url).hostname in _LOOPBACK
 
 
 def _reason(error: Exception) -> str:

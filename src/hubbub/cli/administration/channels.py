@@ -12,8 +12,7 @@ from hubbub.cli.administration.commands import add_list, prefix_option
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, show_entry
+from hubbub.cli.tables import Columns, json_option, show_entry
 
 _COLUMNS: Columns = {
     "CHANNEL": "channel",

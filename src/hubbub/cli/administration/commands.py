@@ -15,8 +15,7 @@ import click
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import admin_options, confirm, json_lines_option, yes_option
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, show_entry, show_list
+from hubbub.cli.tables import Columns, json_option, show_entry, show_list
 
 Option = Callable[[Any], Any]
 

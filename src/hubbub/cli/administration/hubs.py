@@ -10,8 +10,7 @@ from hubbub.cli.administration.assignments import assign
 from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, show_entry
+from hubbub.cli.tables import Columns, answer, json_option, show_entry
 from hubbub.domain.errors import InvalidName
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HubSettings
@@ -46,10 +45,7 @@ def create(admin: AdminClient, hub: str, settings: tuple[str, ...], as_json: boo
         fail(error.message, WRONG)
     wanted = assign({}, settings, msgspec.to_builtins(HubSettings()))
     created = admin.post("hubs", body={"hub": hub, "settings": wanted})
-    if as_json:
-        show_entry(created, as_json)
-    else:
-        click.echo(f"created {hub}")
+    answer(created, f"created {hub}", as_json)
 
 
 @hubs.command("set")

@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 import click
 import msgspec
 
-from hubbub.cli.administration.admin_client import AdminClient, Refused, is_loopback
+from hubbub.cli.administration.admin_client import AdminClient, Refused
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.messages.options import Trust, trust_options, url_option
 from hubbub.cli.server.backup import data_option
 from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.client.connection.link import is_loopback
 from hubbub.domain.permissions import Identity, Level
 from hubbub.server.settings import Settings
 

@@ -10,8 +10,7 @@ from hubbub.cli.administration.assignments import assign
 from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, show_entry
+from hubbub.cli.tables import Columns, json_option, show_entry
 from hubbub.domain.rules import Rules
 
 

@@ -7,8 +7,7 @@ import click
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, show_entry, show_list
+from hubbub.cli.tables import Columns, json_option, show_entry, show_list
 
 _COLUMNS: Columns = {
     "HUB": "hub",

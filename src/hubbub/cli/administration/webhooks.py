@@ -14,9 +14,7 @@ from hubbub.cli.administration.commands import add_list, add_removal
 from hubbub.cli.administration.options import admin_options, json_lines_option
 from hubbub.cli.failures import FAILED
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.messages.printing import to_json
-from hubbub.cli.server.backup import json_option
-from hubbub.cli.tables import Columns, local_time, show_entry, show_list
+from hubbub.cli.tables import Columns, answer, json_option, local_time, show_entry, show_list
 
 _TIMES = ("createdAt", "expiresAt", "lastDeliveredAt", "nextTryAt")
 
@@ -126,10 +124,8 @@ def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
         more, after = part["more"], part["after"]
         if more and not as_json:
             click.echo(f"{delivered:,} delivered, {failed:,} failed so far", err=True)
-    if as_json:
-        click.echo(to_json({"delivered": delivered, "failed": failed}))
-    else:
-        click.echo(f"{delivered:,} delivered, {failed:,} failed")
+    done = {"delivered": delivered, "failed": failed}
+    answer(done, f"{delivered:,} delivered, {failed:,} failed", as_json)
     if failed:
         sys.exit(FAILED)
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from hubbub.cli.journal.options import archive_command, echo_json, existing, json_option
+from hubbub.cli.journal.options import archive_command, existing
+from hubbub.cli.tables import answer, json_option
+
+if TYPE_CHECKING:
+    from hubbub.journal.archive import Moved
 
 
 @click.command()
@@ -16,11 +21,7 @@ def push(journal: Path, archive: str, as_json: bool) -> None:
     """Bring sealed segments to the archive, and take away those that were replaced there."""
     from hubbub.journal.archive import Archive
 
-    done = Archive(archive).push(existing(journal))
-    if as_json:
-        echo_json(done)
-    else:
-        click.echo(f"pushed {done.segments} segments, {done.bytes:,} bytes; removed {done.removed}")
+    _tell("pushed", Archive(archive).push(existing(journal)), as_json)
 
 
 @click.command()
@@ -30,8 +31,9 @@ def pull(journal: Path, archive: str, as_json: bool) -> None:
     """Bring what the archive holds into the journal's folder, to analyse it there."""
     from hubbub.journal.archive import Archive
 
-    done = Archive(archive).pull(journal)
-    if as_json:
-        echo_json(done)
-    else:
-        click.echo(f"pulled {done.segments} segments, {done.bytes:,} bytes; removed {done.removed}")
+    _tell("pulled", Archive(archive).pull(journal), as_json)
+
+
+def _tell(verb: str, done: Moved, as_json: bool) -> None:
+    text = f"{verb} {done.segments} segments, {done.bytes:,} bytes; removed {done.removed}"
+    answer(done, text, as_json)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hubbub.cli.failures import FAILED, fail
-from hubbub.cli.journal.options import echo_json, existing, journal_command, json_option
+from hubbub.cli.journal.options import existing, journal_command
+from hubbub.cli.tables import answer, json_option
 
 if TYPE_CHECKING:
     from hubbub.journal.erasure import Proof
@@ -29,10 +30,8 @@ def erase(journal: Path, hub: str, user: str, dry_run: bool, as_json: bool) -> N
     from hubbub.journal.erasure import erase as take_out
 
     proof, path = take_out(existing(journal), hub, user, dry_run=dry_run)
-    if as_json:
-        echo_json({"proof": proof, "path": str(path) if path else None})
-    else:
-        click.echo(_describe(proof, path, dry_run))
+    about = {"proof": proof, "path": str(path) if path else None}
+    answer(about, _describe(proof, path, dry_run), as_json)
     if not dry_run and not proof.complete:
         fail(
             "something of the user is still there, see the proof; end the user's sessions, and run"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail
-from hubbub.cli.journal.options import echo_json, journal_command, json_option
+from hubbub.cli.journal.options import journal_command
+from hubbub.cli.tables import answer, json_option
+
+if TYPE_CHECKING:
+    from hubbub.journal.importing import Summary
 
 
 @click.command("import")
@@ -73,12 +78,7 @@ def import_command(
     )
     aside = rejects or file.with_name(f"{file.name}.rejects.jsonl")
     summary = import_log(source, journal, aside, dry_run=dry_run)
-    if as_json:
-        echo_json(summary)
-    else:
-        from hubbub.cli.journal.summary import describe
-
-        click.echo(describe(summary, dry_run))
+    answer(summary, _describe(summary, dry_run), as_json)
     if not summary.imported and not summary.known and summary.rejected:
         fail("nothing in the file could be read", FAILED)
 
@@ -100,3 +100,31 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         fail(f"there is no time zone {name!r}; give one such as Europe/Berlin", WRONG)
+
+
+def _describe(summary: Summary, dry_run: bool) -> str:
+    from hubbub.journal.sealed import moment
+
+    verb = "would import" if dry_run else "imported"
+    lines = [f"{verb} {_count(summary.imported, 'message')}"]
+    if summary.first is not None and summary.last is not None:
+        lines[0] += (
+            f" of {_count(summary.channels, 'channel')}, {moment(summary.first)} to"
+            f" {moment(summary.last)}"
+        )
+    if summary.segments:
+        lines.append(f"wrote {', '.join(summary.segments)}")
+    remarks = (
+        (summary.known, "already in the journal"),
+        (summary.repeated, "repeated with the same id"),
+        (summary.renamed, "of channels whose '#' was left out"),
+        (summary.not_utf8, "not in UTF-8, read as Latin 1"),
+        (summary.clock_back, "older than the one before in the channel"),
+        (summary.rejected, "rejected" + (f", see {summary.rejects}" if summary.rejects else "")),
+    )
+    lines += [f"{number:,} {what}" for number, what in remarks if number]
+    return "\n".join(lines)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

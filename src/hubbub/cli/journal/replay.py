@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail, run
-from hubbub.cli.journal.options import echo_json, existing, journal_command, json_option, moment
+from hubbub.cli.journal.options import existing, journal_command
 from hubbub.cli.messages.options import Trust, token_option, trust_options, url_option
+from hubbub.cli.tables import answer, json_option
+from hubbub.cli.times import Moment
 from hubbub.domain.names import check_name
 
 MAX, ORIGINAL = "max", "original"
@@ -30,8 +32,8 @@ def _speed(_context: click.Context, _option: click.Parameter, value: str) -> flo
 @click.command()
 @click.option("--hub", required=True, envvar="HUBBUB_HUB", help="The hub whose messages to take.")
 @click.option("--channel", required=True, help="The channel whose messages to take.")
-@click.option("--from", "since", metavar="TIME", callback=moment, help="From this time on.")
-@click.option("--until", metavar="TIME", callback=moment, help="Before this time.")
+@click.option("--from", "since", metavar="TIME", type=Moment(), help="From this time on.")
+@click.option("--until", metavar="TIME", type=Moment(), help="Before this time.")
 @click.option("--into", required=True, metavar="CHANNEL", help="The channel to publish them to.")
 @click.option("--into-hub", metavar="HUB", help="Its hub, if it is another one.")
 @click.option(
@@ -98,10 +100,7 @@ def replay(
     plan = Replay(journal, messages, target, speed=speed, store=store, again=again)
     if not dry_run:
         run(plan.send())
-    if as_json:
-        echo_json(plan.report(dry_run))
-    else:
-        click.echo(plan.describe(dry_run))
+    answer(plan.report(), plan.describe(dry_run), as_json)
     if plan.stopped is not None:
         fail(plan.stopped, FAILED)
 

@@ -187,7 +187,7 @@ class Replay:
             attributes=message.attributes,
         )
 
-    def report(self, dry_run: bool) -> Report:
+    def report(self) -> Report:
         plan = self._plan
         seconds = None
         if self._speed is not None and plan:
@@ -206,7 +206,7 @@ class Replay:
         )
 
     def describe(self, dry_run: bool) -> str:
-        report = self.report(dry_run)
+        report = self.report()
         target = self._target
         count = len(self._plan) if dry_run else report.sent
         lines = [

@@ -12,9 +12,10 @@ import click
 import msgspec
 
 from hubbub.cli.failures import fail
-from hubbub.cli.journal.options import journal_command, json_option
-from hubbub.cli.messages.printing import escape_control, to_json
-from hubbub.cli.tables import table
+from hubbub.cli.journal.options import journal_command
+from hubbub.cli.messages.printing import escape_control
+from hubbub.cli.tables import answer, json_option, show_list
+from hubbub.cli.times import Moment
 from hubbub.domain.journal import KINDS, JournalEvent
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import NotASegment, read_events
@@ -27,7 +28,7 @@ _FIRST = ("kind", "at", "hub", "channel")
 @click.option("--channel", help="Only this channel.")
 @click.option("--kind", help="Only this kind, such as message.published.")
 @click.option(
-    "--since", help="Only from this time on: 2026-09-21T14:00 (UTC), or 30s, 15m, 2h, 1d."
+    "--since", type=Moment(), help="Only from this time on: 2026-09-21T14:00 (UTC), or 15m, 2h, 1d."
 )
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The newest.")
 @json_option
@@ -36,7 +37,7 @@ def show(
     hub_name: str | None,
     channel: str | None,
     kind: str | None,
-    since: str | None,
+    since: int | None,
     limit: int,
     as_json: bool,
     journal: Path,
@@ -44,19 +45,18 @@ def show(
     """Print events, the newest last."""
     if kind is not None and kind not in KINDS:
         fail(f"there is no kind {kind!r}; there are {', '.join(sorted(KINDS))}", 2)
-    start = 0 if since is None else _time(since)
     folder = _folder(journal)
     newest: deque[JournalEvent] = deque(maxlen=limit)
     for event in _events(folder):
         if (
-            event.at >= start
+            event.at >= (since or 0)
             and hub_name in (None, event.hub)
             and channel in (None, event.channel)
             and kind in (None, event.kind)
         ):
             newest.append(event)
     for event in newest:
-        click.echo(_json(event) if as_json else _line(event))
+        answer(event, _line(event), as_json)
 
 
 @click.command()
@@ -66,17 +66,12 @@ def segments(as_json: bool, journal: Path) -> None:
     """List the segments, the oldest first."""
     folder = _folder(journal)
     found = [(path, state) for state in ("sealed", "closed", "open") for path in _of(folder, state)]
-    rows = []
-    for path, state in sorted(found, key=lambda each: each[0].stem.split("-", 1)[-1]):
-        size = path.stat().st_size
-        rows.append([path.stem, state, str(size)])
-        if as_json:
-            click.echo(to_json({"segment": path.stem, "state": state, "bytes": size}))
-    if not rows:
-        click.echo(f"there are no segments in {folder.path}", err=True)
-    elif not as_json:
-        for line in table(["SEGMENT", "STATE", "BYTES"], rows):
-            click.echo(line)
+    entries = [
+        {"segment": path.stem, "state": state, "bytes": path.stat().st_size}
+        for path, state in sorted(found, key=lambda each: each[0].stem.split("-", 1)[-1])
+    ]
+    columns = {"SEGMENT": "segment", "STATE": "state", "BYTES": "bytes"}
+    show_list(entries, columns, f"there are no segments in {folder.path}", as_json)
 
 
 @click.command()
@@ -123,20 +118,6 @@ def _read_sealed(path: Path) -> Iterator[JournalEvent]:
     return read_sealed(path)
 
 
-def _time(text: str) -> int:
-    """Microseconds since 1970."""
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    if text[:-1].isdigit() and text[-1] in units:
-        ago = int(text[:-1]) * units[text[-1]]
-        return int((datetime.now(UTC).timestamp() - ago) * 1e6)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        fail(f"{text!r} is no time; write 2026-09-21T14:00 (UTC) or 30s, 15m, 2h, 1d", 2)
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return int(moment.timestamp() * 1e6)
-
-
 def _line(event: JournalEvent) -> str:
     """Time, kind, hub and channel, then what else there is."""
     at = datetime.fromtimestamp(event.at / 1e6, UTC)
@@ -155,7 +136,3 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}:{each}" for key, each in sorted(value.items()))
     return str(value)
-
-
-def _json(event: JournalEvent) -> str:
-    return to_json(event)

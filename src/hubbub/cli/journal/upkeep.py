@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from hubbub.cli.journal.options import duration, echo_json, existing, journal_command, json_option
+from hubbub.cli.journal.options import existing, journal_command
+from hubbub.cli.tables import answer, json_option
+from hubbub.cli.times import Duration
 
 _MEGABYTE = 1_000_000
 
@@ -16,7 +18,7 @@ _MEGABYTE = 1_000_000
 @click.option("--target", default=128, show_default=True, help="Megabytes of a new segment.")
 @click.option(
     "--grace",
-    callback=duration,
+    type=Duration(),
     default="1h",
     show_default=True,
     help="How long old files stay for readers that are under way.",
@@ -37,18 +39,16 @@ def compact(
         grace_seconds=grace,
         dry_run=dry_run,
     )
-    if as_json:
-        echo_json(done)
-        return
     verb = "would make" if dry_run else "made"
-    click.echo(f"{verb} {done.after} segments of {done.before}; removed {done.removed} old files")
-    _echo_skipped(done.skipped)
+    text = f"{verb} {done.after} segments of {done.before}; removed {done.removed} old files"
+    answer(done, text, as_json)
+    _echo_skipped(done.skipped, as_json)
 
 
 @click.command()
 @click.option(
     "--older-than",
-    callback=duration,
+    type=Duration(),
     required=True,
     metavar="DURATION",
     help="Such as 30d: segments whose youngest event is older go.",
@@ -61,15 +61,13 @@ def prune(journal: Path, older_than: float, dry_run: bool, as_json: bool) -> Non
     from hubbub.journal.retention import prune as remove_old
 
     done = remove_old(existing(journal), older_than, dry_run=dry_run)
-    if as_json:
-        echo_json(done)
-        return
     verb = "would remove" if dry_run else "removed"
     size = f"{done.bytes / _MEGABYTE:.1f} MB"
-    click.echo(f"{verb} {len(done.segments)} segments ({size}); {done.kept} stay")
-    _echo_skipped(done.skipped)
+    text = f"{verb} {len(done.segments)} segments ({size}); {done.kept} stay"
+    answer(done, text, as_json)
+    _echo_skipped(done.skipped, as_json)
 
 
-def _echo_skipped(reasons: tuple[str, ...]) -> None:
-    for reason in reasons:
+def _echo_skipped(reasons: tuple[str, ...], as_json: bool) -> None:
+    for reason in () if as_json else reasons:
         click.echo(f"left alone: {reason}", err=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import click
 
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import message_line, print_line
+from hubbub.cli.messages.printing import message_line
 from hubbub.cli.messages.topics import name_option
-from hubbub.client import Client, TopicMessage
+from hubbub.client import Client, TopicMessage, Topics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 
@@ -51,98 +51,73 @@ def get(
         fail("name a TOPIC for --limit, --wait, --follow and --consumer", WRONG)
     if follow and no_ack:
         fail("--follow fetches what is not acknowledged, so it needs to acknowledge", WRONG)
-    printer = Printer(as_json)
+    getter = Getter(name, consumer, as_json, acknowledge=not no_ack)
 
     async def work() -> None:
         async with make_client() as client:
             if topic is None:
-                await _get_each(client, name, printer, not no_ack)
-                return
-            fetch = Fetch(client, topic, name, consumer)
-            if follow:
-                await _follow(fetch, limit, printer)
+                await getter.get_each(client.topics)
+            elif follow:
+                await getter.follow(client.topics, topic, limit)
             else:
-                await _get(fetch, limit or 1, wait, printer, not no_ack)
+                await getter.get(client.topics, topic, limit or 1, wait)
 
     run(work(), until_interrupted=follow)
-    if not printer.count and not follow:
+    if not getter.count and not follow:
         click.echo("EmptyTopic: nothing waits", err=True)
 
 
-class Printer:
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self.count = 0
+@dataclass
+class Getter:
+    """Prints messages of durable subscriptions; they are out of our hands before the hub hears
+    that they are done."""
 
-    def show(self, message: TopicMessage) -> None:
-        print_line(message_line(message, self._as_json))
-        self.count += 1
+    name: str
+    consumer: str
+    as_json: bool
+    acknowledge: bool
+    count: int = 0
 
-    def flush(self) -> None:
-        """Out of our hands, before the hub hears that they are done."""
-        sys.stdout.flush()
+    async def get_each(self, topics: Topics) -> None:
+        for topic, message in sorted((await topics.get_each(self.name)).items()):
+            if message is not None:
+                await self._take(topics, topic, [message])
 
+    async def get(self, topics: Topics, topic: str, limit: int, wait: float) -> None:
+        while self.count < limit:
+            if not await self._fetch(topics, topic, limit - self.count, wait):
+                return
+            if not self.acknowledge:
+                return
+            wait = 0.0
 
-class Fetch:
-    """What one command fetches from one subscription."""
+    async def follow(self, topics: Topics, topic: str, limit: int | None) -> None:
+        while limit is None or self.count < limit:
+            left = FOLLOW_BATCH if limit is None else min(limit - self.count, FOLLOW_BATCH)
+            try:
+                await self._fetch(topics, topic, left, FOLLOW_SECONDS)
+            except HubbubError as error:
+                if not error.retry:
+                    raise
+                click.echo(f"{error.message}; trying again", err=True)
+                await asyncio.sleep(1)
 
-    def __init__(self, client: Client, topic: str, name: str, consumer: str) -> None:
-        self._topics = client.topics
-        self._topic = topic
-        self._name = name
-        self._consumer = consumer
-
-    async def get(self, limit: int, wait: float) -> list[TopicMessage]:
-        return await self._topics.get(
-            self._topic,
-            self._name,
+    async def _fetch(self, topics: Topics, topic: str, limit: int, wait: float) -> bool:
+        """Whether there was anything."""
+        messages = await topics.get(
+            topic,
+            self.name,
             limit=min(limit, MAX_BATCH),
             wait_seconds=wait,
-            consumer=self._consumer,
+            consumer=self.consumer,
         )
+        await self._take(topics, topic, messages)
+        return bool(messages)
 
-    async def ack(self, messages: list[TopicMessage]) -> None:
-        serials = [message.serial for message in messages]
-        await self._topics.ack(self._topic, serials, self._name, consumer=self._consumer)
-
-
-async def _get(fetch: Fetch, limit: int, wait: float, printer: Printer, acknowledge: bool) -> None:
-    while printer.count < limit:
-        messages = await fetch.get(limit - printer.count, wait)
-        if not messages:
-            return
+    async def _take(self, topics: Topics, topic: str, messages: list[TopicMessage]) -> None:
         for message in messages:
-            printer.show(message)
-        printer.flush()
-        if not acknowledge:
-            return
-        await fetch.ack(messages)
-        wait = 0.0
-
-
-async def _follow(fetch: Fetch, limit: int | None, printer: Printer) -> None:
-    while limit is None or printer.count < limit:
-        left = FOLLOW_BATCH if limit is None else limit - printer.count
-        try:
-            messages = await fetch.get(min(left, FOLLOW_BATCH), FOLLOW_SECONDS)
-            for message in messages:
-                printer.show(message)
-            printer.flush()
-            if messages:
-                await fetch.ack(messages)
-        except HubbubError as error:
-            if not error.retry:
-                raise
-            click.echo(f"{error.message}; trying again", err=True)
-            await asyncio.sleep(1)
-
-
-async def _get_each(client: Client, name: str, printer: Printer, acknowledge: bool) -> None:
-    found = await client.topics.get_each(name)
-    messages = [message for _, message in sorted(found.items()) if message is not None]
-    for message in messages:
-        printer.show(message)
-    printer.flush()
-    if acknowledge:
-        for message in messages:
-            await client.topics.ack(message.channel, [message.serial], name)
+            click.echo(message_line(message, self.as_json))
+        self.count += len(messages)
+        if messages and self.acknowledge:
+            serials = [message.serial for message in messages]
+            await topics.ack(topic, serials, self.name, consumer=self.consumer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 
-import click
 import msgspec
 
 from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence, TopicMessage
@@ -15,11 +14,6 @@ from hubbub.domain.messages import is_json, is_text
 
 # What a terminal could take for a command, but for tabs.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-
-
-def print_line(line: str) -> None:
-    """At once: whoever reads it through a pipe is waiting."""
-    click.echo(line)
 
 
 def message_line(message: Message, as_json: bool) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import click
-import msgspec
 
 from hubbub.cli.failures import run
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import describe_event, message_line, print_line, to_json
+from hubbub.cli.messages.printing import describe_event, message_line
 from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
-from hubbub.client import Client, Disconnected, Gap, Message
+from hubbub.cli.tables import answer
+from hubbub.client import Client, Disconnected, Gap, Message, MessagesLost
 
 
 @click.command()
@@ -57,29 +57,20 @@ def subscribe(
         left = count
         async with make_client() as client:
             client.on(Disconnected, _tell_disconnected)
-            subscription = client.subscribe(
-                *channels,
-                since=0 if from_start else since,
-                on_gap="raise" if strict else "mark",
-            )
-            await subscription
+            subscription = await client.subscribe(*channels, since=0 if from_start else since)
             print_note(f"subscribed to {', '.join(channels)}; Ctrl-C ends it")
-            if strict:
-                async for message in subscription:
-                    print_line(message_line(message, as_json))
-                    left = None if left is None else left - 1
-                    if left == 0:
-                        return
             async for event in subscription.events():
                 if isinstance(event, Message):
-                    print_line(message_line(event, as_json))
+                    click.echo(message_line(event, as_json))
                     left = None if left is None else left - 1
                     if left == 0:
                         return
+                elif isinstance(event, Gap) and strict:
+                    raise MessagesLost(event)
                 elif isinstance(event, Gap):
                     print_note(f"messages of {event.channel} may be missing here: {event.reason}")
                 elif presence:
-                    print_line(describe_event(event, as_json))
+                    click.echo(describe_event(event, as_json))
 
     run(work(), until_interrupted=count is None)
 
@@ -108,14 +99,14 @@ async def history(
             async for message in client.read_history(channel, after=after or 0):
                 if message.gap is not None:
                     print_note("older messages are no longer there")
-                print_line(message_line(message, as_json))
+                click.echo(message_line(message, as_json))
                 shown += 1
                 if shown == limit:
                     return
             return
         page = await client.history(channel, after=after, before=before, limit=limit or 0)
         for message in page.messages:
-            print_line(message_line(message, as_json))
+            click.echo(message_line(message, as_json))
         if not page.recovered:
             print_note("not all that was asked for is still there")
         elif page.more:
@@ -131,12 +122,9 @@ async def presence(make_client: Callable[[], Client], channel: str, as_json: boo
     async with make_client() as client:
         members = await client.presence(channel)
     for member in members:
-        if as_json:
-            print_line(to_json(msgspec.to_builtins(member)))
-        else:
-            since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
-            user = member.user_id or "(anonymous)"
-            print_line(f"{member.session_id}  {user}  since {since:%H:%M:%S}")
+        since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
+        user = member.user_id or "(anonymous)"
+        answer(member, f"{member.session_id}  {user}  since {since:%H:%M:%S}", as_json)
     if not members and sys.stderr.isatty():
         print_note(f"nobody is in {channel}")
 

@@ -15,7 +15,7 @@ import click
 from hubbub.cli.failures import FAILED, advice
 from hubbub.cli.messages.envelope import parse_envelope
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import escape_control, message_line, print_line
+from hubbub.cli.messages.printing import escape_control, message_line
 from hubbub.cli.messages.topics import describe, name_option, show_subscriptions
 from hubbub.client import Client, TopicMessage, sync
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
@@ -75,7 +75,7 @@ class Shell:
             "unsubscribe": self._unsubscribe,
             "ack": self._ack,
             "topics": self._list,
-            "help": lambda _: print_line(HELP),
+            "help": lambda _: click.echo(HELP),
         }
 
     @property
@@ -122,7 +122,7 @@ class Shell:
         except click.UsageError as error:
             raise Usage(error.format_message()) from None
         receipt = self._topics.put(self._know(topic), _unquote(message), **envelope)
-        print_line(f"PutReply {receipt.id} #{receipt.serial}")
+        click.echo(f"PutReply {receipt.id} #{receipt.serial}")
 
     def _get(self, rest: str) -> None:
         if rest:
@@ -134,13 +134,12 @@ class Shell:
             found = [message for _, message in sorted(each.items()) if message is not None]
             self.seen.update(each)
         if not found:
-            print_line("EmptyTopic")
+            click.echo("EmptyTopic")
         for message in found:
             self._show(message)
 
     def _show(self, message: TopicMessage) -> None:
-        print_line(message_line(message, as_json=False))
-        sys.stdout.flush()
+        click.echo(message_line(message, as_json=False))
         if self._acknowledge:
             self._topics.ack(message.channel, [message.serial], self._name)
         else:
@@ -153,14 +152,14 @@ class Shell:
         info = self._topics.subscribe(
             self._know(topic), self._name, start="first" if start else "new"
         )
-        print_line(describe(info))
+        click.echo(describe(info))
 
     def _unsubscribe(self, rest: str) -> None:
         topic, nothing = _split(rest, "unsubscribe TOPIC")
         _expect_end(nothing, "unsubscribe TOPIC")
         self._topics.unsubscribe(self._know(topic), self._name)
         self._got.pop(topic, None)
-        print_line(f"UNSUBSCRIBED {topic}")
+        click.echo(f"UNSUBSCRIBED {topic}")
 
     def _ack(self, rest: str) -> None:
         if not rest:
@@ -177,7 +176,7 @@ class Shell:
         for topic, number in wanted.items():
             floor = self._topics.ack(topic, [number], self._name)
             self._got.pop(topic, None)
-            print_line(f"Ack {topic}, all done up to #{floor}")
+            click.echo(f"Ack {topic}, all done up to #{floor}")
 
     def _list(self, rest: str) -> None:
         _expect_end(rest, "topics")

@@ -10,8 +10,7 @@ import msgspec
 
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import to_json
-from hubbub.cli.tables import Columns, show_list
+from hubbub.cli.tables import Columns, answer, show_list
 from hubbub.client import Client, SubscriptionInfo, SubscriptionOptions
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
@@ -106,10 +105,7 @@ async def subscribe_durably(
     async with make_client() as client:
         for topic in topics:
             info = await client.topics.subscribe(topic, name, options=options, start=start)
-            if as_json:
-                click.echo(to_json({"answer": "SUBSCRIBED", **_entry(info)}))
-            else:
-                click.echo(describe(info))
+            answer({"answer": "SUBSCRIBED", **_entry(info)}, describe(info), as_json)
 
 
 def describe(info: SubscriptionInfo) -> str:

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.messages.printing import to_json
 from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.cli.tables import json_option
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
 from hubbub.server.data_folder import SECRETS
 
@@ -22,7 +23,6 @@ data_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="The data folder; without it, the one that the configuration names.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
 @click.command()
@@ -53,7 +53,7 @@ def backup(
         except BackupError as error:
             fail(str(error))
         if as_json:
-            _echo_json({"archive": str(path), "manifest": manifest})
+            click.echo(to_json({"archive": str(path), "manifest": manifest}))
             return
         click.echo(f"wrote {path} ({path.stat().st_size / _MEGABYTE:.1f} MB): {_summary(manifest)}")
         if with_secrets:
@@ -84,9 +84,8 @@ def restore(
             fail(str(error))
         manifest, kept = restored.manifest, restored.kept
         if as_json:
-            _echo_json(
-                {"data": str(folder), "manifest": manifest, "kept": str(kept) if kept else None}
-            )
+            done = {"data": str(folder), "manifest": manifest, "kept": str(kept) if kept else None}
+            click.echo(to_json(done))
             return
         click.echo(f"restored {folder}: {_summary(manifest)}")
         _tell_left_out(manifest)
@@ -148,7 +147,3 @@ def _show() -> Progress:
             click.echo(f"\r{'':{width}}\r", nl=False, err=True)
 
     return show if sys.stderr.isatty() else lambda _work, _share: None
-
-
-def _echo_json(value: object) -> None:
-    click.echo(msgspec.json.encode(value).decode())

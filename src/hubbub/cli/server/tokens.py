@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.cli.times import Duration
 from hubbub.domain.errors import HubbubError, InvalidToken
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Grant, Identity, Level
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 MAX_SECONDS = 10 * 365 * 86_400
 
 
-class _Duration(click.ParamType[float]):
-    name = "duration"
+class _Validity(Duration):
+    """A number without a unit is seconds, too."""
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        text = str(value).strip().lower()
-        unit = text[-1:] if text[-1:] in _UNITS else "s"
-        number = text.removesuffix(unit)
-        if not number.isascii() or not number.isdigit():
-            self.fail(f"{value!r} is not a time, such as 90, 15m, 12h or 30d", param, ctx)
-        seconds = int(number) * _UNITS[unit]
+        seconds = super().convert(f"{value}s" if str(value).isdigit() else value, param, ctx)
         if not 0 < seconds <= MAX_SECONDS:
             self.fail(f"{value!r} is not between a second and ten years", param, ctx)
-        return float(seconds)
+        return seconds
 
 
 class _GrantType(click.ParamType[Grant]):
@@ -73,7 +69,7 @@ class _GrantType(click.ParamType[Grant]):
 @click.option(
     "--rpc", "rpcs", multiple=True, help="Methods of services it may call: 'cart.*', or one name."
 )
-@click.option("--ttl", type=_Duration(), help="How long it is valid: 90, 15m, 12h, 30d.")
+@click.option("--ttl", type=_Validity(), help="How long it is valid: 90, 15m, 12h, 30d.")
 @click.option("--extra", help="Metadata of the user, a JSON object; presence shows it.")
 @config_option
 def token(

@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
-from hubbub.client.connection.tls import trusting_context, why_untrusted
-from hubbub.client.errors import ConnectionLost, Unreachable, UntrustedServer
+from hubbub.client.connection.tls import check_trust, trusting_context
+from hubbub.client.errors import ConnectionLost, Unreachable
 from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError, TooLarge
 from hubbub.domain.notices import Disconnect, Notice
 from hubbub.domain.requests import Ping, Request
@@ -47,15 +47,31 @@ class _HttpError(msgspec.Struct):
     message: str
 
 
-class _HttpAnswer(msgspec.Struct):
+class HttpFailure(msgspec.Struct):
+    """The body of a refusal over HTTP."""
+
     error: _HttpError
+
+
+def parse_address(url: str) -> SplitResult:
+    """Addresses for WebSocket and HTTP mean the same server. Raises `BadRequest`."""
+    try:
+        parts = urlsplit(url if "://" in url else f"ws://{url}")
+        known = parts.scheme in _SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise BadRequest(f"{url!r} is not the address of a server, such as ws://127.0.0.1:8000")
+    return parts
+
+
+def is_loopback(url: str) -> bool:
+    return parse_address(url).hostname in _LOOPBACK
 
 
 def socket_url(url: str, hub: str) -> str:
     """The address of a hub's socket on the server at `url`. Raises `BadRequest`."""
-    parts = urlsplit(url if "://" in url else f"ws://{url}")
-    if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise BadRequest(f"{url!r} is not the address of a server, such as ws://127.0.0.1:8000")
+    parts = parse_address(url)
     path = f"{parts.path.rstrip('/')}/v1/hubs/{quote(hub, safe='')}/socket"
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", ""))
 
@@ -175,7 +191,6 @@ async def open_link(
     """Connect to a hub's socket, however long it takes. Raises `Unreachable`, `UntrustedServer`, or
     what the hub says against it."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    local = urlsplit(url).hostname in _LOOPBACK
     try:
         socket = await connect(
             url,
@@ -186,17 +201,13 @@ async def open_link(
             max_size=MAX_FRAME_BYTES,
             open_timeout=None,  # the caller has a timeout for more than this
             close_timeout=2,
-            proxy=None if local else True,
+            proxy=None if is_loopback(url) else True,
             ssl=tls,  # must be None for ws://
         )
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code, error.response.body) from None
     except (OSError, WebSocketException) as error:  # TimeoutError is an OSError
-        untrusted = why_untrusted(error)
-        if untrusted is not None:
-            raise UntrustedServer(
-                f"the certificate of the server at {url} is not trusted: {untrusted}"
-            ) from None
+        check_trust(error, url)
         raise Unreachable(f"no hub answers at {url}: {_why(error)}") from None
     if socket.subprotocol != codec.subprotocol:
         await socket.close()
@@ -207,7 +218,7 @@ async def open_link(
 def _refusal(url: str, status: int, body: bytes | bytearray | None) -> HubbubError:
     """The handshake was answered with an HTTP error."""
     try:
-        answer = msgspec.json.decode(body or b"", type=_HttpAnswer)
+        answer = msgspec.json.decode(body or b"", type=HttpFailure)
     except msgspec.DecodeError:
         if status >= 500:
             return Unreachable(f"the server at {url} answers with HTTP {status}")

@@ -12,13 +12,13 @@ from hubbub.client.errors import QueueFull
 from hubbub.client.messages import Receipt
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import PublishResult
-from hubbub.domain.requests import Publish, PublishItem
+from hubbub.domain.requests import PublishItem
 
 FRAME_ITEMS = 500
 FRAME_BYTES = 64 * 1024
 
 
-class Outgoing(msgspec.Struct, eq=False):
+class QueuedPublish(msgspec.Struct, eq=False):
     """A publish, and who waits for its receipt (None: nobody)."""
 
     item: PublishItem
@@ -31,7 +31,7 @@ class SendQueue:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._queue: deque[Outgoing] = deque()
+        self._queue: deque[QueuedPublish] = deque()
         self._sent: dict[int, asyncio.Future[Receipt]] = {}
         self._filled = asyncio.Event()
         self._emptied = asyncio.Event()
@@ -46,7 +46,7 @@ class SendQueue:
             raise QueueFull(
                 f"{self._limit} messages wait to be sent; publish to {item.channel!r} again later"
             )
-        self._queue.append(Outgoing(item, receipt))
+        self._queue.append(QueuedPublish(item, receipt))
         self._filled.set()
         self._emptied.clear()
 
@@ -54,15 +54,8 @@ class SendQueue:
         """Wait until there is something to send."""
         await self._filled.wait()
 
-    def take(self) -> Publish | None:
+    def take(self) -> tuple[PublishItem, ...]:
         """What the next frame should hold: from here on it counts as sent."""
-        items = self._take()
-        if not self._queue:
-            self._filled.clear()
-            self._check_empty()
-        return Publish(tuple(items)) if items else None
-
-    def _take(self) -> list[PublishItem]:
         items: list[PublishItem] = []
         size = 0
         while self._queue and len(items) < FRAME_ITEMS:
@@ -78,7 +71,10 @@ class SendQueue:
                 assert outgoing.item.req_id is not None
                 self._sent[outgoing.item.req_id] = receipt
             items.append(outgoing.item)
-        return items
+        if not self._queue:
+            self._filled.clear()
+            self._check_empty()
+        return tuple(items)
 
     def acknowledge(self, result: PublishResult) -> None:
         receipt = self._sent.pop(result.req_id, None)

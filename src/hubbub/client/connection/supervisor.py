@@ -50,7 +50,7 @@ _PROOF_REFUSED = (InvalidToken, NotAuthenticated, AuthenticationTimeout)
 
 
 class Supervisor:
-    """Also what subscriptions need of their client (`subscription.Owner`)."""
+    """Also what subscriptions need of their client (`subscription.SubscriptionOwner`)."""
 
     def __init__(self, url: str, codec: Codec, state: ClientState) -> None:
         self._url = url
@@ -184,9 +184,9 @@ class Supervisor:
             await queue.filled()
             if not conversation.link.is_open:
                 return
-            publish = queue.take()
-            if publish is not None:
-                await conversation.send_items(publish.items)
+            items = queue.take()
+            if items:
+                await conversation.send_items(items)
 
     def _give_up(self, error: HubbubError) -> None:
         failed = isinstance(error, ClientFailed)

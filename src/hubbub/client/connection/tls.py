@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from hubbub.client.errors import UntrustedServer
 from hubbub.domain.errors import BadRequest
 
 
@@ -23,6 +24,9 @@ def trusting_context(ca_file: Path | None = None, verify: bool = True) -> ssl.SS
         raise BadRequest(f"{ca_file} cannot be used as the authorities to trust: {why}") from None
 
 
-def why_untrusted(error: BaseException) -> str | None:
-    """What is wrong with the server's certificate, where that is why connecting failed."""
-    return error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else None
+def check_trust(error: BaseException, url: str) -> None:
+    """Raises `UntrustedServer` where the server's certificate is why connecting failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        raise UntrustedServer(
+            f"the certificate of the server at {url} is not trusted: {error.verify_message}"
+        ) from None

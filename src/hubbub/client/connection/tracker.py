@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import InitVar, dataclass, field
 
 from hubbub.client.events import Gap
 from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
@@ -20,6 +21,7 @@ class Verdict(enum.Enum):
     LOST = "lost"  # something before it is missing, and could not be recovered: hand over
 
 
+@dataclass(slots=True, eq=False)
 class Tracker:
     """Lets every message through once and in order. `serial` is that of the last one.
 
@@ -27,52 +29,34 @@ class Tracker:
     by their ids, of which the last thousand are remembered.
     """
 
-    __slots__ = (
-        "_any_serial",
-        "_began",
-        "_continues",
-        "_ids",
-        "_since_time",
-        "_tried",
-        "channel",
-        "epoch",
-        "recovering",
-        "serial",
-    )
+    channel: str
+    since: InitVar[int | None] = None
+    """Begin after this serial ..."""
+    epoch: str | None = None
+    since_time: InitVar[int | None] = None
+    """... or after this time (milliseconds); without either, with what comes."""
+    recovering: bool = True
+    """The hub has yet to confirm the position: all that comes before is to come again."""
+    began: bool = False
+    """The hub has confirmed it before."""
+    serial: int | None = field(init=False)
+    _since_time: int | None = field(init=False)
+    _any_serial: bool = False
+    """What was asked for may begin with any serial."""
+    _continues: bool = False
+    """Not the first time that the hub confirmed: retained messages may have been had."""
+    _tried: int | None = None
+    _ids: dict[str, None] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        channel: str,
-        since: int | None = None,
-        epoch: str | None = None,
-        since_time: int | None = None,
-    ) -> None:
-        """Begins after the serial `since`, or after the time `since_time` (milliseconds), or with
-        what comes."""
-        self.channel = channel
-        self.epoch = epoch
+    def __post_init__(self, since: int | None, since_time: int | None) -> None:
         self.serial = since
-        self.recovering = True
-        """The hub has yet to confirm the position: all that comes before is to come again."""
         self._since_time = since_time if since is None else None
-        self._any_serial = False
-        """What was asked for may begin with any serial."""
-        self._began = False
-        self._continues = False
-        """Not the first time that the hub confirmed: retained messages may have been had."""
-        self._tried: int | None = None
-        self._ids: dict[str, None] = {}
 
     def request(self) -> ChannelRequest:
         """What to ask the hub for, to go on without a gap."""
         if self._since_time is not None:
             return ChannelRequest(self.channel, timestamp=self._since_time)
         return ChannelRequest(self.channel, serial=self.serial, epoch=self.epoch)
-
-    @property
-    def began(self) -> bool:
-        """The hub has confirmed it before."""
-        return self._began
 
     def position(self) -> Position | None:
         """None where it cannot be told by a serial."""
@@ -97,8 +81,8 @@ class Tracker:
             self.serial = confirmed.serial
         self.epoch = confirmed.epoch
         self.recovering = False
-        self._continues = self._began and same_epoch
-        self._began = True
+        self._continues = self.began and same_epoch
+        self.began = True
         return gap
 
     def reset(self, notice: ChannelReset) -> Gap | None:

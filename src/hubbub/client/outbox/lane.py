@@ -19,7 +19,7 @@ from hubbub.client.connection.conversation import Conversation
 from hubbub.client.errors import ConnectionLost, OutboxMismatch
 from hubbub.client.local_file import FileThread
 from hubbub.client.outbox import tables
-from hubbub.client.outbox.tables import Waiting
+from hubbub.client.outbox.tables import QueuedMessage
 from hubbub.domain import errors
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import ProducerOpened, PublishResult
@@ -79,7 +79,7 @@ class LaneContext(Protocol):
 class _Suspect(Exception):
     """The hub seems to refuse this message for good."""
 
-    def __init__(self, message: Waiting, error: HubbubError) -> None:
+    def __init__(self, message: QueuedMessage, error: HubbubError) -> None:
         super().__init__()
         self.message = message
         self.error = error
@@ -128,9 +128,9 @@ class Lane:
                     self._context.turn.release()
 
     def _begin(self) -> None:
-        self._under_way: dict[int, Waiting] = {}
+        self._under_way: dict[int, QueuedMessage] = {}
         """By sequence."""
-        self._troubles: dict[int, tuple[Waiting, HubbubError]] = {}
+        self._troubles: dict[int, tuple[QueuedMessage, HubbubError]] = {}
         self._done: list[int] = []
         self._sent = 0
         self._holds_turn = False
@@ -203,7 +203,7 @@ class Lane:
 
     # -- out ------------------------------------------------------------------------------------
 
-    async def _following(self, fence: int | None) -> list[Waiting]:
+    async def _following(self, fence: int | None) -> list[QueuedMessage]:
         """What may be sent now."""
         width = 1 if self._context.careful or fence == 0 else self._width
         room = min(width - len(self._under_way), FRAME_ITEMS)
@@ -213,14 +213,16 @@ class Lane:
             lambda file: tables.waiting(file, self._topic, self._sent, room)
         )
 
-    async def _send(self, conversation: Conversation, following: list[Waiting], fence: int) -> None:
+    async def _send(
+        self, conversation: Conversation, following: list[QueuedMessage], fence: int
+    ) -> None:
         if not following:
             return
         if self._context.careful and not self._holds_turn:
             await self._context.turn.acquire()
             self._holds_turn = True
             following = following[:1]
-        frame: list[Waiting] = []
+        frame: list[QueuedMessage] = []
         size = 0
         for message in following:
             size += message.draft.size
@@ -239,7 +241,7 @@ class Lane:
     # -- back -----------------------------------------------------------------------------------
 
     def _answered(
-        self, message: Waiting, under_way: dict[int, Waiting], result: PublishResult
+        self, message: QueuedMessage, under_way: dict[int, QueuedMessage], result: PublishResult
     ) -> None:
         del under_way[message.sequence]
         if under_way is not self._under_way:  # it was given up on
@@ -279,7 +281,7 @@ class Lane:
             raise _Suspect(message, error)
         raise error
 
-    def _explain_reuse(self, message: Waiting, error: HubbubError) -> HubbubError:
+    def _explain_reuse(self, message: QueuedMessage, error: HubbubError) -> HubbubError:
         """Somebody else put under this producer: since it was opened here, or before."""
         if message.sequence > self._last_at_opening:
             return errors.ProducerFenced(f"another process uses this outbox: {error.message}")
@@ -305,7 +307,7 @@ class Lane:
         if self._fails_again(message) >= CUT_PATIENCE:
             self._suspect = _Suspect(message, why)
 
-    def _fails_again(self, message: Waiting) -> int:
+    def _fails_again(self, message: QueuedMessage) -> int:
         """It may be the message's fault, or not. Answers how often it happened."""
         self._failures[message.place] += 1
         return self._failures[message.place]
@@ -316,7 +318,7 @@ def _refuses(error: HubbubError) -> bool:
     return isinstance(error, _REFUSED) and not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE))
 
 
-def _item(message: Waiting, producer: str, fence: int) -> PublishItem:
+def _item(message: QueuedMessage, producer: str, fence: int) -> PublishItem:
     draft = message.draft
     return PublishItem(
         draft.topic,

@@ -71,7 +71,7 @@ class Outbox:
             await self._leave()
             raise
 
-    def _prepare(self, file: sqlite3.Connection) -> tables.Owner:
+    def _prepare(self, file: sqlite3.Connection) -> tables.OutboxOwner:
         tables.prepare(file, self._limits)
         return tables.belongs_to(file, self._client.hub)
 

@@ -101,7 +101,7 @@ class Draft(msgspec.Struct, frozen=True):
         return len(self.payload) + len(_written(self.attributes) or b"")
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class QueuedMessage(msgspec.Struct, frozen=True):
     """A message that the hub has not confirmed. `place` is its own in the whole file."""
 
     place: int
@@ -124,7 +124,7 @@ class Refusal(msgspec.Struct, frozen=True):
     attributes: Attributes | None = None
 
 
-class Owner(msgspec.Struct, frozen=True):
+class OutboxOwner(msgspec.Struct, frozen=True):
     producer: str
     hub: str | None
     user: str | None
@@ -171,11 +171,13 @@ def _upgrade(connection: sqlite3.Connection, found: int) -> None:
         )
 
 
-def owner(connection: sqlite3.Connection) -> Owner:
-    return Owner(*connection.execute("SELECT producer, hub, user FROM hubbub_outbox").fetchone())
+def owner(connection: sqlite3.Connection) -> OutboxOwner:
+    return OutboxOwner(
+        *connection.execute("SELECT producer, hub, user FROM hubbub_outbox").fetchone()
+    )
 
 
-def belongs_to(connection: sqlite3.Connection, hub: str) -> Owner:
+def belongs_to(connection: sqlite3.Connection, hub: str) -> OutboxOwner:
     """Note which hub the messages are for, the first time. Raises `OutboxMismatch`."""
     connection.execute("UPDATE hubbub_outbox SET hub = ? WHERE hub IS NULL", (hub,))
     found = owner(connection)
@@ -240,7 +242,9 @@ def topics_with_messages(connection: sqlite3.Connection) -> list[str]:
     return [topic for (topic,) in found]
 
 
-def waiting(connection: sqlite3.Connection, topic: str, after: int, limit: int) -> list[Waiting]:
+def waiting(
+    connection: sqlite3.Connection, topic: str, after: int, limit: int
+) -> list[QueuedMessage]:
     """The next messages of a topic behind a sequence, in order."""
     _, given_back = _numbers(connection, topic)
     found = connection.execute(
@@ -249,7 +253,9 @@ def waiting(connection: sqlite3.Connection, topic: str, after: int, limit: int) 
         (topic, after + given_back, limit),
     )
     return [
-        Waiting(place, number - given_back, Draft(topic, event, kind, payload, _read(attributes)))
+        QueuedMessage(
+            place, number - given_back, Draft(topic, event, kind, payload, _read(attributes))
+        )
         for place, number, event, kind, payload, attributes in found
     ]
 

@@ -25,7 +25,7 @@ from hubbub.client.proof import Credentials, Token
 from hubbub.client.subscription import OnGap
 from hubbub.client.subscription import Subscription as AsyncSubscription
 from hubbub.client.sync.topics import Inbox, Outbox, SharedReader, Topics
-from hubbub.client.sync.waiting import Waiting, passes, waits
+from hubbub.client.sync.waiting import Blocking, passes, waits
 from hubbub.domain.notices import SessionInfo
 
 __all__ = ["Client", "Inbox", "Outbox", "SharedReader", "Subscription", "Topics", "connect"]
@@ -33,7 +33,7 @@ __all__ = ["Client", "Inbox", "Outbox", "SharedReader", "Subscription", "Topics"
 T = TypeVar("T")
 
 
-class Client(Waiting[AsyncClient]):
+class Client(Blocking[AsyncClient]):
     """Made by `connect`, and connected. Close it, or use it with `with`."""
 
     def __init__(self, client: AsyncClient) -> None:
@@ -48,12 +48,6 @@ class Client(Waiting[AsyncClient]):
         except BaseException:
             self._stop()
             raise
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Send what is queued, discard the session and end all subscriptions. Idempotent."""
@@ -114,20 +108,14 @@ class Client(Waiting[AsyncClient]):
         return Subscription(self, self.run(begin()))
 
 
-class Subscription(Waiting[AsyncSubscription]):
+class Subscription(Blocking[AsyncSubscription]):
     """The messages of channels: iterate over it."""
 
     def __init__(self, runner: Client, subscription: AsyncSubscription) -> None:
         super().__init__(runner, subscription)
         self._batch: deque[Message] = deque()
 
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.unsubscribe()
-
-    unsubscribe = waits(AsyncSubscription.unsubscribe)
+    unsubscribe = close = waits(AsyncSubscription.unsubscribe)
 
     def __iter__(self) -> Iterator[Message]:
         return self

@@ -16,14 +16,14 @@ from hubbub.client.messages import TopicMessage
 from hubbub.client.outbox.outbox import Outbox as AsyncOutbox
 from hubbub.client.outbox.sender import OnRefused
 from hubbub.client.outbox.tables import Limits
-from hubbub.client.sync.waiting import Runner, Waiting, passes, waits
+from hubbub.client.sync.waiting import Blocking, Runner, passes, waits
 from hubbub.client.topics.reader import ReaderOptions, SharedOptions
 from hubbub.client.topics.shared import SharedReader as AsyncSharedReader
 from hubbub.client.topics.topics import Topics as AsyncTopics
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
 
-class Topics(Waiting[AsyncTopics]):
+class Topics(Blocking[AsyncTopics]):
     """`client.topics`."""
 
     put = waits(AsyncTopics.put)
@@ -42,11 +42,8 @@ class Topics(Waiting[AsyncTopics]):
         return SharedReader(self._runner, reader)
 
 
-class SharedReader(Waiting[AsyncSharedReader]):
+class SharedReader(Blocking[AsyncSharedReader]):
     """One consumer of a subscription that several share: iterate over it."""
-
-    def __enter__(self) -> SharedReader:
-        return self
 
     def __iter__(self) -> Iterator[TopicMessage]:
         return self
@@ -57,7 +54,7 @@ class SharedReader(Waiting[AsyncSharedReader]):
     give_back = waits(AsyncSharedReader.give_back)
 
 
-class Outbox(Waiting[AsyncOutbox]):
+class Outbox(Blocking[AsyncOutbox]):
     """Open when it is made. Close it, or use it with `with`."""
 
     def __init__(
@@ -75,12 +72,6 @@ class Outbox(Waiting[AsyncOutbox]):
 
         super().__init__(client, client.run(begin()))
 
-    def __enter__(self) -> Outbox:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     put = waits(AsyncOutbox.put)
     close = waits(AsyncOutbox.close)
     put_in = passes(AsyncOutbox.put_in)
@@ -91,18 +82,12 @@ class Outbox(Waiting[AsyncOutbox]):
     put_again = waits(AsyncOutbox.put_again)
 
 
-class Inbox(Waiting[AsyncInbox]):
+class Inbox(Blocking[AsyncInbox]):
     """Open when it is made. Close it, or use it with `with`."""
 
     def __init__(self, client: Runner, file: str | PathLike[str]) -> None:
         super().__init__(client, AsyncInbox(client.asynchronous, file))
         self._inner.open()
-
-    def __enter__(self) -> Inbox:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def connection(self) -> sqlite3.Connection:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import defaultdict
-from collections.abc import Callable
 
 from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.webhooks.counting import PushCounters
-from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.context import DriverContext
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
-from hubbub.ports.clock import Clock
-from hubbub.ports.journal import Journal
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
@@ -78,21 +72,8 @@ class HubPart:
 
 
 class Attempts:
-    def __init__(
-        self,
-        clock: Clock,
-        configuration_of: Callable[[str], HubConfiguration],
-        limits: WebhookLimits,
-        outgoing: OutgoingGate,
-        counters: defaultdict[str, PushCounters],
-        journal: Journal,
-    ) -> None:
-        self._clock = clock
-        self._configuration_of = configuration_of
-        self._limits = limits
-        self._outgoing = outgoing
-        self._counters = counters
-        self._journal = journal
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
         self._hubs: dict[str, HubPart] = {}
 
     def hub_changed(self, hub: str) -> None:
@@ -100,7 +81,7 @@ class Attempts:
 
     async def deliver(self, push: Push, message: Message) -> None:
         """Until it has arrived. Raises `GivenUp`, `Expired`, `Ended`, `Stopped`."""
-        sealed = Sealed(push.webhook, push.lasting, message, self._limits)
+        sealed = Sealed(push.webhook, push.lasting, message, self._context.limits)
         webhook = push.webhook
         push.attempts = 0
         push.failing_since = None
@@ -108,7 +89,7 @@ class Attempts:
             while True:
                 if push.webhook is not webhook:  # it was changed meanwhile
                     webhook = push.webhook
-                    sealed = Sealed(webhook, push.lasting, message, self._limits)
+                    sealed = Sealed(webhook, push.lasting, message, self._context.limits)
                 retry_after = await self._attempt(push, sealed, message, push.attempts + 1)
                 if retry_after is None:
                     return
@@ -143,21 +124,24 @@ class Attempts:
             await hub.pace.wait()
         patience = self._patience(push) if patience_seconds is None else patience_seconds
         lifetime = self._lifetime(message)
-        if not await self._outgoing.enter(push.host, min(patience, lifetime)):
+        if not await self._context.outgoing.enter(push.host, min(patience, lifetime)):
             raise Expired if lifetime < patience else GivenUp
         webhook, host = push.webhook, push.host
         if self._lifetime(message) <= 0:
-            self._outgoing.leave(host, None)
+            self._context.outgoing.leave(host, None)
             raise Expired
-        if webhook.expires_at is not None and webhook.expires_at <= self._clock.now() * 1000:
-            self._outgoing.leave(host, None)
+        if (
+            webhook.expires_at is not None
+            and webhook.expires_at <= self._context.clock.now() * 1000
+        ):
+            self._context.outgoing.leave(host, None)
             raise Ended("its lease is over")
         push.sending = True
         well: bool | None = None
         answer: HttpResponse | None = None
         failed: SendFailed | None = None
         try:
-            answer = await self._outgoing.transmit(sealed.attempt(number), hub.reach)
+            answer = await self._context.outgoing.transmit(sealed.attempt(number), hub.reach)
             well = answer.status < 500
         except SendFailed as error:
             failed = error
@@ -166,7 +150,7 @@ class Attempts:
             raise Ended(error.message) from None
         finally:
             push.sending = False
-            self._outgoing.leave(host, well)
+            self._context.outgoing.leave(host, well)
         status = answer.status if answer is not None else failed.status if failed else None
         if status is not None and 200 <= status < 300 and (well or answer is not None):
             self._arrived(push, message, hub, number, answer, status)
@@ -174,7 +158,7 @@ class Attempts:
         self._failed(push, message, hub, number, failed, status)
         if status == 410:
             raise Ended("the receiver answered 410")
-        return retry_after_seconds(answer, self._clock.now())
+        return retry_after_seconds(answer, self._context.clock.now())
 
     # -- what became of it ----------------------------------------------------------------------
 
@@ -192,8 +176,8 @@ class Attempts:
         push.last_status = status
         push.last_error = None
         push.last_latency_seconds = seconds
-        push.last_delivered_at = int(self._clock.now() * 1000)
-        counters = self._counters[push.webhook.hub]
+        push.last_delivered_at = int(self._context.clock.now() * 1000)
+        counters = self._context.counters[push.webhook.hub]
         counters.outcomes["ok"] += 1
         counters.answered.took(seconds)
         self._tell(push, message, hub, number, "ok", status, seconds)
@@ -211,10 +195,10 @@ class Attempts:
         push.last_status = status
         push.last_error = failed.message if failed else f"the receiver answered {status}"
         if push.failing_since is None:
-            push.failing_since = self._clock.monotonic()
+            push.failing_since = self._context.clock.monotonic()
         word = failed.word if failed else "status"
         outcome = f"{status // 100}xx" if failed is None and status is not None else word
-        self._counters[push.webhook.hub].outcomes[outcome] += 1
+        self._context.counters[push.webhook.hub].outcomes[outcome] += 1
         self._tell(push, message, hub, number, word, status, None)
 
     def _tell(
@@ -227,13 +211,13 @@ class Attempts:
         status: int | None,
         seconds: float | None,
     ) -> None:
-        if not self._journal.enabled or hub.is_quiet(message.channel):
+        if not self._context.journal.enabled or hub.is_quiet(message.channel):
             return
         webhook = push.webhook
-        self._journal.record(
+        self._context.journal.record(
             JournalEvent(
                 WEBHOOK_ATTEMPT,
-                int(self._clock.now() * 1e6),
+                int(self._context.clock.now() * 1e6),
                 webhook.hub,
                 channel=webhook.channel,
                 technology=_TECHNOLOGIES[webhook.kind],
@@ -254,22 +238,22 @@ class Attempts:
     def _patience(self, push: Push) -> float:
         """How long this message may still take."""
         if push.failing_since is None:
-            return self._limits.give_up_seconds
-        gone = self._clock.monotonic() - push.failing_since
-        return max(0.0, self._limits.give_up_seconds - gone)
+            return self._context.limits.give_up_seconds
+        gone = self._context.clock.monotonic() - push.failing_since
+        return max(0.0, self._context.limits.give_up_seconds - gone)
 
     def _lifetime(self, message: Message) -> float:
         """How many seconds the message may still be delivered."""
         limit = expires_at(message)
-        return math.inf if limit is None else limit / 1000 - self._clock.now()
+        return math.inf if limit is None else limit / 1000 - self._context.clock.now()
 
     async def _wait(self, push: Push, message: Message, retry_after: float) -> None:
         seconds = pause_seconds(
-            self._limits, push.attempts, push.last_status, retry_after, self._patience(push)
+            self._context.limits, push.attempts, push.last_status, retry_after, self._patience(push)
         )
         if seconds >= self._lifetime(message):
             raise Expired
-        push.next_try_at = int((self._clock.now() + seconds) * 1000)
+        push.next_try_at = int((self._context.clock.now() + seconds) * 1000)
         await asyncio.sleep(seconds)
         push.next_try_at = None
 
@@ -277,7 +261,7 @@ class Attempts:
         part = self._hubs.get(name)
         if part is None:
             try:
-                configuration = self._configuration_of(name)
+                configuration = self._context.configuration_of(name)
             except HubbubError as error:
                 raise Ended(error.message) from None
             part = self._hubs[name] = HubPart(configuration)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable
 
 from hubbub.domain.errors import HubbubError, HubNotFound, NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
-from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import (
     Acknowledge,
     DescribeSubscription,
@@ -30,11 +29,13 @@ from hubbub.domain.topics import (
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, Stopped
-from hubbub.engine.webhooks.counting import HubPushes, PushCounters, survey
-from hubbub.engine.webhooks.ending import Denial, deny, end_webhook
+from hubbub.engine.webhooks.context import DriverContext
+from hubbub.engine.webhooks.counting import HubPushes, survey
+from hubbub.engine.webhooks.ending import deny, end_webhook
 from hubbub.engine.webhooks.fetching import Fetcher, Publish
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
@@ -66,7 +67,7 @@ class Driver:
         store: Store,
         clock: Clock,
         topic: Topic,
-        configuration_of: Callable[[str], HubConfiguration],
+        configuration_of: ConfigurationOf,
         access: AccessRegistry,
         outgoing: OutgoingGate,
         limits: WebhookLimits,
@@ -74,21 +75,16 @@ class Driver:
         journal: Journal = NO_JOURNAL,
     ) -> None:
         """`topic` reaches the owner of the channels, which is on the same node."""
-        self._store = store
-        self._clock = clock
-        self._topic = topic
-        self._configuration_of = configuration_of
-        self._access = access
-        self._limits = limits
-        self.outgoing = outgoing
-        self.counters: defaultdict[str, PushCounters] = defaultdict(PushCounters)
-        """By hub."""
-        self.attempts = Attempts(clock, configuration_of, limits, outgoing, self.counters, journal)
-        self._verifier = Verifier(store, clock, topic, configuration_of, limits, outgoing)
-        self._fetcher = Fetcher(
-            store, clock, configuration_of, limits, outgoing, self.counters, publish_fetched
+        self._context = DriverContext(
+            store, clock, topic, configuration_of, outgoing, limits, journal
         )
-        self._replayer = Replayer(topic, self.attempts, limits, clock)
+        self._access = access
+        self.outgoing = outgoing
+        self.counters = self._context.counters
+        self.attempts = Attempts(self._context)
+        self._verifier = Verifier(self._context)
+        self._fetcher = Fetcher(self._context, publish_fetched)
+        self._replayer = Replayer(self._context, self.attempts)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
         self._by_channel: dict[tuple[str, str], dict[str, Push]] = {}
@@ -154,7 +150,7 @@ class Driver:
                 push = self._add(webhook)
                 push.fetching = True  # until it is known where it stands
                 loaded.append(push)
-        await load_places(self._store, loaded)
+        await load_places(self._context.store, loaded)
         for push in loaded:
             push.fetching = False
             if push.gone:
@@ -162,7 +158,7 @@ class Driver:
             elif push.behind:
                 self._kick(push)
             self._verify(push)
-        for topic in await self._store.read_pinged(sorted(fresh)) if fresh else ():
+        for topic in await self._context.store.read_pinged(sorted(fresh)) if fresh else ():
             self._fetcher.start(topic.hub, topic.channel)
 
     async def stop(self) -> None:
@@ -173,7 +169,7 @@ class Driver:
         for push in pushes:
             self._remove(push, cancel=not push.sending)
         if tasks:
-            await asyncio.wait(tasks, timeout=self._limits.stop_seconds)
+            await asyncio.wait(tasks, timeout=self._context.limits.stop_seconds)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -186,7 +182,9 @@ class Driver:
     async def _saved(self, partitions: list[int]) -> AsyncIterator[Webhook]:
         after: tuple[str, str] | None = None
         while partitions:
-            page = await self._store.read_webhooks(partitions=partitions, after=after, limit=1000)
+            page = await self._context.store.read_webhooks(
+                partitions=partitions, after=after, limit=1000
+            )
             for webhook in page:
                 yield webhook
             if len(page) < 1000:
@@ -212,7 +210,7 @@ class Driver:
             return
         self.attempts.hub_changed(hub)
         try:
-            self._configuration_of(hub)
+            self._context.configuration_of(hub)
         except HubNotFound:
             for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
                 self._remove(push)
@@ -242,7 +240,7 @@ class Driver:
 
     async def _changed(self, request: WebhookChanged) -> None:
         async with self._changes:
-            webhook = await self._store.read_webhook(request.hub, request.webhook)
+            webhook = await self._context.store.read_webhook(request.hub, request.webhook)
         push = self._pushes.get((request.hub, request.webhook))
         if webhook is None:
             if push is not None:
@@ -253,7 +251,7 @@ class Driver:
                 push.behind = True
             else:
                 host = self.outgoing.destination(webhook.hub, "webhook", webhook.host)
-                push.configure(webhook, host, self._limits.public_url)
+                push.configure(webhook, host, self._context.limits.public_url)
                 self._access.review_one(webhook.hub, push)
             if push.behind and not push.fetching:
                 self._kick(push)
@@ -270,7 +268,7 @@ class Driver:
         push = Push(
             webhook,
             self.outgoing.destination(webhook.hub, "webhook", webhook.host),
-            self._limits.public_url,
+            self._context.limits.public_url,
             self._refuse,
         )
         self._pushes[webhook.hub, webhook.id] = push
@@ -326,7 +324,7 @@ class Driver:
         except GivenUp:
             await self._dead_letter(push, message)
         except Expired:
-            await self._topic(Acknowledge(push.key, (message.serial,), expired=True))
+            await self._context.topic(Acknowledge(push.key, (message.serial,), expired=True))
         except Ended as ended:
             await self._end(push, str(ended))
             return
@@ -340,7 +338,7 @@ class Driver:
     async def _fetch(self, push: Push) -> None:
         push.behind, push.fetching = False, True
         try:
-            found = await self._topic(
+            found = await self._context.topic(
                 GetMessages(push.key, push.reader, _AT_ONCE, after=push.queued)
             )
             assert isinstance(found, tuple)
@@ -359,7 +357,7 @@ class Driver:
             push.fetching = False
 
     async def _dead_letter(self, push: Push, message: Message) -> None:
-        await self._topic(Acknowledge(push.key, (message.serial,), dead=True))
+        await self._context.topic(Acknowledge(push.key, (message.serial,), dead=True))
         self.counters[push.webhook.hub].dead_letters += 1
 
     def _refuse(self, push: Push, error: HubbubError) -> None:
@@ -373,11 +371,9 @@ class Driver:
     async def _end_refused(self, push: Push, error: HubbubError) -> None:
         await self._end(push, error.message)
         if push.webhook.kind == "websub":
-            reach = self._configuration_of(push.webhook.hub).settings.callback_addresses
-            denial = Denial(
-                push.webhook.hub, push.webhook.callback, push.webhook.topic, error.message
-            )
-            await deny(self.outgoing, self._limits, denial, reach)
+            hub = self._context.configuration_of(push.webhook.hub)
+            about = (hub, push.webhook.callback, push.webhook.topic, error.message)
+            await deny(self.outgoing, self._context.limits, *about)
 
     async def _end(self, push: Push, reason: str) -> None:
         """The receiver does not want it any more, or its time is over."""
@@ -385,7 +381,7 @@ class Driver:
         self.counters[push.webhook.hub].ended += 1
         self._remove(push)
         try:
-            await end_webhook(self._topic, self._store, push.webhook)
+            await end_webhook(self._context.topic, self._context.store, push.webhook)
         except HubbubError as error:
             logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
 
@@ -398,7 +394,7 @@ class Driver:
 
     async def _describe(self, push: Push) -> SubscriptionInfo | None:
         try:
-            info = await self._topic(DescribeSubscription(push.key))
+            info = await self._context.topic(DescribeSubscription(push.key))
         except (NotSubscribed, TopicNotFound):
             return None
         assert isinstance(info, SubscriptionInfo)
@@ -408,11 +404,11 @@ class Driver:
 
     def sweep(self) -> None:
         """Called every second: leases that are over."""
-        now = self._clock.monotonic()
+        now = self._context.clock.monotonic()
         if now < self._next_sweep or self._closing:
             return
         self._next_sweep = now + _SWEEP_SECONDS
-        moment = int(self._clock.now() * 1000)
+        moment = self._context.now()
         for push in list(self._pushes.values()):
             expires_at = push.webhook.expires_at
             if expires_at is not None and expires_at <= moment and push.active:

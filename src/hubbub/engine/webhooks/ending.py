@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-import msgspec
-
-from hubbub.domain.callbacks import Reach
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
+from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import UnsubscribeTopic
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.outgoing import OutgoingGate
@@ -28,26 +26,24 @@ async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:
     await store.delete_webhook(webhook.hub, webhook.id)
 
 
-class Denial(msgspec.Struct, frozen=True):
-    """What a callback is told that there is no subscription for, and why."""
-
-    hub: str
-    callback: str
-    topic: str
-    reason: str
-
-
-async def deny(outgoing: OutgoingGate, limits: WebhookLimits, denial: Denial, reach: Reach) -> None:
-    """Tell a callback of WebSub, once, that there is no subscription, or none any more. It may not
-    hear it."""
-    fields = {"hub.mode": "denied", "hub.topic": denial.topic, "hub.reason": denial.reason}
+async def deny(
+    outgoing: OutgoingGate,
+    limits: WebhookLimits,
+    hub: HubConfiguration,
+    callback: str,
+    topic: str,
+    reason: str,
+) -> None:
+    """Tell a callback of WebSub, once, that there is no subscription, or none any more, and why. It
+    may not hear it."""
+    fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
     request = HttpRequest(
-        denial.hub,
+        hub.hub,
         "GET",
-        with_query(denial.callback, fields),
+        with_query(callback, fields),
         (("User-Agent", USER_AGENT),),
         timeout_seconds=limits.timeout_seconds,
         max_answer_bytes=limits.answer_bytes,
     )
     with contextlib.suppress(SendFailed, HubbubError):
-        await outgoing.send("webhook", request, reach)
+        await outgoing.send("webhook", request, hub.settings.callback_addresses)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,16 +18,10 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError, HubNotFound
 from hubbub.domain.names import partition_of
-from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.webhooks import WebTopic
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.webhooks.counting import PushCounters
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.requests import USER_AGENT
+from hubbub.engine.webhooks.context import DriverContext
 from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
-from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
-from hubbub.ports.storage.webhooks import WebhookStore
+from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 logger = logging.getLogger(__name__)
 
@@ -65,22 +59,8 @@ class Fetcher:
     """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more.
     Where nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
 
-    def __init__(
-        self,
-        store: WebhookStore,
-        clock: Clock,
-        configuration_of: Callable[[str], HubConfiguration],
-        limits: WebhookLimits,
-        outgoing: OutgoingGate,
-        counters: defaultdict[str, PushCounters],
-        publish: Publish,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._configuration_of = configuration_of
-        self._limits = limits
-        self._outgoing = outgoing
-        self._counters = counters
+    def __init__(self, context: DriverContext, publish: Publish) -> None:
+        self._context = context
         self._publish = publish
         self._fetches: dict[tuple[str, str], _Fetch] = {}
         self._not_before: dict[tuple[str, str], float] = {}
@@ -128,7 +108,7 @@ class Fetcher:
     async def _try(self, key: tuple[str, str]) -> float | None:
         """Fetch what the newest ping means. Answers in how many seconds to try again, or None."""
         try:
-            topic = await self._store.read_web_topic(*key)
+            topic = await self._context.store.read_web_topic(*key)
             if topic is None or topic.pinged_at is None:
                 return None
             return await self._fetch_and_note(topic)
@@ -136,11 +116,11 @@ class Fetcher:
             return None
         except HubbubError as error:
             logger.warning("the topic %s of hub %s waits: %s", key[1], key[0], error.message)
-            return self._limits.first_retry_seconds
+            return self._context.limits.first_retry_seconds
 
     async def _fetch_and_note(self, topic: WebTopic) -> float | None:
         assert topic.pinged_at is not None
-        hub, channel, counts = topic.hub, topic.channel, self._counters[topic.hub].fetches
+        hub, channel, counts = topic.hub, topic.channel, self._context.counters[topic.hub].fetches
         try:
             outcome = await self._fetch(topic)
         except FetchFailed as failed:
@@ -149,7 +129,7 @@ class Fetcher:
         counts[outcome] += 1
         if outcome == "same":
             self._leave_alone((hub, channel))
-        ended = await self._store.end_ping(hub, channel, topic.pinged_at, well=True)
+        ended = await self._context.store.end_ping(hub, channel, topic.pinged_at, well=True)
         return None if ended else 0.0
 
     async def _failed(self, topic: WebTopic, failed: FetchFailed) -> float | None:
@@ -157,22 +137,22 @@ class Fetcher:
         assert topic.pinged_at is not None
         hub, channel, failures = topic.hub, topic.channel, topic.fetch_failures + 1
         self._leave_alone((hub, channel))
-        await self._store.note_failed_fetch(hub, channel, failures, str(failed)[:500])
-        now, answer = self._clock.now(), failed.answer
+        await self._context.store.note_failed_fetch(hub, channel, failures, str(failed)[:500])
+        now, answer = self._context.clock.now(), failed.answer
         status = answer.status if answer is not None else None
-        left = self._limits.give_up_seconds - (now - topic.pinged_at / 1000)
+        left = self._context.limits.give_up_seconds - (now - topic.pinged_at / 1000)
         try:
             if failed.word in _FOR_GOOD:
                 raise GivenUp
             wanted = retry_after_seconds(answer, now)
-            seconds = pause_seconds(self._limits, failures, status, wanted, left)
+            seconds = pause_seconds(self._context.limits, failures, status, wanted, left)
         except GivenUp:
-            self._counters[hub].fetches["given_up"] += 1
+            self._context.counters[hub].fetches["given_up"] += 1
             logger.error(
                 "the topic %s of hub %s is given up after %d tries: %s",
                 channel, hub, failures, failed,
             )  # fmt: skip
-            ended = await self._store.end_ping(hub, channel, topic.pinged_at, well=False)
+            ended = await self._context.store.end_ping(hub, channel, topic.pinged_at, well=False)
             return None if ended else 0.0
         logger.warning(
             "the topic %s of hub %s could not be fetched, next try in %.3g s: %s",
@@ -191,7 +171,7 @@ class Fetcher:
         if len(self._not_before) >= _MOST_REMEMBERED:
             self._not_before.clear()
         now = asyncio.get_running_loop().time()
-        self._not_before[key] = now + self._limits.first_retry_seconds
+        self._not_before[key] = now + self._context.limits.first_retry_seconds
 
     @staticmethod
     async def _pause(key: tuple[str, str], fetch: _Fetch, seconds: float) -> None:
@@ -206,7 +186,7 @@ class Fetcher:
 
     async def _fetch(self, topic: WebTopic) -> Outcome:
         """Raises `FetchFailed`, `HubbubError`."""
-        if not await self._store.read_webhooks(topic.hub, topic.channel, limit=1):
+        if not await self._context.store.read_webhooks(topic.hub, topic.channel, limit=1):
             return "nobody"
         answer = await self._get(topic)
         if answer.status == 304:
@@ -218,22 +198,15 @@ class Fetcher:
 
     async def _get(self, topic: WebTopic) -> HttpResponse:
         assert topic.url is not None
-        headers = [("User-Agent", USER_AGENT), ("Accept", _ACCEPT)]
+        headers = [("Accept", _ACCEPT)]
         if topic.etag:
             headers.append(("If-None-Match", topic.etag))
         if topic.last_modified:
             headers.append(("If-Modified-Since", topic.last_modified))
-        request = HttpRequest(
-            topic.hub,
-            "GET",
-            topic.url,
-            tuple(headers),
-            timeout_seconds=self._limits.timeout_seconds,
-            max_answer_bytes=self._limits.fetch_bytes,
-        )
-        reach = self._configuration_of(topic.hub).settings.callback_addresses
         try:
-            return await self._outgoing.send("fetch", request, reach)
+            return await self._context.get(
+                "fetch", topic.hub, topic.url, tuple(headers), self._context.limits.fetch_bytes
+            )
         except SendFailed as error:
             raise FetchFailed(error.word, error.message) from None
 
@@ -254,7 +227,7 @@ class Fetcher:
             content_type=content_type[:255],
         )
         if latest != topic:
-            await self._store.save_web_topic(latest)
+            await self._context.store.save_web_topic(latest)
         return "new" if fresh else "same"
 
 

@@ -18,11 +18,9 @@ from hubbub.domain.topics import (
 )
 from hubbub.domain.webhooks import WEBHOOK_OWNER, Replayed
 from hubbub.engine.webhooks.attempts import Attempts
-from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.webhooks.context import DriverContext
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
-from hubbub.ports.bus import Topic
-from hubbub.ports.clock import Clock
 
 _AT_ONCE = 16
 _MOMENT_SECONDS = 1.5
@@ -35,41 +33,36 @@ def dead_letters_key(key: SubscriptionKey) -> SubscriptionKey:
 
 
 class Replayer:
-    def __init__(
-        self, topic: Topic, attempts: Attempts, limits: WebhookLimits, clock: Clock
-    ) -> None:
-        """`topic` reaches the owner of any channel."""
-        self._topic = topic
+    def __init__(self, context: DriverContext, attempts: Attempts) -> None:
+        self._context = context
         self._attempts = attempts
-        self._limits = limits
-        self._clock = clock
 
     async def replay(self, push: Push, after: int) -> Replayed:
         """Each is tried once, in order. What fails stays; where the receiver is not there at all,
         it ends."""
         key = dead_letters_key(push.key)
         try:
-            await self._topic(SubscribeTopic(key, None, "first"))
+            await self._context.topic(SubscribeTopic(key, None, "first"))
         except TopicNotFound:
             return Replayed()
-        until = self._clock.monotonic() + _MOMENT_SECONDS
+        until = self._context.clock.monotonic() + _MOMENT_SECONDS
         delivered = failed = 0
         while True:
-            found = await self._topic(GetMessages(key, push.reader, _AT_ONCE, after=after))
+            found = await self._context.topic(GetMessages(key, push.reader, _AT_ONCE, after=after))
             assert isinstance(found, tuple)
             for article in found:
                 dead_letter = article.message
                 if not _is_of(dead_letter, push.key):
-                    await self._topic(Acknowledge(key, (dead_letter.serial,)))
+                    await self._context.topic(Acknowledge(key, (dead_letter.serial,)))
                 elif await self._send(push, dead_letter):
                     delivered += 1
-                    await self._topic(Acknowledge(key, (dead_letter.serial,)))
+                    await self._context.topic(Acknowledge(key, (dead_letter.serial,)))
                 else:
                     failed += 1
                     if push.last_status is None or push.host.opened:
                         return Replayed(delivered, failed)
                 after = dead_letter.serial
-                if self._clock.monotonic() > until:
+                if self._context.clock.monotonic() > until:
                     return Replayed(delivered, failed, more=True, after=after)
             if not found:
                 return Replayed(delivered, failed)
@@ -82,7 +75,7 @@ class Replayer:
             push.webhook,
             push.lasting,
             dead_letter,
-            self._limits,
+            self._context.limits,
             attributes.dead_letter_of,
             int(attributes.headers["deadSerial"]),
         )

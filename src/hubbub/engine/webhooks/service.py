@@ -36,7 +36,7 @@ from hubbub.domain.webhooks import (
     webhook_id,
 )
 from hubbub.engine.hub import Hub
-from hubbub.engine.webhooks.ending import Denial, deny, end_webhook
+from hubbub.engine.webhooks.ending import deny, end_webhook
 from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.web_topics import WebTopics
@@ -176,9 +176,8 @@ class Webhooks(WebTopics):
     async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
         """Tell a callback, once, that there is no subscription. It may not hear it."""
         if self._outgoing is not None:
-            denial = Denial(hub.name, callback, topic, reason)
-            reach = hub.configuration.settings.callback_addresses
-            await deny(self._outgoing, self.limits, denial, reach)
+            about = (hub.configuration, callback, topic, reason)
+            await deny(self._outgoing, self.limits, *about)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, request: WantedWebhook) -> None:
         """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""

@@ -9,27 +9,22 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import partition_of
-from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import (
     SubscribeTopic,
     WebhookChanged,
 )
 from hubbub.domain.webhooks import Pending, Webhook
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.webhooks.context import DriverContext
 from hubbub.engine.webhooks.ending import end_webhook
-from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.push import key_of
-from hubbub.engine.webhooks.requests import USER_AGENT, with_query
-from hubbub.ports.bus import Topic
-from hubbub.ports.clock import Clock
-from hubbub.ports.outgoing import HttpRequest, SendFailed
-from hubbub.ports.storage import Store
+from hubbub.engine.webhooks.requests import with_query
+from hubbub.ports.outgoing import SendFailed
 
 logger = logging.getLogger(__name__)
 
@@ -41,21 +36,8 @@ _MAX_ANSWER_BYTES = 4096
 class Verifier:
     """Verifies what is pending, one thing at a time for each webhook; the newest request holds."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        topic: Topic,
-        configuration_of: Callable[[str], HubConfiguration],
-        limits: WebhookLimits,
-        outgoing: OutgoingGate,
-    ) -> None:
-        self._outgoing = outgoing
-        self._store = store
-        self._clock = clock
-        self._topic = topic
-        self._configuration_of = configuration_of
-        self._limits = limits
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
         self._tasks: dict[tuple[str, str], tuple[Pending, int, asyncio.Task[None]]] = {}
 
     def start(self, webhook: Webhook) -> None:
@@ -101,20 +83,14 @@ class Verifier:
         }
         if pending.mode == "subscribe":
             fields["hub.lease_seconds"] = str(pending.lease_seconds)
-        request = HttpRequest(
-            webhook.hub,
-            "GET",
-            with_query(webhook.callback, fields),
-            (("User-Agent", USER_AGENT), ("Accept", "*/*")),
-            timeout_seconds=self._limits.timeout_seconds,
-            max_answer_bytes=_MAX_ANSWER_BYTES,
-        )
+        url = with_query(webhook.callback, fields)
         for number in range(_TRIES):
             if number:
-                await asyncio.sleep(self._limits.first_retry_seconds * 2**number)
+                await asyncio.sleep(self._context.limits.first_retry_seconds * 2**number)
             try:
-                reach = self._configuration_of(webhook.hub).settings.callback_addresses
-                answer = await self._outgoing.send("webhook", request, reach)
+                answer = await self._context.get(
+                    "webhook", webhook.hub, url, (("Accept", "*/*"),), _MAX_ANSWER_BYTES
+                )
             except SendFailed as error:
                 logger.info("webhook %s: %s", webhook.id, error.message)
                 if error.word in ("refused_address", "too_large"):
@@ -128,23 +104,23 @@ class Verifier:
         return False
 
     async def _conclude(self, webhook: Webhook, pending: Pending, wanted: bool) -> None:
-        current = await self._store.read_webhook(webhook.hub, webhook.id)
+        current = await self._context.store.read_webhook(webhook.hub, webhook.id)
         if current is None or current.pending != pending:
             return  # something newer holds
         if not wanted:
             await self._refuse(current)
         elif pending.mode == "unsubscribe":
-            await end_webhook(self._topic, self._store, current)
+            await end_webhook(self._context.topic, self._context.store, current)
         else:
             await self._activate(current, pending)
-        await self._topic(WebhookChanged(current.hub, current.channel, current.id))
+        await self._context.topic(WebhookChanged(current.hub, current.channel, current.id))
 
     async def _refuse(self, webhook: Webhook) -> None:
         """What was asked for does not happen; a webhook that was active stays."""
         if webhook.state == "pending":
-            await self._store.delete_webhook(webhook.hub, webhook.id)
+            await self._context.store.delete_webhook(webhook.hub, webhook.id)
         else:
-            await self._store.save_webhook(msgspec.structs.replace(webhook, pending=None))
+            await self._context.store.save_webhook(msgspec.structs.replace(webhook, pending=None))
 
     async def _activate(self, webhook: Webhook, pending: Pending) -> None:
         active = msgspec.structs.replace(
@@ -152,8 +128,8 @@ class Verifier:
             state="active",
             secret=pending.secret,
             algorithm=pending.algorithm,
-            expires_at=int(self._clock.now() * 1000) + 1000 * pending.lease_seconds,
+            expires_at=self._context.now() + 1000 * pending.lease_seconds,
             pending=None,
         )
-        await self._topic(SubscribeTopic(key_of(active), None, "new"))
-        await self._store.save_webhook(active)
+        await self._context.topic(SubscribeTopic(key_of(active), None, "new"))
+        await self._context.store.save_webhook(active)
