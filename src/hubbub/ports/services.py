@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hubbub.domain.errors import ServiceNotFound, StreamUnavailable
+from hubbub.domain.errors import StreamUnavailable
 from hubbub.domain.rules import RpcRoute
 from hubbub.domain.services import ServiceAnswer, ServiceCall, StreamEvent
 
@@ -19,15 +19,6 @@ class ServiceCaller(Protocol):
         `ServiceUnavailable` where nobody is there, `ServiceTimeout`, `ServiceRefused` with what the
         service says, and `ServiceFailed` for everything else, also for more than `max_bytes`.
         """
-
-
-class NoServices:
-    """For a node that can call nobody."""
-
-    async def call(
-        self, route: RpcRoute | None, call: ServiceCall, seconds: float, max_bytes: int
-    ) -> ServiceAnswer:
-        raise ServiceNotFound(f"there is no service for {call.method!r}")
 
 
 class StreamSink(Protocol):
@@ -46,5 +37,4 @@ class NoStreams:
         )
 
 
-NO_SERVICES = NoServices()
 NO_STREAMS = NoStreams()

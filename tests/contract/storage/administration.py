@@ -18,7 +18,7 @@ from hubbub.ports.storage import Store
 from hubbub.ports.storage.administration import AuditQuery, Revocation
 from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
-from hubbub.ports.storage.topics import Cursor
+from hubbub.ports.storage.topics import SavedCursor
 
 
 class AdministrationContract:
@@ -92,7 +92,7 @@ class AdministrationContract:
         term = await own(store)
         await store.save_retained(message(0, "a", "gone"), 100, PARTITION, term)
         await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, True, 100)
-        await store.save_cursor(Cursor("gone", "news", "u:ann", "a", 0, b""), PARTITION, term)
+        await store.save_cursor(SavedCursor("gone", "news", "u:ann", "a", 0, b""), PARTITION, term)
         assert await store.delete_hub("gone", audit("delete", hub="gone")) is True
         assert [entry.hub for entry in await store.read_settings()] == ["stays"]
         assert await store.read_head("gone", "news") is None

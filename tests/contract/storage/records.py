@@ -16,7 +16,7 @@ from hubbub.ports.storage.messages import (
     Append,
     StoredPage,
 )
-from hubbub.ports.storage.topics import Cursor, ProducerRecord
+from hubbub.ports.storage.topics import ProducerRecord, SavedCursor
 
 MakeStore = Callable[[], Store]
 AnyStore = TypeVar("AnyStore", bound=Store)
@@ -58,8 +58,10 @@ def put(item: Message, term: int, producer: ProducerRecord, sequence: int) -> Ap
     return Append(item, EPOCH, PARTITION, term, producer=producer.id, sequence=sequence)
 
 
-def cursor(name: str = "a", floor: int = 0, channel: str = "news", owner: str = "u:ann") -> Cursor:
-    return Cursor("demo", channel, owner, name, floor, b"state of %d" % floor)
+def cursor(
+    name: str = "a", floor: int = 0, channel: str = "news", owner: str = "u:ann"
+) -> SavedCursor:
+    return SavedCursor("demo", channel, owner, name, floor, b"state of %d" % floor)
 
 
 @asynccontextmanager

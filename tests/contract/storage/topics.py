@@ -23,7 +23,7 @@ from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import (
     ChannelHead,
 )
-from hubbub.ports.storage.topics import Cursor, ProducerRecord
+from hubbub.ports.storage.topics import ProducerRecord, SavedCursor
 
 
 class TopicsContract:
@@ -109,7 +109,7 @@ class TopicsContract:
     ) -> None:
         term = await fill(store, 5)
         await delete_before(store, 3, term)
-        other = Cursor("other", "empty", "u:ann", "a", 0, b"")
+        other = SavedCursor("other", "empty", "u:ann", "a", 0, b"")
         for each in (cursor("a", 4), cursor("b"), other):
             await store.save_cursor(each, PARTITION, term)
         head = ChannelHead(EPOCH, 5, 3)

@@ -19,7 +19,7 @@ class ProducerRecord(msgspec.Struct, frozen=True):
     sequence: int
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class SavedCursor(msgspec.Struct, frozen=True):
     """Where a durable subscription stands: everything up to `floor` is done, `state` is the
     engine's own record of the rest."""
 
@@ -59,7 +59,7 @@ class TopicStore(MessageHistory, Protocol):
     ) -> Message | None:
         """The message that a producer put under this sequence; None: never, or it was deleted."""
 
-    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+    async def save_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
         """Create or replace. Raises `StaleOwner`."""
 
     async def delete_cursor(
@@ -74,12 +74,12 @@ class TopicStore(MessageHistory, Protocol):
         owner: str | None = None,
         after: tuple[str, str, str] | None = None,
         limit: int | None = None,
-    ) -> list[Cursor]:
+    ) -> list[SavedCursor]:
         """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
         `after`."""
 
     async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
-    ) -> list[tuple[Cursor, ChannelHead | None]]:
+    ) -> list[tuple[SavedCursor, ChannelHead | None]]:
         """Cursors of all hubs with their channels' heads, ordered by hub, channel, owner, name,
         those behind `after`."""

@@ -9,7 +9,7 @@ from hubbub.storage.postgres.connection import unavailable
 from hubbub.storage.postgres.errors import is_broken
 from hubbub.storage.postgres.pool import READ, Pool
 from hubbub.storage.postgres.sql import PostgresSql
-from hubbub.storage.sql.fair_queue import Limits, Waiting
+from hubbub.storage.sql.fair_queue import Limits, QueuedCall
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
@@ -47,7 +47,7 @@ class PostgresReader(Link):
                 else:
                     self._finish(waiting, answer)
 
-    async def _read(self, waiting: Waiting) -> Result:
+    async def _read(self, waiting: QueuedCall) -> Result:
         """A read whose connection turns out to be lost is repeated on a new one."""
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._pool.acquire()

@@ -51,14 +51,7 @@ class AdministrationWrites:
     async def save_revocation(
         self, revocation: Revocation, audit: AuditEntry | None = None
     ) -> None:
-        await self._sql.execute(
-            _WIDEN_REVOCATION,
-            revocation.hub,
-            revocation.kind,
-            revocation.subject,
-            revocation.issued_until,
-            revocation.expires_at,
-        )
+        await self._sql.execute(_WIDEN_REVOCATION, *msgspec.structs.astuple(revocation))
         await self._note(audit)
 
     async def delete_settings_of(self, hub: str, audit: AuditEntry | None) -> bool:

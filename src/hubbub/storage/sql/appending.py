@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
 from hubbub.ports.storage.messages import Append
-from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, rows_of
+from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
 from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
 
 _KEY = {"hub": "text", "name": "text"}
@@ -45,15 +45,11 @@ _COUNT_BYTES = insert(
     {"hub": "text", "stored_bytes": "bigint"},
     "ON CONFLICT (hub) DO UPDATE SET stored_bytes = hub_usage.stored_bytes + excluded.stored_bytes",
 )
-PUT_RETAINED = insert(
-    "retained",
-    {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"},
-    "ON CONFLICT (hub, channel) DO UPDATE"
-    " SET expires_at = excluded.expires_at, message = excluded.message",
-)
+_RETAINED = {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"}
+PUT_RETAINED = insert("retained", _RETAINED, replacing(_RETAINED, "hub", "channel"))
 
 
-class Refusal(msgspec.Struct, frozen=True, array_like=True):
+class RefusedAppend(msgspec.Struct, frozen=True, array_like=True):
     """Why the append at this index was not stored."""
 
     index: int
@@ -111,12 +107,12 @@ async def count_bytes(sql: Sql, changes: Mapping[str, int]) -> None:
     await sql.execute_many(_COUNT_BYTES, sorted(changes.items()))
 
 
-async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[Refusal]:
+async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[RefusedAppend]:
     """Store what continues its channel's head under the current term; answer the rest. The heads
     are read after the terms: what a former owner has stored by then is seen."""
     terms = await read_terms(sql, {append.partition for append in appends})
     channels = await _read_channels(sql, appends)
-    refusals: list[Refusal] = []
+    refusals: list[RefusedAppend] = []
     retained: dict[tuple[str, str], Row] = {}
     stored_bytes: dict[str, int] = {}
     for index, append in enumerate(appends):
@@ -124,7 +120,7 @@ async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[Refusal]:
         key = (message.hub, message.channel)
         refused = _refuse(append, terms, channels[key])
         if refused is not None:
-            refusals.append(Refusal(index, refused.code, refused.message))
+            refusals.append(RefusedAppend(index, refused.code, refused.message))
             continue
         channels[key].accept(append)
         stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + len(message.payload)

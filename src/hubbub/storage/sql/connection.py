@@ -63,6 +63,19 @@ def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows
     )
 
 
+def replacing(columns: Iterable[str], *key: str) -> str:
+    """The ending of an insert that puts these columns in place of those of the row with the key."""
+    changes = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in key)
+    return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+
+
+def put(table: str, columns: Sequence[str], *key: str) -> str:
+    """Insert one row, or put it in place of the one with the key."""
+    values = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
+    ending = replacing(columns, *key)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values}) {ending}"  # noqa: S608
+
+
 def single_statement(read: F) -> F:
     """Marks a read that needs no transaction, because one statement sees one moment."""
     read.single_statement = True  # type: ignore[attr-defined]

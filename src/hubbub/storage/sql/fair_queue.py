@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class QueuedCall:
     """An operation, and the future of whoever awaits it."""
 
     method: Callable[..., Any]
@@ -42,7 +42,7 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    waiting: deque[Waiting] = field(default_factory=deque)
+    waiting: deque[QueuedCall] = field(default_factory=deque)
     weight: int = 0
     size: int = 0
 
@@ -63,7 +63,7 @@ class FairQueue:
         """Whether anything waits."""
         return bool(self._lanes)
 
-    def put(self, lane_name: str, waiting: Waiting) -> None:
+    def put(self, lane_name: str, waiting: QueuedCall) -> None:
         """Raises `StoreUnavailable` where there is no room."""
         lane = self._lanes.get(lane_name)
         if lane is None:
@@ -86,10 +86,10 @@ class FairQueue:
         lane.waiting.append(waiting)
         self._lanes[lane_name] = lane
 
-    def take_batch(self) -> list[Waiting]:
+    def take_batch(self) -> list[QueuedCall]:
         """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end."""
         limits = self._limits
-        batch: list[Waiting] = []
+        batch: list[QueuedCall] = []
         weight = size = 0
         while self._lanes and weight < limits.batch_weight and size < limits.batch_bytes:
             name = next(iter(self._lanes))
@@ -107,6 +107,6 @@ class FairQueue:
                 self._lanes[name] = lane
         return batch
 
-    def release(self, waiting: Waiting) -> None:
+    def release(self, waiting: QueuedCall) -> None:
         self.pending_weight -= waiting.weight
         self.pending_bytes -= waiting.size

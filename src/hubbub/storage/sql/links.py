@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable, catalogue
-from hubbub.storage.sql.fair_queue import FairQueue, Limits, Waiting
+from hubbub.storage.sql.fair_queue import FairQueue, Limits, QueuedCall
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
-Group = list[Waiting]
+Group = list[QueuedCall]
 """One operation, or calls merged into one."""
 
 _ERRORS = catalogue()
@@ -53,7 +53,7 @@ class Link:
         if self._refusing is not None:
             raise copy(self._refusing)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put(lane, Waiting(method, arguments, weight, size, future))
+        self._queue.put(lane, QueuedCall(method, arguments, weight, size, future))
         self._queued()
         return future
 
@@ -61,7 +61,7 @@ class Link:
         """Something waits in the queue."""
         raise NotImplementedError
 
-    def _group(self, operations: Sequence[Waiting]) -> list[Group]:
+    def _group(self, operations: Sequence[QueuedCall]) -> list[Group]:
         groups: list[Group] = []
         for waiting in operations:
             if groups and waiting.method is self._merged and groups[-1][0].method is self._merged:
@@ -102,7 +102,7 @@ class Link:
             self._fail_group(self._queue.take_batch(), error)
 
     def _finish(
-        self, waiting: Waiting, answer: object = None, error: HubbubError | None = None
+        self, waiting: QueuedCall, answer: object = None, error: HubbubError | None = None
     ) -> None:
         self._queue.release(waiting)
         if waiting.future.done():

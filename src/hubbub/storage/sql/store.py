@@ -15,7 +15,7 @@ from hubbub.ports.storage.messages import (
     Append,
     Deleted,
 )
-from hubbub.ports.storage.topics import Cursor
+from hubbub.ports.storage.topics import SavedCursor
 from hubbub.storage.sql.links import Link
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.writes import Writes
@@ -56,28 +56,29 @@ def _read(
     method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
 ) -> _StoreMethod[P, R]:
     """A method of the store that is this read."""
-    complete = _completing(method)
-
-    async def read(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
-        whole = complete(*arguments, **named)
-        answer: R = await self._reads.submit(lane(whole), method, whole)
-        return answer
-
-    return read
+    return _calling(lambda store: store._reads, method, lane)
 
 
 def _write(
     method: Callable[Concatenate[Writes, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
 ) -> _StoreMethod[P, R]:
     """A method of the store that is this write."""
+    return _calling(lambda store: store._writes, method, lane)
+
+
+def _calling(
+    link: Callable[[SqlStore], Link],
+    method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
+    lane: _Lane,
+) -> _StoreMethod[P, R]:
     complete = _completing(method)
 
-    async def write(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
+    async def call(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
         whole = complete(*arguments, **named)
-        answer: R = await self._writes.submit(lane(whole), method, whole)
+        answer: R = await link(self).submit(lane(whole), method, whole)
         return answer
 
-    return write
+    return call
 
 
 def _completing(method: Callable[..., Any]) -> Callable[..., _Arguments]:
@@ -201,7 +202,7 @@ class SqlStore:
     read_producer = _read(Reads.read_producer)
     read_put = _read(Reads.read_put, lambda arguments: arguments[2])
 
-    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+    async def save_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
         size = len(cursor.state) + _ENVELOPE_BYTES
         arguments = (cursor, partition, term)
         await self._writes.submit(cursor.hub, Writes.save_cursor, arguments, 1, size)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead
-from hubbub.ports.storage.topics import Cursor, ProducerRecord
+from hubbub.ports.storage.topics import ProducerRecord, SavedCursor
 from hubbub.storage.sql.appending import check_term
-from hubbub.storage.sql.connection import Sql, single_statement
+from hubbub.storage.sql.connection import Sql, put, single_statement
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
 
 _OPEN_PRODUCER = (
@@ -22,11 +24,7 @@ _FIND_PRODUCER = (
 _COUNT_PRODUCERS = (
     "SELECT count(*) FROM producers WHERE hub = $1 AND channel = $2 AND principal = $3"
 )
-_PUT_CURSOR = (
-    "INSERT INTO cursors (hub, channel, owner, name, floor, state)"
-    " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hub, channel, owner, name)"
-    " DO UPDATE SET floor = excluded.floor, state = excluded.state"
-)
+_PUT_CURSOR = put("cursors", SavedCursor.__struct_fields__, "hub", "channel", "owner", "name")
 _READ_CURSORS = "SELECT hub, channel, owner, name, floor, state FROM cursors WHERE hub = $1"
 _READ_CURSOR_PAGE = """
 SELECT cursors.hub, channel, owner, cursors.name, floor, state, epoch, head, first_serial
@@ -93,17 +91,9 @@ class TopicWrites:
         ((producer_id, fence, kept),) = found
         return await _with_last(self._sql, producer_id, fence, kept)
 
-    async def save_cursor(self, cursor: Cursor, partition: int, term: int) -> None:
+    async def save_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
         await check_term(self._sql, partition, term)
-        await self._sql.execute(
-            _PUT_CURSOR,
-            cursor.hub,
-            cursor.channel,
-            cursor.owner,
-            cursor.name,
-            cursor.floor,
-            cursor.state,
-        )
+        await self._sql.execute(_PUT_CURSOR, *msgspec.structs.astuple(cursor))
 
     async def delete_cursor(
         self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
@@ -121,14 +111,7 @@ class TopicReads:
     async def read_producer(
         self, hub: str, channel: str, principal: str, producer: str
     ) -> ProducerRecord | None:
-        rows = await self._sql.fetch(
-            "SELECT id, fence, sequence FROM producers"
-            " WHERE hub = $1 AND channel = $2 AND principal = $3 AND producer = $4",
-            hub,
-            channel,
-            principal,
-            producer,
-        )
+        rows = await self._sql.fetch(_FIND_PRODUCER, hub, channel, principal, producer)
         return await _with_last(self._sql, *rows[0]) if rows else None
 
     @single_statement
@@ -146,7 +129,7 @@ class TopicReads:
         owner: str | None = None,
         after: tuple[str, str, str] | None = None,
         limit: int | None = None,
-    ) -> list[Cursor]:
+    ) -> list[SavedCursor]:
         wanted = {"channel": channel, "owner": owner}
         given = {column: value for column, value in wanted.items() if value is not None}
         tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))
@@ -159,14 +142,14 @@ class TopicReads:
         if limit is not None:
             values.append(limit)
             statement += f" LIMIT ${len(values)}"
-        return [Cursor(*row) for row in await self._sql.fetch(statement, *values)]
+        return [SavedCursor(*row) for row in await self._sql.fetch(statement, *values)]
 
     @single_statement
     async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
-    ) -> list[tuple[Cursor, ChannelHead | None]]:
+    ) -> list[tuple[SavedCursor, ChannelHead | None]]:
         rows = await self._sql.fetch(_READ_CURSOR_PAGE, *(after or ("", "", "", "")), limit)
         return [
-            (Cursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
+            (SavedCursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
             for row in rows
         ]

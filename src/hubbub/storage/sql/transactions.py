@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hubbub.domain.errors import HubbubError, Internal
 from hubbub.ports.storage.messages import Append
-from hubbub.storage.sql.appending import Refusal
+from hubbub.storage.sql.appending import RefusedAppend
 from hubbub.storage.sql.connection import Sql
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.writes import Writes
@@ -98,13 +98,13 @@ class Transactions:
             return await self._append_apart(appends, 0)
         return await self._try(call)
 
-    async def _append_apart(self, appends: Sequence[Append], start: int) -> list[Refusal]:
+    async def _append_apart(self, appends: Sequence[Append], start: int) -> list[RefusedAppend]:
         """By halving, since most of them are sound."""
         answer = await self._try(StoreCall(Writes.append.__name__, (appends,)))
         if not isinstance(answer, HubbubError):
-            return [Refusal(start + item.index, item.code, item.message) for item in answer]
+            return [RefusedAppend(start + item.index, item.code, item.message) for item in answer]
         if len(appends) == 1:
-            return [Refusal(start, answer.code, answer.message)]
+            return [RefusedAppend(start, answer.code, answer.message)]
         middle = len(appends) // 2
         first = await self._append_apart(appends[:middle], start)
         return first + await self._append_apart(appends[middle:], start + middle)

@@ -9,12 +9,11 @@ import msgspec
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Reader
 from hubbub.domain.webhooks import Pending, Webhook, WebTopic
-from hubbub.storage.sql.connection import Row, Sql, single_statement
+from hubbub.storage.sql.connection import Row, Sql, put, single_statement
 
-_TOPIC_COLUMNS = (
-    "hub, channel, key_hash, created_at, url, etag, last_modified, digest, content_type, open"
-)
-_PING_COLUMNS = "pinged_at, fetch_failures, fetch_error"
+_TOPIC_COLUMNS = WebTopic.__struct_fields__[:10]
+"""Those of the registration; the others are of the fetches."""
+_READ_TOPICS = f"SELECT {', '.join(WebTopic.__struct_fields__)} FROM web_topics"  # noqa: S608
 _PING = (
     "INSERT INTO web_topics (hub, channel, created_at, url, open, pinged_at, partition_id)"
     " VALUES ($1, $2, $3, $4, 0, $3, $5) ON CONFLICT (hub, channel) DO UPDATE SET"
@@ -22,33 +21,11 @@ _PING = (
     " pinged_at = CASE WHEN web_topics.pinged_at >= excluded.pinged_at"
     " THEN web_topics.pinged_at + 1 ELSE excluded.pinged_at END"
 )
-_TOPIC_VALUES = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-_ADD_TOPIC = (
-    f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
-    " ON CONFLICT (hub, channel) DO NOTHING"
-)
-_PUT_TOPIC = (
-    f"INSERT INTO web_topics ({_TOPIC_COLUMNS}) {_TOPIC_VALUES}"
-    " ON CONFLICT (hub, channel) DO UPDATE SET key_hash = excluded.key_hash, url = excluded.url,"
-    " created_at = excluded.created_at, etag = excluded.etag,"
-    " last_modified = excluded.last_modified, digest = excluded.digest,"
-    " content_type = excluded.content_type, open = excluded.open"
-)
-_COLUMNS = (
-    "hub, channel, id, kind, callback, topic, secret, algorithm, encryption_key, created_at,"
-    " expires_at, state, owner, hub_url, pending, acting"
-)
-_PUT_WEBHOOK = (
-    f"INSERT INTO webhooks ({_COLUMNS}, partition_id)"  # noqa: S608
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
-    " ON CONFLICT (hub, id) DO UPDATE SET channel = excluded.channel, kind = excluded.kind,"
-    " callback = excluded.callback, topic = excluded.topic, secret = excluded.secret,"
-    " algorithm = excluded.algorithm, encryption_key = excluded.encryption_key,"
-    " created_at = excluded.created_at, expires_at = excluded.expires_at,"
-    " state = excluded.state, owner = excluded.owner, hub_url = excluded.hub_url,"
-    " pending = excluded.pending, acting = excluded.acting,"
-    " partition_id = excluded.partition_id"
-)
+_PUT_TOPIC = put("web_topics", _TOPIC_COLUMNS, "hub", "channel")
+_ADD_TOPIC = f"{_PUT_TOPIC.partition(' ON CONFLICT')[0]} ON CONFLICT (hub, channel) DO NOTHING"
+_COLUMNS = tuple("encryption_key" if name == "key" else name for name in Webhook.__struct_fields__)
+_READ_WEBHOOKS = f"SELECT {', '.join(_COLUMNS)} FROM webhooks"  # noqa: S608
+_PUT_WEBHOOK = put("webhooks", (*_COLUMNS, "partition_id"), "hub", "id")
 
 _encoder = msgspec.msgpack.Encoder()
 _pending = msgspec.msgpack.Decoder(Pending)
@@ -138,31 +115,20 @@ class WebhookReads:
     @single_statement
     async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None:
         rows = await self._sql.fetch(
-            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
-            " WHERE hub = $1 AND channel = $2",
-            hub,
-            channel,
+            f"{_READ_TOPICS} WHERE hub = $1 AND channel = $2", hub, channel
         )
         return _topic(rows[0]) if rows else None
 
     @single_statement
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
-        rows = await self._sql.fetch(
-            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
-            " WHERE hub = $1 AND channel > $2 ORDER BY channel LIMIT $3",
-            hub,
-            after,
-            limit,
-        )
+        which = "WHERE hub = $1 AND channel > $2 ORDER BY channel LIMIT $3"
+        rows = await self._sql.fetch(f"{_READ_TOPICS} {which}", hub, after, limit)
         return [_topic(row) for row in rows]
 
     @single_statement
     async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
-        rows = await self._sql.fetch(
-            f"SELECT {_TOPIC_COLUMNS}, {_PING_COLUMNS} FROM web_topics"  # noqa: S608
-            " WHERE pinged_at IS NOT NULL AND partition_id = ANY($1)",
-            partitions,
-        )
+        which = "WHERE pinged_at IS NOT NULL AND partition_id = ANY($1)"
+        rows = await self._sql.fetch(f"{_READ_TOPICS} {which}", partitions)
         return [_topic(row) for row in rows]
 
     @single_statement
@@ -176,11 +142,7 @@ class WebhookReads:
 
     @single_statement
     async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
-        rows = await self._sql.fetch(
-            f"SELECT {_COLUMNS} FROM webhooks WHERE hub = $1 AND id = $2",  # noqa: S608
-            hub,
-            webhook,
-        )
+        rows = await self._sql.fetch(f"{_READ_WEBHOOKS} WHERE hub = $1 AND id = $2", hub, webhook)
         return _from_row(rows[0]) if rows else None
 
     @single_statement
@@ -202,10 +164,7 @@ class WebhookReads:
             if value is not None:
                 values.append(value)
                 tests += " AND " + test.format(n=len(values))
-        statement = (
-            f"SELECT {_COLUMNS} FROM webhooks"  # noqa: S608
-            f" WHERE (hub, id) > ($1, $2){tests} ORDER BY hub, id"
-        )
+        statement = f"{_READ_WEBHOOKS} WHERE (hub, id) > ($1, $2){tests} ORDER BY hub, id"
         if limit is not None:
             values.append(limit)
             statement += f" LIMIT ${len(values)}"

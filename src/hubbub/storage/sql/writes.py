@@ -19,14 +19,13 @@ from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
 from hubbub.storage.sql.appending import (
     PUT_RETAINED,
-    Refusal,
+    RefusedAppend,
     append_messages,
     check_term,
     read_terms,
 )
-from hubbub.storage.sql.connection import ManyRows, Sql, insert
+from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.exports import ExportWrites
-from hubbub.storage.sql.nodes import NodeWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.retention import RetentionWrites
 from hubbub.storage.sql.topics import TopicWrites
@@ -37,19 +36,17 @@ _TAKE_PARTITIONS = insert(
     {"partition_id": "bigint", "owner": "text", "term": "bigint"},
     "ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, term = partitions.term + 1",
 )
-_PUT_SESSIONS = insert(
-    "sessions",
-    {
-        "key_hash": "bytea",
-        "hub": "text",
-        "session_id": "text",
-        "state": "bytea",
-        "expires_at": "bigint",
-        "holder": "text",
-    },
-    "ON CONFLICT (key_hash) DO UPDATE SET hub = excluded.hub, session_id = excluded.session_id,"
-    " state = excluded.state, expires_at = excluded.expires_at, holder = excluded.holder",
-)
+_SESSION = {
+    "key_hash": "bytea",
+    "hub": "text",
+    "session_id": "text",
+    "state": "bytea",
+    "expires_at": "bigint",
+    "holder": "text",
+}
+_PUT_SESSIONS = insert("sessions", _SESSION, replacing(_SESSION, "key_hash"))
+_PUT_HOLDER = put("session_holders", ("holder", "held_until"), "holder")
+_PUT_TOKEN = put("push_tokens", ("hub", "user_id", "platform", "token"), "hub", "platform", "token")
 _DELETE_SESSIONS = ManyRows(
     table="sessions",
     single="DELETE FROM sessions WHERE key_hash = $1",
@@ -68,9 +65,7 @@ _EXPIRING = (
 """Tables, their keys, and which of their rows have expired by $1."""
 
 
-class Writes(
-    NodeWrites, RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites
-):
+class Writes(RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 
@@ -81,9 +76,21 @@ class Writes(
         await self._sql.execute_many(_TAKE_PARTITIONS, rows)
         return await read_terms(self._sql, set(partitions))
 
+    async def count_beat(self, node: str) -> dict[str, int]:
+        await self._sql.execute(
+            "INSERT INTO nodes (name, beats) VALUES ($1, 1)"
+            " ON CONFLICT (name) DO UPDATE SET beats = nodes.beats + 1",
+            node,
+        )
+        rows = await self._sql.fetch("SELECT name, beats FROM nodes")
+        return {str(name): int(beats) for name, beats in rows}
+
+    async def forget_node(self, node: str) -> None:
+        await self._sql.execute("DELETE FROM nodes WHERE name = $1", node)
+
     # -- messages -----------------------------------------------------------------------------
 
-    async def append(self, appends: list[Append]) -> list[Refusal]:
+    async def append(self, appends: list[Append]) -> list[RefusedAppend]:
         """Store what continues its channel's head under the current term; answer the rest."""
         return await append_messages(self._sql, appends)
 
@@ -168,25 +175,13 @@ class Writes(
         await self._sql.execute_many(_PUT_SESSIONS, sorted(last.values()))
 
     async def hold_sessions(self, holder: str, until: int) -> None:
-        await self._sql.execute(
-            "INSERT INTO session_holders (holder, held_until) VALUES ($1, $2)"
-            " ON CONFLICT (holder) DO UPDATE SET held_until = excluded.held_until",
-            holder,
-            until,
-        )
+        await self._sql.execute(_PUT_HOLDER, holder, until)
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
         await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
 
     async def save_push_token(self, token: PushToken) -> None:
-        await self._sql.execute(
-            "INSERT INTO push_tokens (hub, platform, token, user_id) VALUES ($1, $2, $3, $4)"
-            " ON CONFLICT (hub, platform, token) DO UPDATE SET user_id = excluded.user_id",
-            token.hub,
-            token.platform,
-            token.token,
-            token.user_id,
-        )
+        await self._sql.execute(_PUT_TOKEN, *msgspec.structs.astuple(token))
 
     async def delete_push_token(self, hub: str, platform: str, token: str) -> bool:
         which = "push_tokens WHERE hub = $1 AND platform = $2 AND token = $3"

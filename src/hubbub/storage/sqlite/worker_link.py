@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable
-from hubbub.storage.sql.fair_queue import Limits, Waiting
+from hubbub.storage.sql.fair_queue import Limits, QueuedCall
 from hubbub.storage.sql.links import Group, Link, error_of
 from hubbub.storage.sqlite.worker_process import WorkerProcess
 from hubbub.storage.sqlite.worker_protocol import (
@@ -189,8 +189,8 @@ class WorkerLink(Link):
         operations = [(group[0].method.__name__, self._arguments(group)) for group in batch.groups]
         return frame((batch.number, operations))
 
-    def _encodable(self, batch: _Batch) -> list[Waiting]:
-        good: list[Waiting] = []
+    def _encodable(self, batch: _Batch) -> list[QueuedCall]:
+        good: list[QueuedCall] = []
         for waiting in (waiting for group in batch.groups for waiting in group):
             try:
                 encoder.encode(waiting.arguments)

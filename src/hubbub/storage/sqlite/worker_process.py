@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 import hubbub
-from hubbub.domain.errors import Internal, StoreUnavailable, catalogue
+from hubbub.domain.errors import StoreUnavailable
+from hubbub.storage.sql.links import error_of
 from hubbub.storage.sqlite.worker_protocol import (
     HEADER_BYTES,
     OPEN,
@@ -21,8 +22,6 @@ from hubbub.storage.sqlite.worker_protocol import (
     WorkerOptions,
     ready_decoder,
 )
-
-_ERRORS = catalogue()
 
 
 class WorkerProcess(asyncio.Protocol):
@@ -57,7 +56,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             ready = await self._ready
             if ready.fault is not None:
-                raise _ERRORS.get(ready.fault.code, Internal)(ready.fault.message)
+                raise error_of(ready.fault)
         except BaseException:
             await self.end()
             raise

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.storage.sql.fair_queue import FairQueue, Limits, Waiting
+from hubbub.storage.sql.fair_queue import FairQueue, Limits, QueuedCall
 
 
-def operation(name: str, weight: int = 1, size: int = 1) -> Waiting:
+def operation(name: str, weight: int = 1, size: int = 1) -> QueuedCall:
     future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    return Waiting(operation, (name,), weight, size, future)
+    return QueuedCall(operation, (name,), weight, size, future)
 
 
-def names(batch: list[Waiting]) -> list[str]:
+def names(batch: list[QueuedCall]) -> list[str]:
     return [waiting.arguments[0] for waiting in batch]
 
 
