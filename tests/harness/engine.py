@@ -15,6 +15,7 @@ from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.transport import Transport
 from hubbub.connectors.http_out import HttpOut
+from hubbub.connectors.service_http import HttpServices
 from hubbub.domain.errors import HubbubError, NotAuthenticated
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
@@ -24,6 +25,7 @@ from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request
 from hubbub.domain.rules import AuthProvider, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
+from hubbub.engine.access.throttle import Throttle, ThrottleLimits
 from hubbub.engine.access.tokens import SigningKey, Tokens
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
@@ -37,6 +39,7 @@ from hubbub.gateways.outlet import transmit
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.services import NO_STREAMS
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Append
 from hubbub.storage.sqlite.store import SqliteStore
@@ -208,7 +211,8 @@ class EngineNode:
             journal=journal,
         )
         self.sender = HttpOut()
-        outgoing = OutgoingGate(self.sender, webhooks or WebhookLimits())
+        webhooks = webhooks or WebhookLimits()
+        outgoing = OutgoingGate(self.sender, webhooks)
         self.node = Node(
             bus=bus,
             store=store,
@@ -219,9 +223,12 @@ class EngineNode:
             authenticator=NoProvider(),
             transmit=transmit,
             limits=self.limits,
+            caller=HttpServices(outgoing),
+            streams=NO_STREAMS,
             webhooks=webhooks,
             outgoing=outgoing,
             journal=journal,
+            throttle=Throttle(clock, ThrottleLimits()),
         )
         bus.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(
@@ -231,7 +238,7 @@ class EngineNode:
             configuration_of=self.directory.get,
             access=access,
             outgoing=outgoing,
-            limits=webhooks or WebhookLimits(),
+            limits=webhooks,
             publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(
                 self.node.hub(hub), *fetched
             ),

@@ -74,7 +74,9 @@ async def acknowledged(node: EngineNode, webhook: Webhook, floor: int) -> None:
     """Wait until the place on disk is there."""
     async with asyncio.timeout(ANSWER_SECONDS):
         while True:
-            cursors = await node.driver._store.read_cursors("acme", webhook.channel, "webhook")
+            cursors = await node.driver.context.store.read_cursors(
+                "acme", webhook.channel, "webhook"
+            )
             if any(c.name == webhook.id and c.floor >= floor for c in cursors):
                 return
             await asyncio.sleep(0.01)

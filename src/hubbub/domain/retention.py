@@ -11,7 +11,7 @@ import msgspec
 from hubbub.domain.rules import Rules
 
 
-class Holdings(msgspec.Struct, frozen=True):
+class StoredRange(msgspec.Struct, frozen=True):
     """What a channel holds, and who needs it.
 
     `first` and `head` are the oldest and the newest serial. `by_age` and `by_bytes` are the serials
@@ -28,13 +28,13 @@ class Holdings(msgspec.Struct, frozen=True):
     exported: int | None = None
 
 
-def limited_first(rules: Rules, holdings: Holdings) -> int:
+def limited_first(rules: Rules, holdings: StoredRange) -> int:
     """The serial that the limits alone would have the channel begin with."""
     by_count = holdings.head + 1 - rules.max_stored_messages if rules.max_stored_messages else 0
     return max(holdings.first, holdings.by_age, holdings.by_bytes, by_count)
 
 
-def first_to_keep(rules: Rules, holdings: Holdings) -> int:
+def first_to_keep(rules: Rules, holdings: StoredRange) -> int:
     """The serial before which everything may go."""
     first = limited_first(rules, holdings)
     if holdings.floor is not None:

@@ -20,7 +20,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.registry import AccessRegistry
-from hubbub.engine.access.throttle import Throttle, ThrottleLimits
+from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
@@ -49,8 +49,8 @@ from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import Bus, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
-from hubbub.ports.journal import NO_JOURNAL, Journal
-from hubbub.ports.services import NO_SERVICES, NO_STREAMS, ServiceCaller, StreamSink
+from hubbub.ports.journal import Journal
+from hubbub.ports.services import ServiceCaller, StreamSink
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
@@ -74,12 +74,12 @@ class Node:
         authenticator: Authenticator,
         transmit: Transmitter,
         limits: EngineLimits,
-        caller: ServiceCaller = NO_SERVICES,
-        streams: StreamSink = NO_STREAMS,
-        journal: Journal = NO_JOURNAL,
-        webhooks: WebhookLimits | None = None,
-        outgoing: OutgoingGate | None = None,
-        throttle: Throttle | None = None,
+        caller: ServiceCaller,
+        streams: StreamSink,
+        journal: Journal,
+        webhooks: WebhookLimits,
+        outgoing: OutgoingGate,
+        throttle: Throttle,
     ) -> None:
         self.bus = bus
         self.outgoing = outgoing
@@ -88,7 +88,7 @@ class Node:
         self.directory = directory
         self.tokens = tokens
         self.access = access
-        self.throttle = throttle or Throttle(clock, ThrottleLimits())
+        self.throttle = throttle
         self.credentials = Credentials(tokens, self.throttle)
         self.journal = journal
         self.chronicle = Chronicle(journal, clock)
@@ -97,7 +97,7 @@ class Node:
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker, access)
         self.webhooks = Webhooks(
-            bus, store, clock, self.topics, maker, directory, webhooks or WebhookLimits(), outgoing
+            bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
         self.restore_keys = RestoreKeys(store, clock, limits)
         self.subscriptions = Subscriptions(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.retention import Holdings, first_to_keep
+from hubbub.domain.retention import StoredRange, first_to_keep
 from hubbub.domain.rules import Rules
 
 pytestmark = pytest.mark.spec("ONCE-03")
@@ -23,9 +23,9 @@ RULES = st.builds(
 
 
 @st.composite
-def holdings(draw: st.DrawFn) -> Holdings:
+def holdings(draw: st.DrawFn) -> StoredRange:
     first = draw(st.integers(1, 20))
-    return Holdings(
+    return StoredRange(
         first=first,
         head=draw(st.integers(first - 1, 30)),
         by_age=draw(SERIALS),
@@ -37,7 +37,7 @@ def holdings(draw: st.DrawFn) -> Holdings:
 
 @given(RULES, holdings())
 def test_nothing_that_somebody_still_has_to_get_goes_unless_the_rules_say_so(
-    rules: Rules, held: Holdings
+    rules: Rules, held: StoredRange
 ) -> None:
     first = first_to_keep(rules, held)
     assert held.first <= first <= held.head + 1
@@ -50,7 +50,7 @@ def test_nothing_that_somebody_still_has_to_get_goes_unless_the_rules_say_so(
 
 @given(RULES, holdings())
 def test_what_is_kept_is_within_the_limits_or_somebody_needs_it(
-    rules: Rules, held: Holdings
+    rules: Rules, held: StoredRange
 ) -> None:
     first = first_to_keep(rules, held)
     by_count = held.head - rules.max_stored_messages + 1 if rules.max_stored_messages else 0
@@ -69,20 +69,20 @@ def test_what_is_kept_is_within_the_limits_or_somebody_needs_it(
 @pytest.mark.parametrize(
     ("rules", "held", "first"),
     [
-        (Rules(), Holdings(1, 9), 1),
-        (Rules(max_stored_messages=3), Holdings(1, 9), 7),
-        (Rules(max_stored_messages=20), Holdings(1, 9), 1),
-        (Rules(max_stored_messages=3), Holdings(1, 9, floor=2), 3),
-        (Rules(max_stored_messages=3, drop_unread=True), Holdings(1, 9, floor=2), 7),
-        (Rules(), Holdings(2, 9, by_age=5, by_bytes=4), 5),
-        (Rules(reclaim_acknowledged=True), Holdings(1, 9), 1),
-        (Rules(reclaim_acknowledged=True), Holdings(1, 9, floor=4), 5),
-        (Rules(reclaim_acknowledged=True), Holdings(1, 9, floor=99), 10),
-        (Rules(reclaim_acknowledged=True), Holdings(1, 9, floor=4, exported=2), 3),
-        (Rules(max_stored_messages=3, drop_unread=True), Holdings(1, 9, exported=0), 1),
+        (Rules(), StoredRange(1, 9), 1),
+        (Rules(max_stored_messages=3), StoredRange(1, 9), 7),
+        (Rules(max_stored_messages=20), StoredRange(1, 9), 1),
+        (Rules(max_stored_messages=3), StoredRange(1, 9, floor=2), 3),
+        (Rules(max_stored_messages=3, drop_unread=True), StoredRange(1, 9, floor=2), 7),
+        (Rules(), StoredRange(2, 9, by_age=5, by_bytes=4), 5),
+        (Rules(reclaim_acknowledged=True), StoredRange(1, 9), 1),
+        (Rules(reclaim_acknowledged=True), StoredRange(1, 9, floor=4), 5),
+        (Rules(reclaim_acknowledged=True), StoredRange(1, 9, floor=99), 10),
+        (Rules(reclaim_acknowledged=True), StoredRange(1, 9, floor=4, exported=2), 3),
+        (Rules(max_stored_messages=3, drop_unread=True), StoredRange(1, 9, exported=0), 1),
     ],
 )
-def test_examples(rules: Rules, held: Holdings, first: int) -> None:
+def test_examples(rules: Rules, held: StoredRange, first: int) -> None:
     assert first_to_keep(rules, held) == first
 
 

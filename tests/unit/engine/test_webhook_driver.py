@@ -254,7 +254,7 @@ async def test_410_ends_the_subscription(node: EngineNode, receiver: Receiver) -
             await asyncio.sleep(0.01)
     with pytest.raises(NotSubscribed):
         await node.node.webhooks.describe(hub, webhook.id)
-    assert await node.driver._store.read_cursors("acme", "news", "webhook") == []
+    assert await node.driver.context.store.read_cursors("acme", "news", "webhook") == []
 
 
 @pytest.mark.spec("WEB-04")
@@ -269,7 +269,7 @@ async def test_retry_after_is_obeyed_within_bounds(tmp_path: Path, receiver: Rec
         await until(lambda: next(iter(node.driver._pushes.values())).next_try_at)
         status = await describe(node, webhook)
         assert status.attempts == 1
-        wait = status.next_try_at / 1000 - node.driver._clock.now()
+        wait = status.next_try_at / 1000 - node.driver.context.clock.now()
         assert 0.2 < wait <= 0.4
         await receiver.got(2)
 
@@ -394,7 +394,7 @@ async def test_a_row_without_a_place_is_dropped_at_the_start(tmp_path: Path) -> 
     async with engine(tmp_path) as node:
         webhook = await subscribe(node, "http://127.0.0.1:9/")
         left = msgspec.structs.replace(webhook, id="left", callback="http://127.0.0.1:9/left")
-        await node.driver._store.save_webhook(left)
+        await node.driver.context.store.save_webhook(left)
     async with engine(tmp_path) as node:
         await until(lambda: node.driver.count() == 1)
         assert [w.id for w in await node.node.webhooks.list(node.node.hub("acme"))] == [webhook.id]

@@ -251,7 +251,7 @@ async def ping(node: EngineNode, url: str) -> str:
 
 
 async def topic_of(node: EngineNode, url: str) -> WebTopic:
-    topic = await node.driver._store.read_web_topic("acme", websub_channel(url))
+    topic = await node.driver.context.store.read_web_topic("acme", websub_channel(url))
     assert topic is not None
     return topic
 

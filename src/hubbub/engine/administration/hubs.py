@@ -100,7 +100,7 @@ class Hubs:
         for issuer in settings.trusted_issuers:
             same = known.get((issuer.jwks_url, issuer.addresses))
             check_reach(actor, issuer, same)
-            if issuer.jwks_url is not None and same is None and self._node.outgoing is not None:
+            if issuer.jwks_url is not None and same is None:
                 reach = after.reach_of(issuer)
                 await self._node.outgoing.check_address(after.hub, issuer.jwks_url, reach, "URL")
 

@@ -96,7 +96,7 @@ class Endpoints(NamedSettings[E]):
         configuration = self._directory.get(hub)
         if value.url.startswith(NATS_SCHEME):
             configuration.check_subject(value.url, self._node.limits.subject_root)
-        elif self._node.outgoing is not None:
+        else:
             reach = configuration.reach_of(value)
             await self._node.outgoing.check_address(hub, value.url, reach, "URL")
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.history import HistoryQuery, LiveHistory
+from hubbub.domain.history import HistoryQuery, LiveHistory, Slice
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
+from hubbub.engine.channels.history import page_of
 from hubbub.engine.topics.active_producer import ActiveProducer
 from hubbub.engine.topics.cursors import Cursors
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -221,24 +222,12 @@ class Channel:
     # -- history --------------------------------------------------------------------------------
 
     def page_from_live_history(self, query: HistoryQuery) -> HistoryPage:
-        known_epoch = query.epoch is None or query.epoch == self.epoch
         if self.history is None:
             asks_for_nothing = query.after == self.head or self.head == 0
-            return HistoryPage(
-                channel=self.name,
-                epoch=self.epoch,
-                head=self.head,
-                recovered=known_epoch and asks_for_nothing,
-            )
-        found = self.history.select(query)
-        return HistoryPage(
-            channel=self.name,
-            messages=found.messages if known_epoch else (),
-            epoch=self.epoch,
-            head=self.head,
-            recovered=known_epoch and found.complete,
-            more=found.more and known_epoch,
-        )
+            found = Slice((), complete=asks_for_nothing, more=False)
+        else:
+            found = self.history.select(query)
+        return page_of(query, self.epoch, self.head, found)
 
     # -- presence -------------------------------------------------------------------------------
 

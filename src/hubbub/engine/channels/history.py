@@ -1,8 +1,8 @@
-"""Pages of stored history."""
+"""Pages of a channel's history, from the store or from the messages in memory."""
 
 from __future__ import annotations
 
-from hubbub.domain.history import HistoryQuery
+from hubbub.domain.history import HistoryQuery, Slice
 from hubbub.domain.notices import HistoryPage
 from hubbub.ports.storage.messages import MessageHistory, StoredPage
 
@@ -14,15 +14,21 @@ async def page_from_store(store: MessageHistory, query: HistoryQuery, epoch: str
         epoch = page.head.epoch
     head = page.head.head if page.head else 0
     first = page.head.first if page.head else 1
+    found = Slice(page.messages, _complete(query, page, head, first), page.more)
+    return page_of(query, epoch, head, found)
+
+
+def page_of(query: HistoryQuery, epoch: str, head: int, found: Slice) -> HistoryPage:
+    """The answer where the channel stands at `head` of this epoch; a query of another epoch gets no
+    messages."""
     same_epoch = query.epoch is None or query.epoch == epoch
-    complete = _complete(query, page, head, first)
     return HistoryPage(
         channel=query.channel,
-        messages=page.messages if same_epoch else (),
+        messages=found.messages if same_epoch else (),
         epoch=epoch,
         head=head,
-        recovered=same_epoch and complete,
-        more=page.more and same_epoch,
+        recovered=same_epoch and found.complete,
+        more=found.more and same_epoch,
     )
 
 

@@ -44,7 +44,7 @@ from hubbub.engine.topics.producers import Producers
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.ports.bus import Attachment, Following, MessagePublished, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
-from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Deleted
 
@@ -64,7 +64,7 @@ class ChannelOwner:
         access: AccessRegistry,
         emit: Emit,
         publish: Publish,
-        journal: Journal = NO_JOURNAL,
+        journal: Journal,
     ) -> None:
         """`publish` reaches the owner of any channel, for what an owner has to say elsewhere."""
         self._store = store

@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.domain.errors import HubNotFound, InvalidName, StaleOwner
 from hubbub.domain.names import partition_of
-from hubbub.domain.retention import Holdings, first_to_keep, limited_first
+from hubbub.domain.retention import StoredRange, first_to_keep, limited_first
 from hubbub.domain.rules import Rules
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import ConfigurationOf
@@ -116,7 +116,7 @@ class Retention:
             by_age = await self._store.first_at(hub, name, since)
         if rules.max_stored_bytes and stored.stored_bytes > rules.max_stored_bytes:
             by_bytes = await self._store.first_within(hub, name, rules.max_stored_bytes)
-        holdings = Holdings(stored.first, stored.head, by_age, by_bytes)
+        holdings = StoredRange(stored.first, stored.head, by_age, by_bytes)
         if not rules.reclaim_acknowledged and limited_first(rules, holdings) <= stored.first:
             return stored.first
         floor = exported = None
@@ -126,7 +126,7 @@ class Retention:
             exported = await self._exported(hub, name)
         return first_to_keep(
             rules,
-            Holdings(stored.first, stored.head, by_age, by_bytes, floor, exported),
+            StoredRange(stored.first, stored.head, by_age, by_bytes, floor, exported),
         )
 
     async def _floor(self, stored: StoredChannel) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 from random import sample
 
 from hubbub.domain.messages import Message
@@ -28,32 +29,26 @@ _SAMPLE = 256
 """Subscribers that are looked at before a group rests; in a larger group, chosen at random."""
 
 
+@dataclass(slots=True, eq=False)
 class DeliveryQueue:
     """The groups of one hub that have something to write."""
 
-    __slots__ = ("congested", "counters", "groups", "in_rotation")
-
-    def __init__(self, counters: HubCounters) -> None:
-        self.counters = counters
-        self.groups: deque[Group] = deque()
-        self.congested: set[Group] = set()
-        self.in_rotation = False
+    counters: HubCounters
+    groups: deque[Group] = field(default_factory=deque)
+    congested: set[Group] = field(default_factory=set)
+    in_rotation: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """Packed bytes on their way to those who were subscribed when they were packed."""
 
-    __slots__ = ("data", "done", "gone", "noted", "targets", "units")
-
-    def __init__(
-        self, data: bytes, targets: list[Connection], units: int, noted: Noted | None
-    ) -> None:
-        self.data = data
-        self.targets = targets
-        self.units = units
-        self.noted = noted
-        self.done = 0
-        self.gone: set[Connection] | None = None
+    data: bytes
+    targets: list[Connection]
+    units: int
+    noted: Noted | None
+    done: int = 0
+    gone: set[Connection] | None = None
 
     def next_targets(self, count: int) -> list[Connection]:
         targets = self.targets[self.done : self.done + count]
@@ -63,38 +58,22 @@ class _Job:
         return targets
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """Subscribers of one channel that take the same bytes."""
 
-    __slots__ = (
-        "_jobs",
-        "_noted",
-        "_paused",
-        "_rests",
-        "_size",
-        "_units",
-        "connections",
-        "delivery_queue",
-        "encoder",
-        "queued",
-        "tally",
-    )
-
-    def __init__(
-        self, encoder: Encoder, delivery_queue: DeliveryQueue, tally: Tally | None = None
-    ) -> None:
-        self.encoder = encoder
-        self.delivery_queue = delivery_queue
-        self.tally = tally
-        """Where deliveries are counted for the journal, if they are."""
-        self._noted: Noted | None = None
-        self.connections: dict[Connection, None] = {}
-        self.queued = False
-        self._units: list[bytes] = []
-        self._size = 0
-        self._jobs: deque[_Job] | None = None
-        self._paused: set[Pausable] | None = None
-        self._rests = 0
+    encoder: Encoder
+    delivery_queue: DeliveryQueue
+    tally: Tally | None = None
+    """Where deliveries are counted for the journal, if they are."""
+    connections: dict[Connection, None] = field(default_factory=dict)
+    queued: bool = False
+    _noted: Noted | None = None
+    _units: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    _jobs: deque[_Job] | None = None
+    _paused: set[Pausable] | None = None
+    _rests: int = 0
 
     def add(self, connection: Connection) -> None:
         """It gets everything from here on, and nothing that was said before."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from operator import mul
 
 from hubbub.domain.journal import (
@@ -32,22 +33,20 @@ count as written in the middle of that time, so that a latency is off by half of
 is less than the width of a bucket."""
 
 
+@dataclass(slots=True, eq=False)
 class Noted:
     """The messages in one packed buffer: when they were published, and where they stand."""
 
-    __slots__ = ("_offsets", "_squares", "_sum", "epoch", "first", "fresh", "last", "size", "times")
-
-    def __init__(self, epoch: str) -> None:
-        self.epoch = epoch
-        self.times: list[int] = []
-        self.size = 0
-        self.first = 0
-        self.last = 0
-        self.fresh = 0
-        """How many of them no other buffer of this technology holds."""
-        self._offsets: list[int] | None = None
-        self._sum = 0
-        self._squares = 0
+    epoch: str
+    times: list[int] = field(default_factory=list)
+    size: int = 0
+    first: int = 0
+    last: int = 0
+    fresh: int = 0
+    """How many of them no other buffer of this technology holds."""
+    _offsets: list[int] | None = None
+    _sum: int = 0
+    _squares: int = 0
 
     def age(self, now: int) -> int:
         """Of the newest message."""
@@ -258,41 +257,39 @@ class Deliveries:
         self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
     ) -> None:
         """Messages from the past, sent to one session: they have no latency worth telling."""
-        self._journal.record(
-            JournalEvent(
-                DELIVERED,
-                self.now(),
-                hub,
-                channel=channel,
-                technology=technology,
-                epoch=epoch or None,
-                first_serial=messages[0].serial or None,
-                serial=messages[-1].serial or None,
-                size=sum(len(message.payload) for message in messages),
-                messages=len(messages),
-                count=len(messages),
-                reason="replay",
-            )
-        )
+        event = self._of(DELIVERED, hub, channel, technology, epoch, messages)
+        event.size = sum(len(message.payload) for message in messages)
+        event.reason = "replay"
+        self._journal.record(event)
 
     def expired(
         self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
     ) -> None:
         """Messages were not sent to live subscribers, since their time to live was over."""
-        self._journal.record(
-            JournalEvent(
-                EXPIRED,
-                self.now(),
-                hub,
-                channel=channel,
-                technology=technology,
-                message_id=messages[0].id if len(messages) == 1 else None,
-                epoch=epoch or None,
-                first_serial=messages[0].serial or None,
-                serial=messages[-1].serial or None,
-                messages=len(messages),
-                count=len(messages),
-            )
+        event = self._of(EXPIRED, hub, channel, technology, epoch, messages)
+        event.message_id = messages[0].id if len(messages) == 1 else None
+        self._journal.record(event)
+
+    def _of(
+        self,
+        kind: str,
+        hub: str,
+        channel: str,
+        technology: str,
+        epoch: str,
+        messages: list[Message],
+    ) -> JournalEvent:
+        return JournalEvent(
+            kind,
+            self.now(),
+            hub,
+            channel=channel,
+            technology=technology,
+            epoch=epoch or None,
+            first_serial=messages[0].serial or None,
+            serial=messages[-1].serial or None,
+            messages=len(messages),
+            count=len(messages),
         )
 
     def missed(self, hub: str, channel: str, epoch: str, first: int | None, last: int) -> None:

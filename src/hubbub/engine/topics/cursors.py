@@ -17,7 +17,7 @@ from hubbub.domain.errors import NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.ports.storage.messages import ChannelHead
-from hubbub.ports.storage.topics import Cursor as SavedCursor
+from hubbub.ports.storage.topics import SavedCursor
 
 _TAIL_MESSAGES = 1000
 _TAIL_BYTES = 512 * 1024

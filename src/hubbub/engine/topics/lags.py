@@ -16,7 +16,7 @@ from hubbub.domain.topics import SubscriptionKey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.ports.storage.messages import ChannelHead
-from hubbub.ports.storage.topics import Cursor, TopicStore
+from hubbub.ports.storage.topics import SavedCursor, TopicStore
 
 _PAGE = 500
 
@@ -68,10 +68,10 @@ class LagSurvey:
             after = (last.hub, last.channel, last.owner, last.name)
         self.hubs, self.farthest = hubs, farthest
 
-    def _owned(self, saved: Cursor) -> bool:
+    def _owned(self, saved: SavedCursor) -> bool:
         return partition_of(saved.hub, saved.channel) in self._owner.terms
 
-    def _lag(self, saved: Cursor, head: ChannelHead | None) -> Lag:
+    def _lag(self, saved: SavedCursor, head: ChannelHead | None) -> Lag:
         key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
         known = self._owner.lag_in_memory(key)
         if known is not None:

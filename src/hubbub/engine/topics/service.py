@@ -55,7 +55,7 @@ from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.cursors import describe_saved
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
 from hubbub.ports.clock import Clock
-from hubbub.ports.storage.topics import Cursor, TopicStore
+from hubbub.ports.storage.topics import SavedCursor, TopicStore
 
 T = TypeVar("T")
 _AT_ONCE = 16
@@ -214,7 +214,7 @@ class Topics:
             f"{key.owner!r} has no durable subscription {key.name!r} to {key.channel!r}"
         )
 
-    async def _describe_saved(self, cursor: Cursor) -> SubscriptionInfo | None:
+    async def _describe_saved(self, cursor: SavedCursor) -> SubscriptionInfo | None:
         """As its owner knows it; as it is on disk where the channel cannot be opened just now."""
         key = SubscriptionKey(cursor.hub, cursor.channel, cursor.owner, cursor.name)
         try:

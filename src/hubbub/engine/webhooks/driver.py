@@ -40,12 +40,12 @@ from hubbub.engine.webhooks.fetching import Fetcher, Publish
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.push import Push
-from hubbub.engine.webhooks.replaying import Replayer
+from hubbub.engine.webhooks.replaying import DeadLetterReplayer
 from hubbub.engine.webhooks.retrying import GivenUp
 from hubbub.engine.webhooks.verifying import Verifier
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
-from hubbub.ports.journal import NO_JOURNAL, Journal
+from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
@@ -72,19 +72,19 @@ class Driver:
         outgoing: OutgoingGate,
         limits: WebhookLimits,
         publish_fetched: Publish,
-        journal: Journal = NO_JOURNAL,
+        journal: Journal,
     ) -> None:
         """`topic` reaches the owner of the channels, which is on the same node."""
-        self._context = DriverContext(
+        self.context = DriverContext(
             store, clock, topic, configuration_of, outgoing, limits, journal
         )
         self._access = access
         self.outgoing = outgoing
-        self.counters = self._context.counters
-        self.attempts = Attempts(self._context)
-        self._verifier = Verifier(self._context)
-        self._fetcher = Fetcher(self._context, publish_fetched)
-        self._replayer = Replayer(self._context, self.attempts)
+        self.counters = self.context.counters
+        self.attempts = Attempts(self.context)
+        self._verifier = Verifier(self.context)
+        self._fetcher = Fetcher(self.context, publish_fetched)
+        self._replayer = DeadLetterReplayer(self.context, self.attempts)
         self._pushes: dict[tuple[str, str], Push] = {}
         """By hub and id."""
         self._by_channel: dict[tuple[str, str], dict[str, Push]] = {}
@@ -150,7 +150,7 @@ class Driver:
                 push = self._add(webhook)
                 push.fetching = True  # until it is known where it stands
                 loaded.append(push)
-        await load_places(self._context.store, loaded)
+        await load_places(self.context.store, loaded)
         for push in loaded:
             push.fetching = False
             if push.gone:
@@ -158,7 +158,7 @@ class Driver:
             elif push.behind:
                 self._kick(push)
             self._verify(push)
-        for topic in await self._context.store.read_pinged(sorted(fresh)) if fresh else ():
+        for topic in await self.context.store.read_pinged(sorted(fresh)) if fresh else ():
             self._fetcher.start(topic.hub, topic.channel)
 
     async def stop(self) -> None:
@@ -169,7 +169,7 @@ class Driver:
         for push in pushes:
             self._remove(push, cancel=not push.sending)
         if tasks:
-            await asyncio.wait(tasks, timeout=self._context.limits.stop_seconds)
+            await asyncio.wait(tasks, timeout=self.context.limits.stop_seconds)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -182,7 +182,7 @@ class Driver:
     async def _saved(self, partitions: list[int]) -> AsyncIterator[Webhook]:
         after: tuple[str, str] | None = None
         while partitions:
-            page = await self._context.store.read_webhooks(
+            page = await self.context.store.read_webhooks(
                 partitions=partitions, after=after, limit=1000
             )
             for webhook in page:
@@ -210,7 +210,7 @@ class Driver:
             return
         self.attempts.hub_changed(hub)
         try:
-            self._context.configuration_of(hub)
+            self.context.configuration_of(hub)
         except HubNotFound:
             for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
                 self._remove(push)
@@ -240,7 +240,7 @@ class Driver:
 
     async def _changed(self, request: WebhookChanged) -> None:
         async with self._changes:
-            webhook = await self._context.store.read_webhook(request.hub, request.webhook)
+            webhook = await self.context.store.read_webhook(request.hub, request.webhook)
         push = self._pushes.get((request.hub, request.webhook))
         if webhook is None:
             if push is not None:
@@ -251,7 +251,7 @@ class Driver:
                 push.behind = True
             else:
                 host = self.outgoing.destination(webhook.hub, "webhook", webhook.host)
-                push.configure(webhook, host, self._context.limits.public_url)
+                push.configure(webhook, host, self.context.limits.public_url)
                 self._access.review_one(webhook.hub, push)
             if push.behind and not push.fetching:
                 self._kick(push)
@@ -268,7 +268,7 @@ class Driver:
         push = Push(
             webhook,
             self.outgoing.destination(webhook.hub, "webhook", webhook.host),
-            self._context.limits.public_url,
+            self.context.limits.public_url,
             self._refuse,
         )
         self._pushes[webhook.hub, webhook.id] = push
@@ -324,7 +324,7 @@ class Driver:
         except GivenUp:
             await self._dead_letter(push, message)
         except Expired:
-            await self._context.topic(Acknowledge(push.key, (message.serial,), expired=True))
+            await self.context.topic(Acknowledge(push.key, (message.serial,), expired=True))
         except Ended as ended:
             await self._end(push, str(ended))
             return
@@ -338,7 +338,7 @@ class Driver:
     async def _fetch(self, push: Push) -> None:
         push.behind, push.fetching = False, True
         try:
-            found = await self._context.topic(
+            found = await self.context.topic(
                 GetMessages(push.key, push.reader, _AT_ONCE, after=push.queued)
             )
             assert isinstance(found, tuple)
@@ -357,7 +357,7 @@ class Driver:
             push.fetching = False
 
     async def _dead_letter(self, push: Push, message: Message) -> None:
-        await self._context.topic(Acknowledge(push.key, (message.serial,), dead=True))
+        await self.context.topic(Acknowledge(push.key, (message.serial,), dead=True))
         self.counters[push.webhook.hub].dead_letters += 1
 
     def _refuse(self, push: Push, error: HubbubError) -> None:
@@ -371,9 +371,9 @@ class Driver:
     async def _end_refused(self, push: Push, error: HubbubError) -> None:
         await self._end(push, error.message)
         if push.webhook.kind == "websub":
-            hub = self._context.configuration_of(push.webhook.hub)
+            hub = self.context.configuration_of(push.webhook.hub)
             about = (hub, push.webhook.callback, push.webhook.topic, error.message)
-            await deny(self.outgoing, self._context.limits, *about)
+            await deny(self.outgoing, self.context.limits, *about)
 
     async def _end(self, push: Push, reason: str) -> None:
         """The receiver does not want it any more, or its time is over."""
@@ -381,7 +381,7 @@ class Driver:
         self.counters[push.webhook.hub].ended += 1
         self._remove(push)
         try:
-            await end_webhook(self._context.topic, self._context.store, push.webhook)
+            await end_webhook(self.context.topic, self.context.store, push.webhook)
         except HubbubError as error:
             logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
 
@@ -394,7 +394,7 @@ class Driver:
 
     async def _describe(self, push: Push) -> SubscriptionInfo | None:
         try:
-            info = await self._context.topic(DescribeSubscription(push.key))
+            info = await self.context.topic(DescribeSubscription(push.key))
         except (NotSubscribed, TopicNotFound):
             return None
         assert isinstance(info, SubscriptionInfo)
@@ -404,11 +404,11 @@ class Driver:
 
     def sweep(self) -> None:
         """Called every second: leases that are over."""
-        now = self._context.clock.monotonic()
+        now = self.context.clock.monotonic()
         if now < self._next_sweep or self._closing:
             return
         self._next_sweep = now + _SWEEP_SECONDS
-        moment = self._context.now()
+        moment = self.context.now()
         for push in list(self._pushes.values()):
             expires_at = push.webhook.expires_at
             if expires_at is not None and expires_at <= moment and push.active:

@@ -10,7 +10,7 @@ from hubbub.domain.webhooks import WEBHOOK_OWNER
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.engine.webhooks.push import Push
 from hubbub.ports.storage import Store
-from hubbub.ports.storage.topics import Cursor
+from hubbub.ports.storage.topics import SavedCursor
 
 _AT_ONCE = 16
 
@@ -42,7 +42,7 @@ async def load_places(store: Store, pushes: Sequence[Push]) -> None:
     await asyncio.gather(*(load(*key, each) for key, each in channels.items()))
 
 
-def _stand(push: Push, saved: Cursor, epoch: str, newest: int) -> None:
+def _stand(push: Push, saved: SavedCursor, epoch: str, newest: int) -> None:
     cursor = cursor_of(saved, epoch)
     if cursor.lag(newest):
         push.begin_at(cursor.floor)

@@ -32,7 +32,7 @@ def dead_letters_key(key: SubscriptionKey) -> SubscriptionKey:
     return SubscriptionKey(key.hub, dead_letters, WEBHOOK_OWNER, key.name)
 
 
-class Replayer:
+class DeadLetterReplayer:
     def __init__(self, context: DriverContext, attempts: Attempts) -> None:
         self._context = context
         self._attempts = attempts

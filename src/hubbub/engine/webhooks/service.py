@@ -140,9 +140,8 @@ class Webhooks(WebTopics):
     async def _check_address(self, hub: Hub, callback: str) -> None:
         """Raises `BadRequest`; `NotPermitted` where the callback is out of the hub's reach now."""
         check_callback(callback)
-        if self._outgoing is not None:
-            reach = hub.configuration.settings.callback_addresses
-            await self._outgoing.check_address(hub.name, callback, reach, "callback")
+        reach = hub.configuration.settings.callback_addresses
+        await self._outgoing.check_address(hub.name, callback, reach, "callback")
 
     async def _check_quota(self, hub: Hub) -> None:
         quota = hub.configuration.settings.quotas.webhooks or MAX_WEBHOOKS
@@ -175,9 +174,7 @@ class Webhooks(WebTopics):
 
     async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
         """Tell a callback, once, that there is no subscription. It may not hear it."""
-        if self._outgoing is not None:
-            about = (hub.configuration, callback, topic, reason)
-            await deny(self._outgoing, self.limits, *about)
+        await deny(self._outgoing, self.limits, hub.configuration, callback, topic, reason)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, request: WantedWebhook) -> None:
         """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""

@@ -56,9 +56,8 @@ class WebTopics:
         maker: TopicMaker,
         directory: Directory,
         limits: WebhookLimits,
-        outgoing: OutgoingGate | None = None,
+        outgoing: OutgoingGate,
     ) -> None:
-        """`outgoing`: for what does not wait for its turn, such as fetching; None: for none."""
         self.limits = limits
         self._outgoing = outgoing
         self._bus = bus
