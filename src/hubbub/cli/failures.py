@@ -44,7 +44,7 @@ _ADVICE = {
 
 
 def advice(error: HubbubError) -> str:
-    """What to do about it, where that can be known."""
+    """The remedy for an error, to end its sentence; empty where none is known."""
     return _ADVICE.get(error.code, "")
 
 

@@ -1,4 +1,4 @@
-"""What a client tells its application besides messages."""
+"""Events that a client reports to its application besides messages."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Work = Callable[[sqlite3.Connection], T]
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """What SQLite says, as an error of the SDK that names the file."""
+    """Turns errors of SQLite into `FileUnusable`, which names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -96,8 +96,8 @@ class FileLock:
 
 
 class FileThread:
-    """A connection with a thread of its own: the event loop never waits for the disk. What is
-    asked for while a commit is under way shares the next one."""
+    """A connection with a thread of its own: the event loop never waits for the disk. Writes that
+    are requested while a commit is under way share the next commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -63,8 +63,8 @@ class TopicMessage(Message, gc=False):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What the hub made of a publish. `duplicate`: a put that it had already; without id and serial
-    where the message has been reclaimed since."""
+    """Id and serial of a publish. `duplicate`: a put that the hub had already; without id and
+    serial where the message has been reclaimed since."""
 
     id: str
     serial: int
@@ -107,7 +107,7 @@ def item_of(channel: str, data: object, event: str, options: Mapping[str, object
 
 
 class ServiceAnswer(services.ServiceAnswer, frozen=True):
-    """What a service answered to a call."""
+    """The answer of a service to a call."""
 
     @property
     def data(self) -> Any:

@@ -1,4 +1,4 @@
-"""What an application can choose when it connects."""
+"""Options of a connection."""
 
 from __future__ import annotations
 

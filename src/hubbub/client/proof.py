@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 
 class Proof:
-    """What the application gave: a value, or a function that makes a new one each time."""
+    """Token or credentials of the application: a value, or a function that makes a new one each
+    time."""
 
     def __init__(self, token: Token | None = None, credentials: Credentials | None = None) -> None:
         if token is not None and credentials is not None:

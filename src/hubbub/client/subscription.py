@@ -19,7 +19,7 @@ OnGap = Literal["mark", "raise"]
 
 
 class SubscriptionOwner(Protocol):
-    """What a subscription needs of its client."""
+    """The client, as its subscriptions see it."""
 
     def recover(self, tracker: Tracker) -> None:
         """Ask the hub to go on from the tracker's position."""

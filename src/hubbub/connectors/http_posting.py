@@ -1,4 +1,4 @@
-"""What requests to a tenant's own services have in common."""
+"""Requests to services and auth providers of a tenant."""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ def refused(call: ServiceCall, reason: str) -> ServiceRefused:
 
 
 def checked_answer(call: ServiceCall, body: bytes, content_type: str | None) -> ServiceAnswer:
-    """What is spliced into frames must be what its content type claims."""
+    """Payload and content type, checked against each other, since payloads are spliced into frames.
+    Raises `ServiceFailed`."""
     try:
         return ServiceAnswer(*untouched_payload(body, content_type))
     except InvalidPayload as error:

@@ -1,4 +1,4 @@
-"""What an auth provider answers, read and checked: whoever cannot be believed is a failure."""
+"""Answers of auth providers, decoded and checked: an answer that is not valid is a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What services are reached over: requests with one answer, and logs that keep what they are given.
+"""The message broker behind services: requests with one answer, and durable logs.
 
 Whoever is behind it may be away at any time; every method says so at once or within its seconds.
 """

@@ -32,7 +32,7 @@ Topic = Callable[[TopicRequest], Awaitable[TopicAnswer]]
 
 
 class PublishOutcome(msgspec.Struct, frozen=True):
-    """What became of a publish: its position, or why not."""
+    """The outcome of a publish: its serial, or the error."""
 
     serial: int = 0
     error: HubbubError | None = None
@@ -96,7 +96,7 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
 
 
 class Replies(msgspec.Struct, frozen=True):
-    """What other nodes answered, by their names, and who did not in time."""
+    """The answers of other nodes by name, and the nodes that did not answer in time."""
 
     answers: dict[str, bytes] = {}
     silent: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the engine tells the journal: what happened, for those who ask later.
+"""The journal, as the engine writes to it: events for later analysis.
 
 Contract for all methods: they are called from the event loop, cost little, never wait and never
 raise. What the disk cannot take is dropped, counted, and told by a `journal.lost` event; the hub

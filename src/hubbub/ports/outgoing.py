@@ -1,4 +1,4 @@
-"""What the engine needs to send requests to servers that strangers named.
+"""Requests to servers that strangers named.
 
 Contract for every sender:
 - The name is resolved and every address of it is checked before one is connected to, and it is

@@ -1,4 +1,4 @@
-"""What nodes tell each other, so that quotas of hubs hold for all of them together."""
+"""The exchange between nodes that makes the quotas of hubs hold for the whole cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class QuotaExchange(Protocol):
         `REPORT_SECONDS`."""
 
     def hear(self, node: str, shares: Mapping[str, Share]) -> None:
-        """What another node takes."""
+        """The shares that another node takes."""
 
     def lose(self, node: str) -> None:
         """A node is gone, and with it what it used."""

@@ -20,7 +20,7 @@ PAGE_ENTRIES = 500
 
 
 class Refused(HubbubError):
-    """What the server answered instead of doing it; `reason` is the code of its error."""
+    """The server refused the request; `reason` is the code of its error."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Refused(HubbubError):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What is there, and its version as the server tags it; no tag where it has none."""
+    """A stored value and the ETag of its version; no tag where the server sends none."""
 
     value: dict[str, Any]
     tag: str | None
@@ -55,7 +55,7 @@ class AdminClient:
         return self._send("GET", path, query)[0]
 
     def find(self, *path: str) -> Found | None:
-        """What a later `put` replaces; nothing if it is not there. Raises `Refused`."""
+        """The value that a later `put` replaces; None if there is none. Raises `Refused`."""
         try:
             value, tag = self._send("GET", path)
         except Refused as error:

@@ -16,8 +16,8 @@ _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "
 def assign(
     before: dict[str, Any], assignments: tuple[str, ...], defaults: dict[str, Any]
 ) -> dict[str, Any]:
-    """What was before with the changes; `defaults` has all settings, and shows their types. Parts
-    of a setting have a dot in their key: `quotas.sessions=100`."""
+    """The settings `before` with the changes; `defaults` has all settings, and shows their types.
+    Parts of a setting have a dot in their key: `quotas.sessions=100`."""
     changed = copy.deepcopy(before)
     for assignment in assignments:
         key, separator, text = assignment.partition("=")

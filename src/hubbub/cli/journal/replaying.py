@@ -74,7 +74,7 @@ class Ledger:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was sent, or would be; and what not, by name."""
+    """Counts of a replay, and the ids of messages that were not sent."""
 
     messages: int
     sent: int
@@ -138,7 +138,7 @@ class Replay:
         return (message.published_at - self._plan[0].published_at) / 1e6 / self._speed
 
     def _batches(self) -> Iterator[list[Recorded]]:
-        """What goes out together."""
+        """The messages in portions that are published together."""
         batch: list[Recorded] = []
         for message in self._plan:
             full = len(batch) >= BATCH
@@ -153,7 +153,8 @@ class Replay:
         return self._speed is not None and self._due(message) - self._due(first) > _TOGETHER
 
     async def _send_batch(self, client: Client, batch: list[Recorded]) -> None:
-        """All of it, in order; what the hub takes later, later."""
+        """Publish all messages of a portion, in order; those that the hub refuses for its limits
+        are tried again."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         wait = 0.5
         while batch:

@@ -1,4 +1,5 @@
-"""The conversation on one connection: questions, their answers, and what the hub says unasked."""
+"""The conversation on one connection: requests, their answers, and notices that nobody asked
+for."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _TOLD = (notices.Joined, notices.Left, notices.Occupancy)
 
 
 class Conversation:
-    """From the handshake to the end. `requested` are the channels that were asked for on it."""
+    """From the handshake to the end of one connection. `requested`: the channels that were
+    subscribed to on this connection."""
 
     def __init__(self, link: Link, state: ClientState) -> None:
         self.link = link
@@ -45,7 +47,7 @@ class Conversation:
     # -- life -----------------------------------------------------------------------------------
 
     async def ended(self) -> HubbubError:
-        """Wait for the end; answers why."""
+        """Wait for the end of the connection; returns the error that ended it."""
         return await asyncio.shield(self._reader)
 
     @property
@@ -69,7 +71,7 @@ class Conversation:
         return error
 
     def call_at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Answers a function that takes the callback away again."""
+        """Returns a function that removes the callback again."""
 
         def ended(_: object) -> None:
             callback()
@@ -224,7 +226,7 @@ class Conversation:
     # -- who this is ----------------------------------------------------------------------------
 
     def identify(self, user_id: str | None, session_id: str | None = None) -> None:
-        """The session has another identity from now on."""
+        """The session has this identity from now on."""
         if self._info is not None:
             self._info = msgspec.structs.replace(
                 self._info,
@@ -234,7 +236,7 @@ class Conversation:
             )
 
     def introduce(self) -> notices.SessionInfo:
-        """Who this is becomes what the application sees: not before all is settled."""
+        """Show the application the session as it is now; called once the handshake is complete."""
         assert self._info is not None
         self._state.info = self._info
         return self._info

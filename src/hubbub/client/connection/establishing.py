@@ -1,5 +1,5 @@
-"""What a client says on a new connection before the application goes on: who it is, and where it
-was in each channel."""
+"""The handshake on a new connection: restore or authenticate the session, and subscribe to every
+channel from the last serial that was received."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def authenticate(conversation: Conversation, proof: Proof) -> Authenticate
 
 
 async def _restore(conversation: Conversation, state: ClientState, key: str) -> bool:
-    """Whether the session is the one from before. If not, the client says who it is again."""
+    """Whether the key restored the session. If not, the client must authenticate again."""
     positions = state.registry.positions()
     begun = sum(tracker.began for tracker in state.registry.trackers())
     if len(positions) < begun or len(positions) > MAX_ITEMS:
@@ -71,7 +71,7 @@ async def _restore(conversation: Conversation, state: ClientState, key: str) -> 
 
 
 async def subscribe_pending(conversation: Conversation, state: ClientState) -> None:
-    """Ask for all channels that this connection was not asked for yet."""
+    """Subscribe to the channels that were not requested on this connection yet."""
     while True:
         pending = [
             tracker
@@ -88,7 +88,7 @@ async def subscribe_pending(conversation: Conversation, state: ClientState) -> N
 async def resubscribe(
     conversation: Conversation, state: ClientState, request: ChannelRequest
 ) -> None:
-    """Go on from a position: what comes after it is sent again."""
+    """Subscribe again from a position: the hub sends the messages behind that position."""
     await _subscribe(conversation, state, [request])
 
 
@@ -112,7 +112,7 @@ async def _subscribe_one_by_one(
     channels: list[ChannelRequest],
     error: HubbubError,
 ) -> None:
-    """The hub refused the whole request, perhaps for one name: find out which."""
+    """The hub refused the whole request, perhaps for one channel name: find the name."""
     if len(channels) > 1:
         for channel in channels:
             await _subscribe(conversation, state, [channel])

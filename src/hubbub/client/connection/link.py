@@ -103,7 +103,8 @@ class Link:
         return self._socket.state is State.OPEN
 
     async def send(self, *requests: Request) -> None:
-        """Raises what `encode` and `transmit` do."""
+        """Raises `TooLarge`, `BadRequest`, `ConnectionLost`, or the error with which the hub
+        disconnected."""
         await self.transmit(self.encode(*requests))
 
     def encode(self, *requests: Request) -> bytes:
@@ -119,7 +120,7 @@ class Link:
         return data
 
     async def transmit(self, data: bytes) -> None:
-        """Raises `ConnectionLost`, or what the hub said before it ended the connection."""
+        """Raises `ConnectionLost`, or the error with which the hub ended the connection."""
         try:
             await self._socket.send(data, text=self._text)
         except ConnectionClosed:

@@ -26,8 +26,8 @@ class QueuedPublish(msgspec.Struct, eq=False):
 
 
 class SendQueue:
-    """What was never sent stays for the next connection. What was sent and not acknowledged when
-    a connection ends may or may not have arrived: who waits for it is told so."""
+    """A publish that was never sent stays for the next connection. A publish that was sent and not
+    acknowledged when the connection ends may or may not have arrived: its receipt fails."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -55,7 +55,7 @@ class SendQueue:
         await self._filled.wait()
 
     def take(self) -> tuple[PublishItem, ...]:
-        """What the next frame should hold: from here on it counts as sent."""
+        """The publishes for the next frame; they count as sent from here on."""
         items: list[PublishItem] = []
         size = 0
         while self._queue and len(items) < FRAME_ITEMS:

@@ -1,4 +1,4 @@
-"""What a client knows and keeps while connections come and go."""
+"""The state of a client that outlives its connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client is in a channel: which message is next, which it had, which is missing. Pure."""
+"""The position of a client in a channel: which message is next, repeated or missing. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMEMBERED_IDS = 1024
 
 
 class Verdict(enum.Enum):
-    """What to do with a message."""
+    """How to handle a delivery."""
 
     HAND_OVER = "hand over"
     DROP = "drop"  # it was handed over before, or will come again in order
@@ -53,7 +53,7 @@ class Tracker:
         self._since_time = since_time if since is None else None
 
     def request(self) -> ChannelRequest:
-        """What to ask the hub for, to go on without a gap."""
+        """The subscription that continues without a gap."""
         if self._since_time is not None:
             return ChannelRequest(self.channel, timestamp=self._since_time)
         return ChannelRequest(self.channel, serial=self.serial, epoch=self.epoch)

@@ -92,8 +92,8 @@ class Inbox:
         subscription: str = DEFAULT_SUBSCRIPTION,
         **how: Unpack[ReaderOptions],
     ) -> TopicReader:
-        """What `messages` iterates over. Its `batch()` is for applications that do several
-        messages in one transaction."""
+        """The reader that `messages` iterates over. Its `batch()` is for applications that process
+        several messages in one transaction."""
         key = Key(self._client.hub, topic, subscription)
 
         def placed(epoch: str, serial: int) -> None:

@@ -1,4 +1,4 @@
-"""What an inbox keeps in its file: how far the application is with each durable subscription."""
+"""The tables of an inbox: the last message that was processed of each durable subscription."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _REFUSED = (errors.BadRequest, errors.Denied, errors.NotFound, errors.Conflict)
 
 
 class LaneContext(Protocol):
-    """What a lane needs of its outbox."""
+    """The outbox, as its lanes see it."""
 
     producer: str
     file: FileThread
@@ -100,7 +100,7 @@ class Lane:
         self._begin()
 
     def stir(self) -> None:
-        """There may be something to send, or to react to."""
+        """A message, an answer or the end of the connection waits to be handled."""
         self._news.set()
 
     async def run(self) -> None:
@@ -204,7 +204,7 @@ class Lane:
     # -- out ------------------------------------------------------------------------------------
 
     async def _following(self, fence: int | None) -> list[QueuedMessage]:
-        """What may be sent now."""
+        """The messages that may be sent now, in order."""
         width = 1 if self._context.careful or fence == 0 else self._width
         room = min(width - len(self._under_way), FRAME_ITEMS)
         if room <= 0:
@@ -308,7 +308,7 @@ class Lane:
             self._suspect = _Suspect(message, why)
 
     def _fails_again(self, message: QueuedMessage) -> int:
-        """It may be the message's fault, or not. Answers how often it happened."""
+        """Count a failure that may be the message's fault; returns how many there were."""
         self._failures[message.place] += 1
         return self._failures[message.place]
 

@@ -99,7 +99,7 @@ class Outbox:
 
     @property
     def error(self) -> HubbubError | None:
-        """What ended the outbox, if something did."""
+        """The error that ended the outbox; None while it works."""
         return self._sender.error
 
     # -- putting --------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ class Outbox:
     async def submit(
         self, topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]
     ) -> asyncio.Future[Receipt]:
-        """Returns when the message is in the file. Await what it answers for the receipt, or for
-        what the hub has against the message."""
+        """Returns when the message is in the file. The future gives the receipt, or raises the
+        error with which the hub refused the message."""
         place = await self._write(tables.draft(topic, data, event, **options))
         return self._sender.receipt(place)
 
@@ -191,7 +191,7 @@ class Outbox:
     # -- refused messages -----------------------------------------------------------------------
 
     async def refused(self) -> list[Refusal]:
-        """Those that the hub refused, oldest first; also of earlier runs."""
+        """The messages that the hub refused, oldest first; also those of earlier runs."""
         return await self._file.read(tables.refused)
 
     async def forget_refused(self, refusal: Refusal) -> None:

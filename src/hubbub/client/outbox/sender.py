@@ -1,5 +1,5 @@
-"""What an outbox does by itself: send what is in the file, notice what others put there, tell the
-application what came of it."""
+"""The sending side of an outbox: sends the messages in the file, notices those that other processes
+put there, and reports receipts and refusals to the application."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Sender:
             raise self.error
 
     def receipt(self, place: int) -> asyncio.Future[Receipt]:
-        """What will come of the message at this place."""
+        """The receipt of the message at this place, once the hub has confirmed it."""
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._receipts[place] = receipt
         receipt.add_done_callback(lambda _: self._receipts.pop(place, None))

@@ -1,4 +1,4 @@
-"""What an outbox keeps in its file, and how it changes. All of it runs inside a transaction.
+"""The tables of an outbox, and their changes. All functions run inside a transaction.
 
 The hub takes the puts to a topic only in the order of their sequence, without a gap, and does not
 count one that it refuses: its sequence goes to the one behind it. So a message has a `number` that
@@ -74,7 +74,7 @@ _attributes = msgspec.json.Decoder(Attributes).decode
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What an outbox may hold, refused messages that nobody has looked at included."""
+    """The bounds of an outbox; refused messages that are not forgotten yet count."""
 
     messages: int = 100_000
     payload_bytes: int = 1024**3

@@ -113,7 +113,7 @@ class TopicReader:
                 return list(self._messages)
 
     def done(self, message: TopicMessage) -> None:
-        """It and all before it."""
+        """The message and all before it are processed."""
         self.position = max(self.position, message.serial)
 
     def check_turn(self, message: TopicMessage) -> None:

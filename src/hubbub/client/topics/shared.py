@@ -84,11 +84,11 @@ class SharedReader:
             self._subscribed = True
 
     async def ack(self, *messages: TopicMessage) -> None:
-        """They are done, by whoever holds them."""
+        """The messages are processed, whichever consumer holds them."""
         await self._acknowledge({message.serial for message in messages}, give_back=False)
 
     async def give_back(self, *messages: TopicMessage) -> None:
-        """They are not done: another consumer may have them at once."""
+        """The messages are not processed: the hub may hand them to another consumer at once."""
         await self._acknowledge({message.serial for message in messages}, give_back=True)
 
     async def _acknowledge(self, serials: set[int], give_back: bool) -> None:

@@ -102,7 +102,7 @@ class Topics:
         return (await self._supervisor.call(request, notices.TopicSubscribed)).subscription
 
     async def unsubscribe(self, topic: str, name: str = DEFAULT_SUBSCRIPTION) -> None:
-        """Its place is forgotten. Raises `NotSubscribed`."""
+        """Remove a durable subscription and its cursor. Raises `NotSubscribed`."""
         await self._supervisor.call(TopicUnsubscribe(topic, name), notices.TopicUnsubscribed)
 
     async def subscriptions(self) -> list[SubscriptionInfo]:
@@ -146,7 +146,8 @@ class Topics:
         consumer: str = "",
         give_back: bool = False,
     ) -> int:
-        """These messages are done, or all up to one. Answers the serial up to which all are."""
+        """Acknowledge these messages, or all up to a serial. Returns the serial up to which all
+        messages are acknowledged."""
         request = TopicAck(topic, name, tuple(serials), up_to, consumer, give_back)
         return (await self._supervisor.call(request, notices.TopicAcked)).floor
 

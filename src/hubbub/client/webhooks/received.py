@@ -30,7 +30,8 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Received(Protocol):
-    """One at a time: who asks for a key that is being handled waits, and is then a repeat."""
+    """The keys of handled requests. One request is handled at a time: a second one with the same
+    key waits, and is a repeat then."""
 
     def turn(self, key: str) -> AbstractContextManager[Turn]:
         """The key is known afterwards, unless the work raised an error. Nothing is a repeat of

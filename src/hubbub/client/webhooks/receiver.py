@@ -30,7 +30,7 @@ KEYS = 100_000
 
 
 class Headers(Protocol):
-    """Those of any framework: a dictionary, or something like one. Case does not matter."""
+    """Headers of any framework: a mapping of names, in any case, to values."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
 
@@ -68,7 +68,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What to answer the hub. 200: the message was handled, or had been before."""
+    """The response to the hub. 200: the message was handled, now or before."""
 
     status: int
     body: bytes = b""
@@ -123,8 +123,8 @@ class Receiver:
         return Answer(200)
 
     def confirm(self, target: str) -> str:
-        """What to answer the hub that asks whether a WebSub subscription is wanted. `target`: the
-        path with its query. Raises `NotFound`: no."""
+        """The response body to a hub that verifies a WebSub subscription. `target`: the path with
+        its query. Raises `NotFound` where the subscription is not wanted."""
         query = dict(parse_qsl(urlsplit(target).query))
         mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
         wanted = topic in self.topics

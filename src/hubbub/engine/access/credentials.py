@@ -24,7 +24,7 @@ class Credentials:
             return self._tokens.verify(token, hub)
 
     async def verify_fetching(self, token: str, hub: str, address: str) -> Identity:
-        """The same, with time to get the keys of a foreign issuer."""
+        """As `verify`, and fetches the keys of a foreign issuer first where they are needed."""
         if self._tokens.knows(token, hub):
             return await self._tokens.verify_fetching(token, hub)
         with self._throttle.guess(hub, address, lambda: self._tokens.knows(token, hub)):

@@ -41,13 +41,13 @@ class Subscriber(ABC):
 
     @abstractmethod
     def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
-        """It may no longer read these channels, which it follows: nothing more of them is handed to
-        it when this returns. Never raises."""
+        """The subscriber may no longer read these channels, which it follows: it gets no more of
+        their messages when this returns. Never raises."""
 
     @abstractmethod
     def end(self, error: HubbubError) -> None:
-        """Whoever it reads as was revoked (`InvalidToken`), or the hub is gone (`HubNotFound`):
-        nothing more is handed to it when this returns. Never raises."""
+        """The identity was revoked (`InvalidToken`), or the hub is gone (`HubNotFound`): the
+        subscriber gets no more messages when this returns. Never raises."""
 
 
 class AccessRegistry:
@@ -87,15 +87,15 @@ class AccessRegistry:
     # -- deciding -------------------------------------------------------------------------------
 
     def check(self, hub: str, reader: Reader, channel: str) -> None:
-        """That messages of the channel may be handed to the reader now. Raises `HubNotFound`,
-        `InvalidToken` (expired or revoked), `NotPermitted`."""
+        """Raises `HubNotFound`, `InvalidToken` (expired or revoked) or `NotPermitted` where
+        messages of the channel may not be handed to the reader now."""
         self._tokens.check(reader.identity, hub)
         if not self._may_read(reader, channel, self._configuration_of(hub)):
             raise _no_permission(channel)
 
     def admit(self, hub: str, subscriber: Subscriber, channel: str) -> None:
-        """That a subscriber may begin to follow the channel, or go on with it. Raises
-        `NotPermitted`, also for a subscriber that was not added, or was removed."""
+        """Raises `NotPermitted` where the subscriber may not follow the channel, also for a
+        subscriber that was not added, or was removed."""
         known = subscriber in self._of_hub.get(hub, ())
         if not known or not self._may_read(subscriber.reader, channel, self._configuration_of(hub)):
             raise _no_permission(channel)
@@ -138,7 +138,7 @@ class AccessRegistry:
             self._begin_review(hub)
 
     def review_one(self, hub: str, subscriber: Subscriber) -> None:
-        """The same for one of them, which may have become someone else."""
+        """Review one subscriber, whose identity may have changed."""
         try:
             configuration = self._configuration_of(hub)
         except HubNotFound as error:

@@ -13,7 +13,7 @@ ANY_HUB = "*"
 
 @dataclass(slots=True, eq=False)
 class _OfHub:
-    """What is revoked in one hub, or, under `*`, everywhere. Times are in ms."""
+    """The revocations of one hub, or, under `*`, of all hubs. Times are in ms."""
 
     tokens: set[str] = field(default_factory=set)
     users: dict[str, int] = field(default_factory=dict)

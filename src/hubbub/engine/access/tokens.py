@@ -224,7 +224,7 @@ class Tokens:
         return known
 
     async def verify_fetching(self, token: str, hub: str) -> Identity:
-        """The same, with time to get the keys of a foreign issuer."""
+        """As `verify`, and fetches the keys of a foreign issuer first where they are needed."""
         try:
             return self.verify(token, hub)
         except KeysNeeded as needed:
@@ -237,7 +237,7 @@ class Tokens:
         await self._issuers.fetch(needed)
 
     def check(self, identity: Identity, hub: str) -> None:
-        """That an identity still holds in this hub. Raises `InvalidToken`."""
+        """Raises `InvalidToken` where the identity has expired, or was revoked in this hub."""
         if identity.expires_at is not None and identity.expires_at < self._clock.now():
             raise InvalidToken("the token has expired; get a new one")
         if self._revocations is not None and self._revocations.covers(hub, identity):

@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 class Stopped(Exception):
-    """It is not driven here any more."""
+    """The webhook is not driven on this node any more."""
 
 
 class Pace:
@@ -50,7 +50,7 @@ class Pace:
 
 
 class HubPart:
-    """What of a hub's settings matters here."""
+    """The settings of a hub that bound its webhooks."""
 
     __slots__ = ("configuration", "pace", "quiet", "reach")
 
@@ -116,9 +116,9 @@ class Attempts:
         number: int,
         patience_seconds: float | None = None,
     ) -> float | None:
-        """One request, when its host may have one. None: it has arrived. Else how many seconds the
-        receiver wants to be left alone, 0 where it did not say. Raises `GivenUp`, `Expired`,
-        `Ended`."""
+        """One request, when its destination may have one. Returns None where the message arrived,
+        else the seconds of the receiver's `Retry-After`, 0 without that header. Raises `GivenUp`,
+        `Expired`, `Ended`."""
         hub = self._hub(push.webhook.hub)
         if hub.pace is not None:
             await hub.pace.wait()

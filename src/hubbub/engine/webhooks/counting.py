@@ -1,4 +1,4 @@
-"""What webhooks did and do, as plain numbers that cost next to nothing to keep."""
+"""Counters of webhooks, as plain numbers that cost next to nothing to keep."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Driver:
         self._closing = False
 
     def survey(self) -> dict[str, HubPushes]:
-        """What is driven here, by hub."""
+        """The webhooks that this node drives, by hub."""
         return survey(self._pushes.values())
 
     def pending_fetches(self) -> Counter[str]:
@@ -126,7 +126,7 @@ class Driver:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def released(self, partitions: Collection[int]) -> None:
-        """Who owns them now sends what was not acknowledged again."""
+        """The new owner sends unacknowledged messages again."""
         self._forget(set(partitions))
 
     def _forget(self, partitions: set[int]) -> list[Push]:
@@ -277,7 +277,7 @@ class Driver:
         return push
 
     def _remove(self, push: Push, cancel: bool = True) -> None:
-        """It is not driven here any more."""
+        """This node drives the webhook no longer."""
         push.gone = True
         webhook = push.webhook
         self._access.remove(webhook.hub, push)
@@ -361,8 +361,8 @@ class Driver:
         self.counters[push.webhook.hub].dead_letters += 1
 
     def _refuse(self, push: Push, error: HubbubError) -> None:
-        """Whoever it was made by may not read the channel any more: nothing more is sent from now
-        on, and it is over. What belongs to a hub that is gone goes with the hub."""
+        """The webhook's creator may not read the channel any more: nothing more is sent from now
+        on, and the webhook ends. The webhooks of a deleted hub go with the hub."""
         if not push.gone:
             self._remove(push)
             if not isinstance(error, HubNotFound):
@@ -386,7 +386,7 @@ class Driver:
             logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
 
     def _lost(self, push: Push, error: HubbubError) -> None:
-        """Its place is gone, or the channel does not store for now."""
+        """The webhook's cursor is gone, or the channel does not store for now."""
         if isinstance(error, NotSubscribed):
             self._remove(push, cancel=False)
         else:

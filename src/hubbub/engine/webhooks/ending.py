@@ -19,7 +19,7 @@ from hubbub.ports.storage import Store
 
 
 async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:
-    """Its place goes first: a row without one is dropped at the next start."""
+    """Delete the cursors first: a webhook without a cursor is dropped at the next start."""
     for key in (key_of(webhook), dead_letters_key(key_of(webhook))):
         with contextlib.suppress(NotSubscribed, TopicNotFound):
             await topic(UnsubscribeTopic(key))

@@ -80,7 +80,7 @@ class Fetcher:
             fetch.pinged.set()
 
     def cancel(self, partitions: Collection[int]) -> None:
-        """Whoever drives these next goes on with what is in the store."""
+        """The next driver of these partitions continues with the pings in the store."""
         for key, fetch in list(self._fetches.items()):
             if fetch.partition in partitions and fetch.task is not None:
                 fetch.task.cancel()

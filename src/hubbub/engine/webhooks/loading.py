@@ -16,8 +16,9 @@ _AT_ONCE = 16
 
 
 async def load_places(store: Store, pushes: Sequence[Push]) -> None:
-    """Those that lag are `behind` then. One that is active without a place was not subscribed to
-    its end, or not unsubscribed: its row goes."""
+    """Set the position of each push from its cursor; pushes that lag are `behind` then. The row of
+    an active webhook without a cursor is deleted: subscribing, or unsubscribing, was
+    interrupted."""
     channels: dict[tuple[str, str], list[Push]] = {}
     for push in pushes:
         channels.setdefault((push.key.hub, push.key.channel), []).append(push)

@@ -38,8 +38,8 @@ class DeadLetterReplayer:
         self._attempts = attempts
 
     async def replay(self, push: Push, after: int) -> Replayed:
-        """Each is tried once, in order. What fails stays; where the receiver is not there at all,
-        it ends."""
+        """Try each dead letter once, in order. A failed one stays; the replay ends where the
+        receiver cannot be reached at all."""
         key = dead_letters_key(push.key)
         try:
             await self._context.topic(SubscribeTopic(key, None, "first"))

@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def lasting_headers(webhook: Webhook, hub_url: str | None) -> Headers:
-    """What all requests of a webhook have in common."""
+    """The headers that all requests of a webhook share."""
     headers = [
         ("User-Agent", USER_AGENT),
         ("Hubbub-Hub", quote(webhook.hub, safe="")),

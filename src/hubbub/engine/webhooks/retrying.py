@@ -14,7 +14,7 @@ _LATER = (408, 425, 429)
 
 
 class GivenUp(Exception):
-    """It was tried for long enough."""
+    """The request failed for too long, or too often."""
 
 
 def pause_seconds(

@@ -61,7 +61,7 @@ class Verifier:
             logger.error("a verification failed", exc_info=task.exception())
 
     def cancel(self, partitions: Collection[int]) -> None:
-        """Whoever drives these next goes on with what is pending."""
+        """The next driver of these partitions continues with the pending verifications."""
         for _, partition, task in list(self._tasks.values()):
             if partition in partitions:
                 task.cancel()
@@ -116,7 +116,7 @@ class Verifier:
         await self._context.topic(WebhookChanged(current.hub, current.channel, current.id))
 
     async def _refuse(self, webhook: Webhook) -> None:
-        """What was asked for does not happen; a webhook that was active stays."""
+        """The callback did not confirm: a pending webhook goes, an active one stays as it was."""
         if webhook.state == "pending":
             await self._context.store.delete_webhook(webhook.hub, webhook.id)
         else:

@@ -1,4 +1,4 @@
-"""What administrators leave behind: audit and revocations.."""
+"""Audit entries and revocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the journal has got with the stored messages.."""
+"""How far the journal has got with the stored messages."""
 
 from __future__ import annotations
 

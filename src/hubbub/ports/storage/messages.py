@@ -1,4 +1,4 @@
-"""Messages of channels: append, read, delete; and the retained one of each.."""
+"""Messages of channels: append, read, delete; and the retained one of each."""
 
 from __future__ import annotations
 

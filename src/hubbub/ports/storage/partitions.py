@@ -1,4 +1,4 @@
-"""Who owns which partition, and which nodes reach the database.."""
+"""Who owns which partition, and which nodes reach the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that may be restored, and the devices of users.."""
+"""Sessions that may be restored, and the devices of users."""
 
 from __future__ import annotations
 

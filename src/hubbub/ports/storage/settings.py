@@ -1,4 +1,4 @@
-"""Settings of hubs.."""
+"""Settings of hubs."""
 
 from __future__ import annotations
 

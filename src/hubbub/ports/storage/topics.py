@@ -1,4 +1,4 @@
-"""Producers and durable subscriptions.."""
+"""Producers and durable subscriptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SavedCursor(msgspec.Struct, frozen=True):
 
 
 class TopicStore(MessageHistory, Protocol):
-    """What exactly-once delivery keeps besides the messages."""
+    """Producers and cursors: the state of exactly-once delivery besides the messages."""
 
     async def open_producer(
         self,

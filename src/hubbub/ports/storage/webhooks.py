@@ -1,4 +1,4 @@
-"""Webhooks and the topics of the web.."""
+"""Webhooks and the topics of the web."""
 
 from __future__ import annotations
 

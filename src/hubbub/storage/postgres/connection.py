@@ -46,7 +46,7 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """What to call the database in messages; without the password."""
+        """The name of the database in messages, without the password."""
         return f"{self.database!r} at {','.join(self.hosts)}:{self.port}"
 
 

@@ -1,4 +1,4 @@
-"""What the failures of a PostgreSQL server mean to whoever runs the hub."""
+"""Failures of a PostgreSQL server as errors of the store, with remedies for operators."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _renumbered(statement: str, start: int) -> str:
 
 @cache
 def _joined(statements: tuple[str, ...]) -> str:
-    """All of them as one, with the numbers of their values in a row."""
+    """The statements as parts of one, with their values numbered consecutively."""
     if len(statements) == 1:
         return statements[0]
     parts: list[str] = []

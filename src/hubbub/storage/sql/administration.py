@@ -1,4 +1,4 @@
-"""What administrators leave behind in a store: audit, revocations, hubs that are gone."""
+"""Audit entries, revocations, and the deletion of hubs."""
 
 from __future__ import annotations
 

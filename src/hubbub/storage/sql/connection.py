@@ -1,4 +1,4 @@
-"""What the operations of the stores need from a database: the few calls that all of them have.
+"""The connection to a database as the operations of the stores see it.
 
 Statements are written as PostgreSQL reads them, with `$1` for the first value. Operations are
 coroutines. Where a database answers without waiting, `complete` runs them to their end at once.

@@ -119,5 +119,6 @@ def error_of(fault: Any) -> HubbubError:
 
 
 def copy(error: HubbubError) -> HubbubError:
-    """One for each who gets it: an exception collects the traceback of everyone that raises it."""
+    """A new instance for each caller: an exception collects the tracebacks of everyone that raises
+    it."""
     return type(error)(error.message)

@@ -1,4 +1,4 @@
-"""What the stores on SQL databases have in common: all of the port but opening and closing."""
+"""The common part of the stores on SQL databases: all of the port but opening and closing."""
 
 from __future__ import annotations
 

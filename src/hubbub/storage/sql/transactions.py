@@ -25,7 +25,7 @@ class StoreCall(NamedTuple):
 
 
 class Connection(Sql, Protocol):
-    """What a transaction needs besides statements."""
+    """A connection that can run transactions."""
 
     async def begin(self) -> None: ...
 
@@ -41,11 +41,11 @@ class Connection(Sql, Protocol):
         """A lost connection, a full disk: not the fault of one operation."""
 
     def describe(self, error: Exception) -> HubbubError | None:
-        """What the driver's exception means to users of the store; None if it is not one."""
+        """The driver's exception as an error of the store; None for other exceptions."""
 
 
 Result = Any
-"""What the method answered, or a `HubbubError`."""
+"""The return value of the method, or a `HubbubError`."""
 
 
 class Transactions:

@@ -95,7 +95,7 @@ def begin_anew(path: Path) -> None:
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """What a copy without secrets does not hold."""
+    """Counts of the secrets that were left out of a copy."""
 
     webhooks: int = 0
     """That sign or encrypt what they send. Without their secrets they would send it in the open."""

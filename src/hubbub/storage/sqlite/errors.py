@@ -1,4 +1,4 @@
-"""What the failures of a SQLite database mean to whoever runs the hub."""
+"""Failures of a SQLite database as errors of the store, with remedies for operators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a database file must show before a hub works on it: that it is there, whole, a Hubbub's,
-and not from the future."""
+"""The checks of a database file before a hub opens it: present, undamaged, of Hubbub, and not of a
+newer version."""
 
 from __future__ import annotations
 

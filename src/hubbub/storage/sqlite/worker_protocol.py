@@ -1,4 +1,4 @@
-"""What a store and its worker processes say to each other: length-prefixed msgpack frames.
+"""The protocol between a store and its worker processes: length-prefixed msgpack frames.
 
 An operation is a public method of the worker's class, named, with its arguments; types come
 from the method's own annotations, so both sides and mypy read the same signature.
@@ -75,7 +75,8 @@ class BatchOutcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _plain(value: object) -> object:
-    """What msgpack does not know: a range, the keys of a dictionary."""
+    """Values that msgpack cannot encode, as lists and dictionaries: ranges, keys of
+    dictionaries."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):
