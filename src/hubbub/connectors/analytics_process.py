@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from hubbub.domain.analytics import Rows, RowsQuery
 from hubbub.domain.errors import Overloaded, Unavailable
 from hubbub.ports.analytics import Analytics
+from hubbub.processes import module_command
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ class AnalyticsProcess(Analytics):
 
     async def _ask(self, query: RowsQuery) -> bytes:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "hubbub.pipeline.answering",
-            str(self._warehouse),
-            msgspec.json.encode(query).decode(),
+            *module_command(
+                "hubbub.pipeline.answering",
+                str(self._warehouse),
+                msgspec.json.encode(query).decode(),
+            ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

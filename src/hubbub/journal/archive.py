@@ -24,7 +24,8 @@ from pyarrow import fs
 
 from hubbub.domain.errors import BadRequest, Unavailable
 from hubbub.domain.replacements import Replacement, current
-from hubbub.journal.folder import SEALED, JournalFolder, sync_folder
+from hubbub.files import sync
+from hubbub.journal.folder import SEALED, JournalFolder
 from hubbub.journal.upkeep import GRACE_SECONDS, alone, remove_replaced
 
 _ID_FILE: Final = "folder.id"
@@ -96,14 +97,14 @@ class Archive:
             for name in sorted(names - here):
                 size += self._fetch(f"{self._sealed}/{name}", folder.sealed / name)
                 count += 1
-            sync_folder(folder.sealed)
+            sync(folder.sealed)
             known = {path.stem for path in folder.manifest.glob(f"*{_ENTRY}")}
             own = f"{_folder_id(folder)}-"
             for entry in sorted(set(entries) - known):
                 if not entry.startswith(own):
                     target = folder.manifest / f"{entry}{_ENTRY}"
                     self._fetch(f"{self._manifest}/{entry}{_ENTRY}", target)
-            sync_folder(folder.manifest)
+            sync(folder.manifest)
             removed = len(remove_replaced(folder, GRACE_SECONDS))
         return Moved(segments=count, bytes=size, removed=removed)
 

@@ -8,7 +8,6 @@ files are searched again.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,9 +21,10 @@ import pyarrow.compute as pc
 
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
+from hubbub.files import sync, write_private
 from hubbub.journal.erasure_rules import MAPS, NAMES, REMOVED, Subject
 from hubbub.journal.erasure_search import flags, hours_of, in_raw, touched
-from hubbub.journal.folder import SEALED, JournalFolder, sync_folder
+from hubbub.journal.folder import SEALED, JournalFolder
 from hubbub.journal.sealed import LENIENT, batches, find, write_batches
 from hubbub.journal.sealing import seal_all
 from hubbub.journal.upkeep import (
@@ -244,11 +244,8 @@ def _keep(folder: JournalFolder, proof: Proof) -> Path:
     place.mkdir(mode=0o700, exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     path = place / f"{stamp}-{secrets.token_hex(4)}.json"
-    with path.open("xb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(proof), indent=1) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(place)
+    write_private(path, msgspec.json.format(msgspec.json.encode(proof), indent=1) + b"\n")
+    sync(place)
     return path
 
 

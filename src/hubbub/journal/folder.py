@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from hubbub.domain.replacements import Replacement, current
+from hubbub.files import sync
 from hubbub.journal.records import MAGIC, NotASegment, good_bytes
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class JournalFolder:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(descriptor, MAGIC)
-            sync_folder(self.open)
+            sync(self.open)
         except OSError:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -73,10 +74,10 @@ class JournalFolder:
         if os.fstat(descriptor).st_size > len(MAGIC):
             os.fsync(descriptor)
             path.rename(self.closed / path.name)
-            sync_folder(self.closed)
+            sync(self.closed)
         else:
             path.unlink(missing_ok=True)
-        sync_folder(self.open)
+        sync(self.open)
         self.request_of(path).unlink(missing_ok=True)
         os.close(descriptor)
 
@@ -105,8 +106,8 @@ class JournalFolder:
         os.fsync(descriptor)
         path.rename(self.closed / path.name)
         self.request_of(path).unlink(missing_ok=True)
-        sync_folder(self.open)
-        sync_folder(self.closed)
+        sync(self.open)
+        sync(self.closed)
         return True
 
     # -- asking a writer in another process -----------------------------------------------------
@@ -160,15 +161,6 @@ class JournalFolder:
 def new_name(node: str, now: float) -> str:
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S")
     return f"{_UNFIT.sub('_', node) or '_'}-{stamp}-{secrets.token_hex(4)}"
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the folder's list of names on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,8 @@ from hubbub.domain.errors import BadRequest, InvalidName
 from hubbub.domain.journal import PUBLISHED, JournalEvent
 from hubbub.domain.messages import TEXT
 from hubbub.domain.names import check_name
-from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
+from hubbub.files import sync
+from hubbub.journal.folder import SEALED, JournalFolder, new_name
 from hubbub.journal.foreign_rows import Columns, Format, Reject, Row, Scalar, read_rows
 from hubbub.journal.foreign_text import AUTO, read_lines
 from hubbub.journal.foreign_times import parse_time
@@ -123,7 +124,7 @@ def _seal(
             draft.rename(folder.sealed / name)
         finally:
             draft.unlink(missing_ok=True)
-        sync_folder(folder.sealed)
+        sync(folder.sealed)
         summary.segments.append(name)
 
 

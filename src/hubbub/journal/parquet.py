@@ -5,7 +5,6 @@ Imports Arrow, which is large: the hub's own process never imports this module.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubbub.domain.journal import SCHEMA_VERSION, JournalEvent
+from hubbub.files import sync
 from hubbub.journal.records import read_events
 
 ROW_GROUP: Final = 65_536
@@ -78,11 +78,7 @@ def write_events(path: Path, events: Iterable[JournalEvent]) -> int:
         while group := list(islice(waiting, ROW_GROUP)):
             writer.write_batch(batch_of(group, offset), row_group_size=ROW_GROUP)
             offset += len(group)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path)
     return offset
 
 

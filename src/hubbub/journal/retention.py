@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from hubbub.journal.folder import JournalFolder, sync_folder
+from hubbub.files import sync
+from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealed import SegmentUnreadable, newest
 from hubbub.journal.upkeep import GRACE_SECONDS, alone, remove_replaced
 
@@ -46,7 +47,7 @@ def prune(
             for path in old:
                 path.unlink(missing_ok=True)
             if old:
-                sync_folder(folder.sealed)
+                sync(folder.sealed)
     return Pruned(
         segments=tuple(path.name for path in old),
         bytes=size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.journal import SCHEMA_VERSION
+from hubbub.files import sync
 from hubbub.journal.parquet import ROW_GROUP, SCHEMA
 
 LENIENT: Final = pa.schema([pa.field(field.name, field.type) for field in SCHEMA])
@@ -110,11 +110,7 @@ def write_batches(path: Path, parts: Iterable[pa.RecordBatch]) -> int:
             if sum(each.num_rows for each in waiting) >= ROW_GROUP:
                 flush()
         flush()
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path)
     return offset
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-import hubbub
+from hubbub.processes import module_command, module_environment
 
 logger = logging.getLogger(__name__)
 
@@ -33,15 +31,12 @@ class Sealer:
             return
         if self._process is not None and self._process.poll() is None:
             return
-        package_root = str(Path(hubbub.__file__).parents[1])
-        inherited = os.environ.get("PYTHONPATH")
-        path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-                [sys.executable, "-m", "hubbub.journal.sealing", *self._arguments],
+                module_command("hubbub.journal.sealing", *self._arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
+                env=module_environment(),
             )
         except OSError as error:
             logger.warning("the journal's segments are not sealed now: %s", error.strerror)

@@ -9,17 +9,16 @@ are in the archive. All steps can be cut short at any point: the next run comple
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from hubbub.domain.errors import HubbubError
-from hubbub.journal.folder import SEALED, JournalFolder, sync_folder
+from hubbub.files import locked, sync
+from hubbub.journal.folder import SEALED, JournalFolder
 from hubbub.journal.records import NotASegment
 
 logger = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def seal_all(
     folder.make()
     if live:
         _rotate(folder, rotation_seconds)
-    with _alone(folder):
+    with locked(folder.path / ".sealing.lock"):  # one sealer at a time; the others wait
         folder.recover()
         _sweep(folder)
         sealed = [_seal(folder, raw) for raw in folder.closed_segments()]
@@ -80,7 +79,7 @@ def _seal(folder: JournalFolder, raw: Path) -> Path | None:
         draft.unlink(missing_ok=True)
         return None
     draft.rename(target)
-    sync_folder(folder.sealed)
+    sync(folder.sealed)
     raw.unlink()
     return target
 
@@ -89,17 +88,6 @@ def _sweep(folder: JournalFolder) -> None:
     """Drop drafts of sealers that were killed."""
     for draft in folder.sealed.glob(f".*{SEALED}"):
         draft.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _alone(folder: JournalFolder) -> Iterator[None]:
-    """One sealer at a time; the others wait."""
-    descriptor = os.open(folder.path / ".sealing.lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def main() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,13 +16,13 @@ import msgspec
 
 from hubbub.domain.errors import Conflict
 from hubbub.domain.replacements import REWRITTEN, Reason, Replacement, is_rewritten
-from hubbub.journal.folder import SEALED, JournalFolder, new_name, sync_folder
+from hubbub.files import locked, sync, write_private
+from hubbub.journal.folder import SEALED, JournalFolder, new_name
 from hubbub.journal.foreign_times import parse_time
 
 LOCK: Final = ".upkeep.lock"
 GRACE_SECONDS: Final = 3600.0
 """How long the files of replaced segments stay, for readers that are under way."""
-_HASH_BYTES = 1024 * 1024
 
 
 class UpkeepBusy(Conflict):
@@ -35,18 +35,15 @@ class UpkeepBusy(Conflict):
 @contextlib.contextmanager
 def alone(journal: Path) -> Iterator[None]:
     """Keep other upkeep out of the journal. Raises `UpkeepBusy`."""
-    descriptor = os.open(journal / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(journal / LOCK, wait=False))
         except BlockingIOError:
             raise UpkeepBusy(
                 f"another import, compaction, pruning or erasure works in {journal}; "
                 "try again when it is done"
             ) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def draft_name() -> str:
@@ -60,14 +57,11 @@ def replace(
     """Write an entry of the manifest: from now on the new segments count, and not the old ones. The
     new ones must be on disk under their names. Answers the entry's path."""
     folder.manifest.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder.sealed)
+    sync(folder.sealed)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     entry = Replacement(now, reason, tuple(replaced), tuple(by))
-    draft = folder.manifest / f".{os.getpid()}"
-    with draft.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    draft = folder.manifest / f".{secrets.token_hex(8)}"
+    write_private(draft, msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
     numbers = [int(path.stem) for path in folder.manifest.glob("[0-9]*.json")]
     number = max(numbers, default=0) + 1
     while True:
@@ -78,7 +72,7 @@ def replace(
         except FileExistsError:
             number += 1
     draft.unlink()
-    sync_folder(folder.manifest)
+    sync(folder.manifest)
     return target
 
 
@@ -101,14 +95,11 @@ def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
             path.unlink(missing_ok=True)
             removed.append(path.name)
     if removed:
-        sync_folder(folder.sealed)
+        sync(folder.sealed)
     return removed
 
 
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(_HASH_BYTES):
-            found.update(part)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

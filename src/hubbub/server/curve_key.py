@@ -9,6 +9,7 @@ from pathlib import Path
 
 import zmq
 
+from hubbub.files import write_private
 from hubbub.server.settings.keys import SettingsError
 
 KEY = "zeromq.curve.secretKeyFile"
@@ -47,12 +48,8 @@ def load_or_create(path: Path) -> bytes:
 def _create(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    write_private(draft, zmq.curve_keypair()[1] + b"\n")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(zmq.curve_keypair()[1] + b"\n")
-            file.flush()
-            os.fsync(descriptor)
         os.link(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hubbub.files import locked
 from hubbub.server.secrets import FILE_NAME as SECRETS
 from hubbub.storage.sqlite.connection import lock_file
 
@@ -21,7 +21,6 @@ __all__ = [
     "hand_over",
     "occupied",
     "stamp",
-    "sync",
     "taken",
 ]
 
@@ -68,18 +67,5 @@ def exclusive(folder: Path) -> Iterator[None]:
     """Make a folder for this process alone. Raises `BlockingIOError` if another has it; one that a
     dead process left behind is taken over."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with locked(folder, wait=False):
         yield
-    finally:
-        os.close(descriptor)
-
-
-def sync(path: Path) -> None:
-    """Have a file's content, or a folder's list of names, on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import logging
 import os
 import secrets
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from hubbub.engine.access.tokens import KeyRing, SigningKey
+from hubbub.files import locked, sync, write_private
 from hubbub.server.settings.keys import Auth, SettingsError, SigningSecret
 
 logger = logging.getLogger(__name__)
@@ -82,7 +80,7 @@ def rotate(data_dir: Path, purpose: Purpose, keep: int = 2) -> str:
     path = data_dir / FILE_NAME
     if not path.exists():
         _create(path)
-    with _locked(data_dir):
+    with locked(data_dir):
         _read(path)
         content = msgspec.json.decode(path.read_bytes(), type=_File)
         new = _new_key()
@@ -90,24 +88,13 @@ def rotate(data_dir: Path, purpose: Purpose, keep: int = 2) -> str:
         changed = msgspec.structs.replace(content, **{purpose: keys})
         draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
         try:
-            _write_private(draft, msgspec.json.format(msgspec.json.encode(changed)) + b"\n")
+            write_private(draft, msgspec.json.format(msgspec.json.encode(changed)) + b"\n")
             draft.replace(path)
-            _sync_folder(path.parent)
+            sync(path.parent)
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise SecretsError(f"{path} cannot be written: {error.strerror}") from None
     return new.id
-
-
-@contextmanager
-def _locked(data_dir: Path) -> Iterator[None]:
-    """One rotation at a time, also between processes."""
-    descriptor = os.open(data_dir, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _configured(signing: SigningSecret) -> tuple[SigningKey, ...]:
@@ -127,13 +114,13 @@ def _create(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            _write_private(draft, msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+            write_private(draft, msgspec.json.format(msgspec.json.encode(content)) + b"\n")
             os.link(draft, path)
         except FileExistsError:
             return
         finally:
             draft.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise SecretsError(
             f"{path} cannot be written: {error.strerror}; make the folder storage.path writable, "
@@ -146,22 +133,6 @@ def _new_key() -> _StoredKey:
         id=secrets.token_hex(8),
         secret=base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode(),
     )
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> Secrets:

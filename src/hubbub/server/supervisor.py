@@ -11,6 +11,8 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from hubbub.processes import module_command
+
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
@@ -152,4 +154,4 @@ def end_with_parent() -> None:
 
 def hubbub_command(*arguments: str) -> list[str]:
     """How this very program is called, in a process of its own."""
-    return [sys.executable, "-m", "hubbub.cli.main", *arguments]
+    return module_command("hubbub.cli.main", *arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hubbub.files import sync
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.tables.location import Location
 
@@ -129,7 +129,7 @@ class _File:
         self._writer.close()
         self._stream.close()
         if self._is_local:
-            _sync(self._path)
+            sync(self._path)
         size = self._fs.get_file_info(self._path).size
         return StagedFile(
             self._table.name, self._name, size, self._rows, self._stats.as_json(self._rows)
@@ -164,11 +164,3 @@ class _Stats:
 
 def _said(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
-
-
-def _sync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -6,9 +6,13 @@ every subscriber, so that it is compressed once.
 
 from __future__ import annotations
 
-import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from websockets.exceptions import InvalidHeaderFormat
+from websockets.headers import parse_extension
+from websockets.typing import ExtensionParameter
 
 from hubbub.protocols.websocket.frames import INVALID_DATA, TOO_BIG, FrameError
 
@@ -39,7 +43,11 @@ class Deflate:
         None declines: the response then carries no extension. Several header lines are to be
         joined by commas first.
         """
-        for name, parameters in _parse_offers(extensions_header):
+        try:
+            offers = parse_extension(extensions_header)
+        except InvalidHeaderFormat:
+            return None
+        for name, parameters in offers:
             window_bits = _acceptable_window(parameters) if name == _NAME else None
             if window_bits is not None:
                 return _SHARED[window_bits], _answer(parameters, window_bits)
@@ -80,51 +88,7 @@ def _inflate(data: bytes, max_bytes: int) -> bytes:
 _NAME = "permessage-deflate"
 _SHARED = {bits: Deflate(bits) for bits in range(_SMALLEST_WINDOW_BITS, _LARGEST_WINDOW_BITS + 1)}
 
-_Parameters = list[tuple[str, str | None]]
-
-_CHARACTER = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
-_TOKEN = re.compile(rf"[ \t]*({_CHARACTER}+)[ \t]*")
-_VALUE = re.compile(rf'=[ \t]*(?:({_CHARACTER}+)|"((?:\\?{_CHARACTER})+)")[ \t]*')
-_SEPARATORS = re.compile(r"[ \t,]*")
-
-
-def _parse_offers(header: str) -> list[tuple[str, _Parameters]]:
-    """Names and parameters in order (RFC 6455, 9.1); nothing at all if the header is malformed."""
-    offers = []
-    position = _end(_SEPARATORS, header, 0)
-    while position < len(header):
-        name = _TOKEN.match(header, position)
-        if name is None:
-            return []
-        parameters, position = _parse_parameters(header, name.end())
-        offers.append((name[1], parameters))
-        if position < len(header) and header[position] != ",":
-            return []
-        position = _end(_SEPARATORS, header, position)
-    return offers
-
-
-def _parse_parameters(header: str, position: int) -> tuple[_Parameters, int]:
-    """Stops at the first character that cannot belong to them."""
-    parameters: _Parameters = []
-    while header.startswith(";", position):
-        name = _TOKEN.match(header, position + 1)
-        if name is None:
-            break
-        value = _VALUE.match(header, name.end())
-        parameters.append((name[1], _unquoted(value) if value else None))
-        position = value.end() if value else name.end()
-    return parameters, position
-
-
-def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    found = pattern.match(text, position)
-    return found.end() if found else position
-
-
-def _unquoted(value: re.Match[str]) -> str:
-    return value[1] or value[2].replace("\\", "")
-
+_Parameters = Sequence[ExtensionParameter]
 
 _WINDOW_VALUES = frozenset(str(bits) for bits in range(8, 16))
 _FLAG = frozenset({None})

@@ -16,7 +16,8 @@ from typing import IO
 import msgspec
 
 from hubbub import __version__
-from hubbub.server.data_folder import DATABASE, SECRETS, sync
+from hubbub.files import sync
+from hubbub.server.data_folder import DATABASE, SECRETS
 from hubbub.storage.sqlite.copies import LeftOut
 
 FORMAT = 1

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.files import sync
 from hubbub.server.backup import archive
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
 from hubbub.server.backup.restore import half_restored
-from hubbub.server.data_folder import DATABASE, SECRETS, exclusive, stamp, sync
+from hubbub.server.data_folder import DATABASE, SECRETS, exclusive, stamp
 from hubbub.storage.sqlite.copies import copy_database, leave_out_secrets, require_whole
 
 

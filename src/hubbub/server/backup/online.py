@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-import hubbub
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.processes import module_command, module_environment
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
 from hubbub.server.backup.making import back_up
 from hubbub.server.data_folder import BACKUPS
@@ -36,13 +36,11 @@ class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
 async def back_up_online(data: Path, progress: Progress | None = None) -> tuple[Path, Manifest]:
     """Write an archive, without the signing keys, to the folder `backups` in the data folder.
     Raises `StoreUnavailable`."""
-    root = str(Path(hubbub.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hubbub.server.backup.online", str(data)),
+        *module_command("hubbub.server.backup.online", str(data)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
+        env=module_environment(),
     )
     try:
         return await _follow(process, progress)

@@ -16,9 +16,10 @@ from pathlib import Path
 import msgspec
 
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.files import sync
 from hubbub.server.backup import archive
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
-from hubbub.server.data_folder import DATABASE, SECRETS, hand_over, occupied, stamp, sync, taken
+from hubbub.server.data_folder import DATABASE, SECRETS, hand_over, occupied, stamp, taken
 from hubbub.storage.sql.schema import SQLITE, load_migrations
 from hubbub.storage.sqlite.copies import begin_anew, require_whole
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.files import sync
 from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.inspection import check_thoroughly, open_read_only, read_version
 
@@ -61,8 +62,7 @@ def _copy(original: sqlite3.Connection, target: Path, progress: Progress | None)
         copy.execute("PRAGMA synchronous = OFF")
         original.backup(copy, pages=_STEP_PAGES, progress=report, sleep=0)
         copy.execute("PRAGMA journal_mode = DELETE")
-    with target.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(target)
 
 
 def require_whole(path: Path) -> int:
@@ -117,8 +117,7 @@ def leave_out_secrets(path: Path) -> LeftOut:
             connection.execute("VACUUM")
     except sqlite3.Error as error:
         raise describe(error, path) from error
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(path)
     return left_out
 
 

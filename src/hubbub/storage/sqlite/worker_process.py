@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
-import hubbub
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.processes import module_command, module_environment
 from hubbub.storage.sql.links import error_of
 from hubbub.storage.sqlite.worker_protocol import (
     HEADER_BYTES,
@@ -107,19 +104,14 @@ class WorkerProcess(asyncio.Protocol):
 
 
 def _spawn(options: WorkerOptions, link: socket.socket) -> subprocess.Popen[bytes]:
-    package_root = str(Path(hubbub.__file__).parents[1])
-    inherited = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
     return subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-        [
-            sys.executable,
-            "-m",
+        module_command(
             "hubbub.storage.sqlite.worker",
             msgspec.json.encode(options).decode(),
             str(link.fileno()),
-        ],
+        ),
         pass_fds=[link.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
+        env=module_environment(),
     )
