@@ -10,6 +10,7 @@ from hubbub.domain.limits import network_of
 from hubbub.gateways.http import Head, HttpLimits, Request
 from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.turns import Turns
+from hubbub.tasks import TaskSet
 
 
 class FakeTransport(asyncio.Transport):
@@ -100,6 +101,7 @@ class Door:
         self.turns = Turns()
         self.holdings = Holdings(max_buffered_bytes)
         self.known_heads: dict[bytes, Head] = {} if known_heads is None else known_heads
+        self.under_way = TaskSet()
         self.requests: list[tuple[bytes, bytes, dict[bytes, bytes], bytes]] = []
         self.upgrades: list[tuple[bytes, bytes]] = []
         self.watched: set[HttpConnection] = set()

@@ -1,11 +1,9 @@
-"""What the doors behind the listener share: a request with who made it, work that is not cut in
-half, and what to say of a wrong path or method."""
+"""What the doors behind the listener share: a request with who made it, and what to say of a wrong
+path or method."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -14,9 +12,7 @@ from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
-from hubbub.tasks import TaskSet, awaited
 
-_T = TypeVar("_T")
 Q = TypeVar("Q", bound=msgspec.Struct)
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
@@ -84,17 +80,6 @@ class HubRequest:
             return msgspec.convert(found, kind, strict=False)
         except msgspec.ValidationError as error:
             raise Malformed(f"in the query: {str(error).replace('`$.', '`')}") from None
-
-
-class UnderWay:
-    """Work that changes something."""
-
-    def __init__(self) -> None:
-        self._tasks = TaskSet(awaited)
-
-    async def finish(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """What changes something is not cut in half by a client that goes away."""
-        return await asyncio.shield(self._tasks.start(work))
 
 
 def topic_key_of(request: Request) -> str | None:

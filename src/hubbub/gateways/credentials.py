@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hubbub.domain.errors import NotAuthenticated
 from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.engine.access.throttle import Caller
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.http import Request, Target
@@ -42,6 +45,42 @@ def offered_subprotocols(request: Request) -> list[str]:
     return [name.strip() for name in header.split(",") if name.strip()]
 
 
+class _Sender(msgspec.Struct, eq=False):
+    """Who sends requests with a head, as far as it follows from that head."""
+
+    hub: str
+    identity: Identity
+    authenticated: bool
+    key_changes: int
+    """The state of the signing keys when the identity was proven."""
+    address: str
+    caller: Caller | None
+    """As whom requests from the address are counted."""
+
+
+def recognize(request: Request, hub: Hub, node: Node) -> Identity | None:
+    """`require_identity` for a head that came before: only what can have changed since is looked
+    at. None: the head alone does not tell."""
+    sender, tokens = request.head.sender, node.tokens
+    if (
+        not isinstance(sender, _Sender)
+        or sender.hub != hub.name
+        or sender.key_changes != tokens.changes
+        or hub.missing is not None
+    ):
+        return None
+    identity = sender.identity
+    tokens.check(identity, sender.hub)
+    if not sender.authenticated:
+        require_authenticated(identity, hub)
+    if sender.address != request.address:
+        sender.address = request.address
+        sender.caller = node.throttle.caller(sender.hub, identity, request.address)
+    if sender.caller is not None:
+        node.throttle.admit_caller(sender.caller)
+    return identity
+
+
 def identify(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
     """The caller. Raises where the token is bad, never falling back to less, `RateLimited`, and
     `HubNotFound` where the token is good for a hub that does not exist."""
@@ -57,9 +96,23 @@ def identify(request: Request, target: Target, hub: Hub, node: Node) -> Identity
 def require_identity(request: Request, target: Target, hub: Hub, node: Node) -> Identity:
     """The same, for calls that a hub without anonymous access does not take from just anyone. Each
     counts against the limits of its caller."""
+    known = recognize(request, hub, node)
+    if known is not None:
+        return known
     identity = identify(request, target, hub, node)
     require_authenticated(identity, hub)
-    node.throttle.admit(hub.name, identity, request.address)
+    caller = node.throttle.caller(hub.name, identity, request.address)
+    if caller is not None:
+        node.throttle.admit_caller(caller)
+    if not identity.foreign:  # whom the hub trusts may change
+        request.head.sender = _Sender(
+            hub.name,
+            identity,
+            identity.authenticated,
+            node.tokens.changes,
+            request.address,
+            caller,
+        )
     return identity
 
 

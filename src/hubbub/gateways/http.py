@@ -93,9 +93,20 @@ _parse_known = lru_cache(maxsize=4096)(_parse)
 class Head:
     """The head of a request. Header names are in lower case; of repeated ones the values are
     joined. A client that stays sends the same head again and again: it is parsed once, and
-    whoever handles it may keep in `memo` what follows from it."""
+    whoever handles it may keep what follows from it in `memo`, and who sent it in `sender`."""
 
-    __slots__ = ("headers", "keep_alive", "length", "memo", "method", "plain", "raw", "size", "url")
+    __slots__ = (
+        "headers",
+        "keep_alive",
+        "length",
+        "memo",
+        "method",
+        "plain",
+        "raw",
+        "sender",
+        "size",
+        "url",
+    )
 
     def __init__(
         self, method: bytes, url: bytes, headers: dict[bytes, bytes], keep_alive: bool
@@ -108,6 +119,7 @@ class Head:
         """The answer has a body, and the connection stays."""
         self.length = int(headers.get(b"content-length", b"0"))
         self.memo: object = None
+        self.sender: object = None
         self.raw = b""
         """All of its bytes, if it is to be known again."""
         self.size = 0

@@ -62,6 +62,9 @@ class Watcher(Protocol):
     """Heads that were parsed before, by their very bytes. What their memos say holds only for
     this listener, with its keys and limits."""
 
+    under_way: TaskSet
+    """Work that goes on when the connection that it came from is gone."""
+
     def watch(self, connection: HttpConnection) -> None: ...
     def unwatch(self, connection: HttpConnection) -> None: ...
     def hold(self, connection: HttpConnection, size: int) -> None:
@@ -114,8 +117,14 @@ class Exchange(msgspec.Struct, eq=False):
             self.answer(error.http_status, error_body(error), headers=headers)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Answer later; whatever happens, the client gets an answer."""
+        """Answer later; whatever happens, the client gets an answer. The work is given up if the
+        client goes away."""
         self.connection.spawn(self._guard(work))
+
+    def complete(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same for work that changes something, which a client that goes away must not cut in
+        half."""
+        self.connection.complete(self._guard(work))
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -428,6 +437,10 @@ class HttpConnection(asyncio.Protocol):
         if self._tasks is None:
             self._tasks = TaskSet()
         self._tasks.start(work)
+
+    def complete(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same, to its end."""
+        self._watcher.under_way.start(work)
 
     def pause_reading(self) -> None:
         self._held += 1

@@ -14,11 +14,10 @@ from hubbub.domain.payloads import parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.domain.rules import HubConfiguration
-from hubbub.engine.access.throttle import Caller
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
-from hubbub.gateways.credentials import require_authenticated, require_identity
+from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.http import Request, Target, error_shape
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.services_api import ServicesApi
@@ -89,8 +88,6 @@ class HubApi:
         identity = require_identity(request, target, hub, self._node)
         order = _Order(
             hub=hub.name,
-            identity=identity,
-            authenticated=identity.authenticated,
             channel=channel,
             event=check_event_name(target.first("event") or ""),
             content_type=request.header(b"content-type"),
@@ -98,39 +95,31 @@ class HubApi:
             retain=flag(target.first("retain"), "retain"),
             push=flag(target.first("push"), "push"),
             transient=flag(target.first("transient"), "transient"),
-            key_changes=self._node.tokens.changes,
             topic_key=topic_key_of(request),
             attributes=from_headers(request.headers),
         )
         token = security_token(request.headers)
-        if b"origin" not in request.headers and not identity.foreign and token is None:
+        if b"origin" not in request.headers and token is None:
             request.head.memo = order
-        self._carry_out(order, hub, request, exchange, token)
+        self._carry_out(order, hub, identity, request, exchange, token)
 
     def publish_again(self, request: Request, exchange: Exchange) -> bool:
-        """The short way for a head that was handled before: only what can have changed since is
-        looked at. Answers whether it was one."""
+        """The short way for a head that was handled before. Answers whether it was one."""
         order, node = request.head.memo, self._node
         if not isinstance(order, _Order):
             return False
         hub = node.hubs.get(order.hub)
-        if hub is None or order.key_changes != node.tokens.changes:
+        identity = None if hub is None else recognize(request, hub, node)
+        if hub is None or identity is None:
             return False
-        node.tokens.check(order.identity, order.hub)
-        if not order.authenticated:
-            require_authenticated(order.identity, hub)
-        if order.address != request.address:
-            order.address = request.address
-            order.caller = node.throttle.caller(order.hub, order.identity, request.address)
-        if order.caller is not None:
-            node.throttle.admit_caller(order.caller)
-        self._carry_out(order, hub, request, exchange)
+        self._carry_out(order, hub, identity, request, exchange)
         return True
 
     def _carry_out(
         self,
         order: _Order,
         hub: Hub,
+        identity: Identity,
         request: Request,
         exchange: Exchange,
         token: str | None = None,
@@ -152,9 +141,9 @@ class HubApi:
         answer, configuration = _PublishAnswer(exchange), hub.configuration
         publish = self._node.publisher.publish
         if order.permitted_by is configuration:
-            message_id = publish(hub, order.identity, item, answer.conclude, _HTTP, None, True)
+            message_id = publish(hub, identity, item, answer.conclude, _HTTP, None, True)
         else:
-            message_id = self._hand_on(hub, order.identity, item, answer.conclude, request)
+            message_id = self._hand_on(hub, identity, item, answer.conclude, request)
             order.permitted_by = configuration
         answer.accepted(message_id)
         if hub.delivery_queue.congested:
@@ -243,11 +232,9 @@ def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | Hubbub
 
 
 class _Order(msgspec.Struct, eq=False):
-    """What the head of a publish request asks for, and who asks."""
+    """What the head of a publish request asks for."""
 
     hub: str
-    identity: Identity
-    authenticated: bool
     channel: str
     event: str
     content_type: str | None
@@ -255,15 +242,10 @@ class _Order(msgspec.Struct, eq=False):
     retain: bool
     push: bool
     transient: bool
-    key_changes: int
-    """The state of the signing keys when the identity was proven."""
     topic_key: str | None = None
     attributes: Attributes | None = None
     permitted_by: HubConfiguration | None = None
-    """The settings under which this was found to be permitted."""
-    address: str = ""
-    caller: Caller | None = None
-    """As whom requests from the address are counted."""
+    """The settings under which this was found to be permitted to the head's sender."""
 
 
 class _PublishAnswer(msgspec.Struct, eq=False):

@@ -16,7 +16,6 @@ from hubbub.gateways.calls import (
     TOPIC_KEY_HEADER,
     HubRequest,
     NoQuery,
-    UnderWay,
     flag,
     no_path,
     topic_key_of,
@@ -40,7 +39,6 @@ class LightDoor:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._under_way = UnderWay()
 
     def handle(self, call: HubRequest, exchange: Exchange, path: tuple[str, ...]) -> None:
         """`path` is what stands behind `/hub`. Raises `NotFound` for paths that are not here."""
@@ -62,7 +60,7 @@ class LightDoor:
                 work = self._publish(call, exchange, check_name("/".join(topic), "topic"))
             case _:
                 raise no_path(call.request)
-        exchange.run(self._under_way.finish(work))
+        exchange.complete(work)
 
     async def _register(self, call: HubRequest, exchange: Exchange) -> None:
         with_key = flag(call.query(_KeyQuery).key, "key")

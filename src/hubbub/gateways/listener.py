@@ -31,7 +31,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.admin_door import AdminDoor
-from hubbub.gateways.calls import TOPIC_KEY_HEADER
+from hubbub.gateways.calls import TOPIC_KEY_HEADER, no_path
 from hubbub.gateways.credentials import token_of
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
@@ -42,7 +42,9 @@ from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
+from hubbub.tasks import TaskSet
 
+_API = frozenset(("channels", "messages", "rpc", "streams", "subscriptions", "topics"))
 _OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, *FIELDS.values())
 
 
@@ -93,6 +95,7 @@ class Listener:
         self.now = 0.0
         self.turns = Turns()
         self.known_heads: dict[bytes, Head] = {}
+        self.under_way = TaskSet()
         self._proxies = TrustedProxies(settings.trusted_proxies)
 
     async def start(
@@ -191,7 +194,9 @@ class Listener:
             if request.method == b"OPTIONS":
                 self._answer_preflight(exchange)
                 return
-        if self._admin is not None and _for_administration(segments):
+        if in_hub and segments[3] in _API:
+            self._api.handle(request, target, exchange)
+        elif self._admin is not None and _for_administration(segments):
             self._admin.handle(request, exchange)
         elif (place := self._web.find(segments)) is not None:
             self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
@@ -202,7 +207,7 @@ class Listener:
         elif segments[3:] == ("socket",):
             raise UpgradeRequired("connect here with WebSocket")
         else:
-            self._api.handle(request, target, exchange)
+            raise no_path(request)
 
     def _client_of(self, request: Request, connection: HttpConnection) -> tuple[str, str]:
         """Address and scheme of who asks."""
@@ -230,10 +235,10 @@ class Listener:
 
     def _check_host(self, request: Request) -> None:
         """Raises `OriginRefused`."""
-        host = request.header(b"host")
-        if self._settings.loopback_only and not is_loopback(host):
+        if self._settings.loopback_only and not is_loopback(request.header(b"host")):
             raise OriginRefused(
-                f"the host {host!r} is not this machine; developer mode serves only localhost"
+                f"the host {request.header(b'host')!r} is not this machine; developer mode serves "
+                "only localhost"
             )
 
     def _check_origin(self, request: Request, origin: bytes, hub_name: str | None) -> bytes:

@@ -12,7 +12,7 @@ from hubbub.domain.requests import Call as ServiceCall
 from hubbub.domain.requests import Enqueue
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import EventName, HubRequest, UnderWay, no_path
+from hubbub.gateways.calls import EventName, HubRequest, no_path
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -39,7 +39,6 @@ class ServicesApi:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._under_way = UnderWay()
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
@@ -51,7 +50,7 @@ class ServicesApi:
                 exchange.run(self._call(call, exchange, method))
             case ("streams", stream, "events"):
                 call.expect(b"POST")
-                exchange.run(self._submit(call, exchange, stream))
+                exchange.complete(self._submit(call, exchange, stream))
             case _:
                 raise no_path(request)
 
@@ -68,9 +67,7 @@ class ServicesApi:
         event = check_event_name(call.query(SubmitQuery).event)
         payload, content_type = _content(call)
         submitted = Enqueue(stream, event, payload, content_type)
-        message_id = await self._under_way.finish(
-            self._node.services.submit(call.hub, call.identity, submitted, "http")
-        )
+        message_id = await self._node.services.submit(call.hub, call.identity, submitted, "http")
         exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from contextlib import AbstractContextManager
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -32,7 +31,6 @@ from hubbub.gateways.calls import (
     EventName,
     HubRequest,
     NoQuery,
-    UnderWay,
     no_path,
     topic_key_of,
 )
@@ -98,11 +96,11 @@ class TopicsApi:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._waiting = TaskSet(awaited)
-        self._under_way = UnderWay()
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
         """Raises `NotFound` for paths that are not here."""
         call = HubRequest(hub, require_identity(request, target, hub, self._node), request, target)
+        run = exchange.complete
         match target.segments[3:]:
             case ("topics", topic, "messages"):
                 call.expect(b"POST")
@@ -114,19 +112,19 @@ class TopicsApi:
                 work = self._subscription(call, topic, name)
             case ("topics", topic, "subscriptions", name, "get"):
                 call.expect(b"POST")
-                work = self._get(call, topic, name)
+                work, run = self._get(call, topic, name), exchange.run
             case ("topics", topic, "subscriptions", name, "ack"):
                 call.expect(b"POST")
                 work = self._acknowledge(call, topic, name)
             case ("subscriptions",):
                 call.expect(b"GET")
-                work = self._list(call)
+                work, run = self._list(call), exchange.run
             case ("subscriptions", "get"):
                 call.expect(b"POST")
-                work = self._get_each(call)
+                work, run = self._get_each(call), exchange.run
             case _:
                 raise no_path(request)
-        exchange.run(_answer(exchange, work))
+        run(_answer(exchange, work))
 
     def stop(self) -> None:
         """Whoever waits is sent away."""
@@ -150,25 +148,23 @@ class TopicsApi:
             attributes=from_headers(call.request.headers),
             security_token=security_token(call.request.headers),
         )
-        with self._guess(call):
-            message_id, outcome = await self._under_way.finish(
-                self._node.topics.put(call.hub, call.identity, item, "http")
-            )
+        message_id, outcome = await self._guess(
+            call, self._node.topics.put(call.hub, call.identity, item, "http")
+        )
         return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
 
     async def _open_producer(self, call: HubRequest, topic: str, producer: str) -> bytes:
         call.query(NoQuery)
         wanted, key = ProducerOpen(topic, producer), topic_key_of(call.request)
-        with self._guess(call):
-            opened = await self._under_way.finish(
-                self._node.topics.open_producer(call.hub, call.identity, wanted, key)
-            )
-        return bodies.producer_json(opened)
+        work = self._node.topics.open_producer(call.hub, call.identity, wanted, key)
+        return bodies.producer_json(await self._guess(call, work))
 
-    def _guess(self, call: HubRequest) -> AbstractContextManager[None]:
-        """Around what takes a topic's key, if there is one."""
-        keyed = topic_key_of(call.request) is not None
-        return self._node.throttle.guess(call.hub.name, call.request.address if keyed else "")
+    async def _guess(self, call: HubRequest, work: Coroutine[Any, Any, _T]) -> _T:
+        """What takes a topic's key, which may be wrong."""
+        if topic_key_of(call.request) is None:
+            return await work
+        with self._node.throttle.guess(call.hub.name, call.request.address):
+            return await work
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -184,17 +180,12 @@ class TopicsApi:
     async def _subscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
         start = parse_start(call.query(StartQuery).start, "start")
         wanted = TopicSubscribe(topic, name, bodies.read_options(call.request.body), start)
-        made = await self._under_way.finish(
-            self._node.topics.subscribe(call.hub, call.identity, wanted)
-        )
-        return notice_json(made)[1]
+        return notice_json(await self._node.topics.subscribe(call.hub, call.identity, wanted))[1]
 
     async def _unsubscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
         call.query(NoQuery)
         leaving = TopicUnsubscribe(topic, name)
-        await self._under_way.finish(
-            self._node.topics.unsubscribe(call.hub, call.identity, leaving)
-        )
+        await self._node.topics.unsubscribe(call.hub, call.identity, leaving)
         return b'{"answer":"UNSUBSCRIBED"}'
 
     async def _info(self, call: HubRequest, topic: str, name: str) -> bytes:
@@ -218,7 +209,8 @@ class TopicsApi:
             None if query.ack_up_to is None else int(query.ack_up_to),
             after=int(query.after or 0),
         )
-        found = await self._wait_for(self._node.topics.get(call.hub, call.identity, wanted))
+        work = self._node.topics.get(call.hub, call.identity, wanted)
+        found = await (self._wait_for(work) if query.wait else work)
         self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
         return bodies.articles_json(TopicArticles(found.messages))
 
@@ -231,9 +223,7 @@ class TopicsApi:
         call.query(NoQuery)
         check_name(name, "subscription")
         done = bodies.read_acknowledgement(call.request.body, topic, name)
-        acked = await self._under_way.finish(
-            self._node.topics.acknowledge(call.hub, call.identity, done)
-        )
+        acked = await self._node.topics.acknowledge(call.hub, call.identity, done)
         return b'{"answer":"Ack","floor":"%d"}' % acked.floor
 
     # -- waiting --------------------------------------------------------------------------------

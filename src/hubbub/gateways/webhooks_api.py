@@ -13,7 +13,7 @@ from hubbub.domain.topics import principal_of
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, NoQuery, UnderWay, no_path
+from hubbub.gateways.calls import HubRequest, NoQuery, no_path
 from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.json import webhooks as bodies
 
@@ -30,7 +30,6 @@ class WebhooksApi:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._under_way = UnderWay()
 
     def handle(self, call: HubRequest, exchange: Exchange, path: tuple[str, ...]) -> None:
         """`path` is what stands behind `/webhooks`. Raises `NotFound`, `MethodNotAllowed`."""
@@ -51,7 +50,7 @@ class WebhooksApi:
                 work = self._replay(call, exchange, webhook)
             case _:
                 raise no_path(call.request)
-        exchange.run(self._under_way.finish(work))
+        exchange.complete(work)
 
     async def _create(self, call: HubRequest, exchange: Exchange) -> None:
         call.query(NoQuery)

@@ -9,7 +9,7 @@ from typing import Any
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted
 from hubbub.domain.webhooks import WantedWebhook, websub_channel
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, UnderWay
+from hubbub.gateways.calls import HubRequest
 from hubbub.gateways.http import TEXT_UTF8
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.light import publish_body
@@ -37,7 +37,6 @@ class WebSubDoor:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._under_way = UnderWay()
         self._later = TaskSet(_log)
 
     def handle(self, call: HubRequest, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
@@ -53,11 +52,11 @@ class WebSubDoor:
             work = self._publish(call, asked, bases)
         else:
             work = self._ping(call, asked, bases)
-        exchange.run(self._answer(exchange, work))
+        exchange.complete(self._answer(exchange, work))
 
-    async def _answer(self, exchange: Exchange, work: Coroutine[Any, Any, str]) -> None:
-        text = await self._under_way.finish(work)
-        exchange.answer(202, f"{text}\n".encode(), TEXT_UTF8)
+    @staticmethod
+    async def _answer(exchange: Exchange, work: Coroutine[Any, Any, str]) -> None:
+        exchange.answer(202, f"{await work}\n".encode(), TEXT_UTF8)
 
     async def _subscribe(
         self, call: HubRequest, asked: Subscription, base: str, bases: Sequence[str]
