@@ -109,7 +109,10 @@ async def test_a_channel_comes_with_its_first_use_and_goes_when_idle(start_hub: 
     assert owner.channels.count("acme") == 3
     clock.advance(11)
     owner.channels.close_idle(10)
-    assert sorted(owner.names("acme")) == ["kept:a", "live"]  # somebody listens to these
+    assert sorted(owner.channels.open) == [
+        ("acme", "kept:a"),
+        ("acme", "live"),
+    ]  # somebody listens to these
     await socket.send("Unsubscribe", channels=["live", "kept:a"])
     await socket.find("Unsubscribe")
     clock.advance(11)

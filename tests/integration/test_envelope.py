@@ -22,8 +22,9 @@ from harness.zeromq import ANY_PORT, ZeroMqClients, zeromq_clients
 from hubbub.client import Client, Message, Options, connect, sync
 from hubbub.client.envelope import fields_of
 from hubbub.client.webhooks.receiver import Receiver as WebhookReceiver
-from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS, wire_name
+from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS
 from hubbub.domain.envelope_headers import to_headers
+from hubbub.domain.fields import wire_name
 from hubbub.domain.journal import PUBLISHED
 from hubbub.domain.messages import Attributes
 from hubbub.domain.permissions import Level

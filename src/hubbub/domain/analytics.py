@@ -170,10 +170,6 @@ def table_named(name: str) -> Table:
         raise NotFound(f"there is no table {name!r}; there are {known}") from None
 
 
-def question_of(name: str) -> str:
-    return _BY_NAME[name].question
-
-
 class RowsQuery(msgspec.Struct, frozen=True):
     """Which rows of a table are wanted. Times are seconds since 1970."""
 

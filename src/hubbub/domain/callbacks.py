@@ -130,21 +130,14 @@ def _bad(url: str, problem: str) -> BadRequest:
     return BadRequest(f"the callback {url[:200]!r} {problem}")
 
 
-class LiteralAddress(msgspec.Struct, frozen=True):
-    """An address that stands in a URL as it is."""
-
-    text: str
-    public: bool
-
-
-def literal_address(host: str) -> LiteralAddress | None:
+def literal_address(host: str) -> str | None:
     """The address that a host is, in whatever spelling systems read as one (decimal, octal, hex,
     with parts left out); None: it is a name."""
     try:
         found: Address | None = ip_address(host)
     except ValueError:
         found = _legacy_address(host)
-    return LiteralAddress(str(found), is_public_address(str(found))) if found is not None else None
+    return str(found) if found is not None else None
 
 
 def _legacy_address(host: str) -> IPv4Address | None:
@@ -186,12 +179,6 @@ def _may_reach(address: Address, reach: Reach) -> bool:
     if address.is_loopback:
         return reach != "public"
     return reach == "private" and _is_in(address, _PRIVATE) and not _is_in(address, _METADATA)
-
-
-def is_public_address(text: str) -> bool:
-    """Whether it is an address of one machine on the public Internet, also where it is an IPv4
-    address in the clothes of an IPv6 one. What cannot be read is not."""
-    return may_reach(text, "public")
 
 
 def _unwrapped(address: Address) -> list[Address]:

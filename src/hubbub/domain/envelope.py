@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.domain.errors import InvalidAttribute, NotPermitted
+from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import PublishItem
@@ -149,9 +150,3 @@ def _storable(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_storable, value))
     return not isinstance(value, int) or _SMALLEST <= value <= _LARGEST
-
-
-def wire_name(name: str) -> str:
-    """The name of a field as it is in JSON."""
-    first, *rest = name.split("_")
-    return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)

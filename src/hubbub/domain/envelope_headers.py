@@ -14,8 +14,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
-from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS, wire_name
+from hubbub.domain.envelope import NUMBERS, OBJECTS, TEXTS
 from hubbub.domain.errors import InvalidAttribute
+from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import Attributes
 
 _SAFE: Final = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"

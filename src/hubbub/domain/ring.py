@@ -29,11 +29,6 @@ class Ring(msgspec.Struct, frozen=True):
     def partitions_of(self, node: str) -> list[int]:
         return [partition for partition, owner in enumerate(self.owners) if owner == node]
 
-    def moved(self, before: Ring) -> list[int]:
-        """The partitions that have another owner than before."""
-        pairs = enumerate(zip(before.owners, self.owners, strict=True))
-        return [partition for partition, (old, new) in pairs if old != new]
-
 
 def make_ring(members: Iterable[tuple[str, str]]) -> Ring:
     """The ring of nodes, each with its name and the name of its present life. Who owns what depends

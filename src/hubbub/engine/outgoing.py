@@ -143,7 +143,7 @@ class OutgoingGate:
         reach. It is checked again whenever it is connected to."""
         parts = check_callback(url, LONGEST_URL)
         address = literal_address(parts.host)
-        refused = address is not None and not may_reach(address.text, reach)
+        refused = address is not None and not may_reach(address, reach)
         if not refused:
             try:
                 await self._sender.check(hub, url, reach)

@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from harness.views import silver
-from hubbub.domain.analytics import question_of
+from hubbub.domain.analytics import table_named
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.view import View
@@ -19,7 +19,7 @@ every_view = pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: vi
 def test_a_view_has_a_module_of_its_name_and_a_question(view: View) -> None:
     module = importlib.import_module(f"hubbub.pipeline.views.{view.name}")
     assert view == module.VIEW
-    assert question_of(view.name).endswith("?")
+    assert table_named(view.name).question.endswith("?")
     assert set(view.key) <= set(view.schema.names)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence, TopicMessage
 from hubbub.client.envelope import fields_of
-from hubbub.domain.envelope import wire_name
+from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import is_json, is_text
 
 # What a terminal could take for a command, but for tabs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -42,6 +42,7 @@ _ATTEMPTS = 10
 S = TypeVar("S", bound=Setting | str)
 E = TypeVar("E", bound=AuthProvider | RpcRoute)
 R = TypeVar("R", bound=AuthProvider | RpcRoute | TrustedIssuer)
+V = TypeVar("V")
 
 
 class SettingsEditor:
@@ -102,24 +103,22 @@ class NamedSettings(Generic[S]):
     ) -> None:
         """Raises `NotFound`, `VersionMismatch`, and `Conflict`, which names the settings that
         refer to it."""
+
+        async def delete() -> None:
+            known = await self.find(hub, name)
+            if known is None:
+                raise self._missing(hub, name)
+            condition.check(known.version)
+            self._refuse_used(hub, name)
+            kind = self._section.kind
+            note = self._editor.audit.entry(
+                actor, f"{kind}.delete", hub, name, hide_secrets(known.value)
+            )
+            await self._directory.delete(hub, kind, name, known.version, note)
+
         async with self._editor.lock(hub):
             await self._directory.settle(hub)
-            for attempt in range(_ATTEMPTS):
-                known = await self.find(hub, name)
-                if known is None:
-                    raise self._missing(hub, name)
-                condition.check(known.version)
-                self._refuse_used(hub, name)
-                kind = self._section.kind
-                note = self._editor.audit.entry(
-                    actor, f"{kind}.delete", hub, name, hide_secrets(known.value)
-                )
-                try:
-                    await self._directory.delete(hub, kind, name, known.version, note)
-                    return
-                except VersionMismatch:
-                    if condition.is_given or attempt == _ATTEMPTS - 1:
-                        raise
+            await _repeated(delete, condition)
 
     async def _check(self, hub: str, name: str, value: S) -> None:
         """Before the hub is locked. Raises `BadRequest`."""
@@ -167,8 +166,8 @@ class NamedSettings(Generic[S]):
         condition: Condition,
     ) -> Versioned[S]:
         """The same, for a caller that holds the lock and may be creating the hub."""
-        kind = self._section.kind
-        for attempt in range(_ATTEMPTS):
+
+        async def put() -> Versioned[S]:
             known = await self.find(hub, name) if self._directory.is_stored(hub) else None
             version = 0 if known is None else known.version
             condition.check(version)
@@ -176,18 +175,14 @@ class NamedSettings(Generic[S]):
             after = change(before)
             if known is not None and after == before:
                 return Versioned(name, after, version)
+            kind = self._section.kind
             note = self._editor.audit.entry(
                 actor, f"{kind}.put", hub, name, hide_secrets(before), hide_secrets(after)
             )
-            try:
-                saved = await self._directory.put(hub, kind, name, after, version, note)
-            except VersionMismatch:
-                # Another node was faster. Without a condition of the caller, try again.
-                if condition.is_given or attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return Versioned(name, after, saved, created=not version)
-        raise AssertionError("unreachable")
+            saved = await self._directory.put(hub, kind, name, after, version, note)
+            return Versioned(name, after, saved, created=not version)
+
+        return await _repeated(put, condition)
 
     def _missing(self, hub: str, name: str) -> NotFound:
         return NotFound(f"hub {hub!r} has no {self._section.words} {name!r}")
@@ -202,6 +197,17 @@ class NamedSettings(Generic[S]):
             raise Conflict(
                 f"the {self._section.words} {name!r} is in use: by {', '.join(users[:10])}{more}"
             )
+
+
+async def _repeated(change: Callable[[], Awaitable[V]], condition: Condition) -> V:
+    """Another node may be faster: without a condition of the caller, try again."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return await change()
+        except VersionMismatch:
+            if condition.is_given:
+                raise
+    return await change()
 
 
 def _visible(found: Versioned[S]) -> Versioned[S]:
@@ -251,9 +257,6 @@ def check_reach(actor: Actor, value: R, before: R | None) -> None:
 def _address(value: AuthProvider | RpcRoute | TrustedIssuer) -> tuple[str | None, Reach | None]:
     url = value.jwks_url if isinstance(value, TrustedIssuer) else value.url
     return url, value.addresses
-
-
-V = TypeVar("V")
 
 
 def hide_secrets(value: V) -> V:

@@ -143,9 +143,6 @@ class ChannelOwner:
         await self._appender.settle()
         await self._retained.settle()
 
-    def names(self, hub: str) -> list[str]:
-        return [name for of_hub, name in self._open if of_hub == hub]
-
     # -- requests -------------------------------------------------------------------------------
 
     def publish(self, message: Message, reply: PublishReply | None) -> None:

@@ -103,11 +103,9 @@ class Driver:
         """Topics of the node that are still to be fetched, by hub."""
         return self._fetcher.pending()
 
-    def count(self, hub: str | None = None) -> int:
+    def count(self) -> int:
         """Webhooks that are driven here."""
-        if hub is None:
-            return len(self._pushes)
-        return sum(1 for of_hub, _ in self._pushes if of_hub == hub)
+        return len(self._pushes)
 
     # -- life -----------------------------------------------------------------------------------
 
