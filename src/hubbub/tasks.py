@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,17 @@ class TaskSet:
         """Cancel all tasks, and wait until they have ended."""
         self.cancel()
         await self.settle()
+
+
+async def gather_some(limit: int, work: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of all of it, in order; at most `limit` run at the same time."""
+    gate = asyncio.Semaphore(limit)
+
+    async def one(each: Awaitable[T]) -> T:
+        async with gate:
+            return await each
+
+    return await asyncio.gather(*map(one, work))
 
 
 def awaited(error: BaseException) -> None:

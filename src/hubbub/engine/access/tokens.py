@@ -52,7 +52,7 @@ class IssuedToken(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-class _Claims(msgspec.Struct, frozen=True):
+class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a token says. `hub` is a hub's id, or '*' for an administrator of all hubs. Until
     `renewable_until` the token can be exchanged for a newer one."""
 
@@ -150,27 +150,23 @@ class Tokens:
         if latest is not None:
             expires_at = min(expires_at, latest)
         token_id = secrets.token_urlsafe(12)
-        claims: dict[str, Any] = {
-            "iss": self._issuer,
-            "iat": round(now, 3),
-            "exp": expires_at,
-            "jti": token_id,
-            "hub": hub,
-            "level": identity.level.value,
-            "renewable_until": renewable_until,
-        }
-        if identity.user_id is not None:
-            claims["sub"] = identity.user_id
-        if identity.grants:
-            claims["channels"] = msgspec.to_builtins(identity.grants)
-        if identity.rpcs:
-            claims["rpcs"] = list(identity.rpcs)
-        if identity.extra:
-            claims["extra"] = identity.extra
+        claims = _Claims(
+            hub=hub,
+            exp=expires_at,
+            iat=round(now, 3),
+            sub=identity.user_id,
+            jti=token_id,
+            level=identity.level,
+            channels=identity.grants,
+            rpcs=identity.rpcs,
+            extra=identity.extra,
+            renewable_until=renewable_until,
+        )
+        told = {"iss": self._issuer, "level": identity.level.value, **msgspec.to_builtins(claims)}
         admin = identity.level is Level.ADMIN
         key = (self._keys.admin if admin else self._keys.session)[0]
         headers = {"kid": key.id, "typ": "admin" if admin else "session"}
-        token = jwt.encode(claims, key.secret, self._algorithm, headers=headers)
+        token = jwt.encode(told, key.secret, self._algorithm, headers=headers)
         if len(token) > _MAX_TOKEN_CHARS:
             raise TooLarge("so many permissions and so much metadata do not fit into a token")
         return IssuedToken(token, token_id, round(now * 1000), expires_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
 from hubbub.ports.storage import Store
+from hubbub.tasks import gather_some
 
 _ASKED_AT_ONCE = 50
 
@@ -45,17 +45,13 @@ class WebhookAdministration:
 
     async def statuses(self, webhooks: Sequence[Webhook]) -> list[WebhookStatus | None]:
         """How they are doing; None: nobody drives it just now."""
-        gate = asyncio.Semaphore(_ASKED_AT_ONCE)
 
         async def ask(webhook: Webhook) -> WebhookStatus | None:
-            async with gate:
-                with contextlib.suppress(NotSubscribed, Timeout, Unavailable):
-                    return await self._node.webhooks.describe(
-                        self._node.hub(webhook.hub), webhook.id
-                    )
-                return None
+            with contextlib.suppress(NotSubscribed, Timeout, Unavailable):
+                return await self._node.webhooks.describe(self._node.hub(webhook.hub), webhook.id)
+            return None
 
-        return await asyncio.gather(*map(ask, webhooks))
+        return await gather_some(_ASKED_AT_ONCE, map(ask, webhooks))
 
     async def remove(self, actor: Actor, hub: str, webhook: str) -> None:
         """Nothing is sent there any more; its dead letters stay in their channel. Raises

@@ -5,8 +5,6 @@ Here it is decided who may; the rest happens at the owner of the channel, behind
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from typing import TypeVar
 
 import msgspec
@@ -56,6 +54,7 @@ from hubbub.engine.topics.cursors import describe_saved
 from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.topics import SavedCursor, TopicStore
+from hubbub.tasks import gather_some
 
 T = TypeVar("T")
 _AT_ONCE = 16
@@ -183,7 +182,7 @@ class Topics:
     ) -> notices.TopicSubscriptions:
         """The caller's own durable subscriptions in this hub, to topics that they may read now."""
         keys = await self._own(hub, identity)
-        answers = await _gather(*(self._describe_one(key) for key in keys))
+        answers = await gather_some(_AT_ONCE, (self._describe_one(key) for key in keys))
         found = tuple(info for info in answers if info is not None)
         return notices.TopicSubscriptions(found, req_id)
 
@@ -199,7 +198,7 @@ class Topics:
         to go on with as `after`, if there are more."""
         cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1)
         page = cursors[:limit]
-        answers = await _gather(*(self._describe_saved(cursor) for cursor in page))
+        answers = await gather_some(_AT_ONCE, (self._describe_saved(cursor) for cursor in page))
         last = page[-1] if len(cursors) > limit else None
         following = (last.channel, last.owner, last.name) if last is not None else None
         return [info for info in answers if info is not None], following
@@ -261,7 +260,7 @@ class Topics:
     ) -> notices.EachTopicMessages:
         """One message, or none, for each topic with a subscription of this name."""
         keys = [key for key in await self._own(hub, identity) if key.name == name]
-        answers = await _gather(*(self._get_one(hub, identity, key) for key in keys))
+        answers = await gather_some(_AT_ONCE, (self._get_one(hub, identity, key) for key in keys))
         each = {
             key.channel: notices.TopicArticles(found)
             for key, found in zip(keys, answers, strict=True)
@@ -325,17 +324,6 @@ def _own_key(hub: Hub, identity: Identity, topic: str, name: str) -> Subscriptio
 
 def _is_readable(hub: Hub, identity: Identity, topic: str) -> bool:
     return may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels)
-
-
-async def _gather(*work: Awaitable[T]) -> list[T]:
-    """All of it, a few at a time."""
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(each: Awaitable[T]) -> T:
-        async with gate:
-            return await each
-
-    return await asyncio.gather(*(one(each) for each in work))
 
 
 def _expect(kind: type[T], answer: object) -> T:

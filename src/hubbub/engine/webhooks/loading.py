@@ -3,7 +3,6 @@ channels."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from hubbub.domain.webhooks import WEBHOOK_OWNER
@@ -11,6 +10,7 @@ from hubbub.engine.topics.cursors import cursor_of
 from hubbub.engine.webhooks.push import Push
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.topics import SavedCursor
+from hubbub.tasks import gather_some
 
 _AT_ONCE = 16
 
@@ -22,12 +22,10 @@ async def load_places(store: Store, pushes: Sequence[Push]) -> None:
     channels: dict[tuple[str, str], list[Push]] = {}
     for push in pushes:
         channels.setdefault((push.key.hub, push.key.channel), []).append(push)
-    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def load(hub: str, channel: str, of_channel: list[Push]) -> None:
-        async with gate:
-            cursors = await store.read_cursors(hub, channel, WEBHOOK_OWNER)
-            head = await store.read_head(hub, channel)
+        cursors = await store.read_cursors(hub, channel, WEBHOOK_OWNER)
+        head = await store.read_head(hub, channel)
         places = {cursor.name: cursor for cursor in cursors}
         for push in of_channel:
             saved = places.get(push.key.name)
@@ -40,7 +38,7 @@ async def load_places(store: Store, pushes: Sequence[Push]) -> None:
             else:
                 push.behind = True  # its place is made when it is confirmed
 
-    await asyncio.gather(*(load(*key, each) for key, each in channels.items()))
+    await gather_some(_AT_ONCE, (load(*key, each) for key, each in channels.items()))
 
 
 def _stand(push: Push, saved: SavedCursor, epoch: str, newest: int) -> None:
