@@ -131,7 +131,7 @@ class WantedWebhook(msgspec.Struct, frozen=True):
     """Where the subscriber reached the hub."""
 
 
-class WebhookStatus(msgspec.Struct, frozen=True):
+class WebhookStatus(msgspec.Struct):
     """How a webhook is doing, from its driver. Counts are since the driver began."""
 
     lag: int = 0

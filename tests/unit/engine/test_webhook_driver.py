@@ -266,7 +266,7 @@ async def test_retry_after_is_obeyed_within_bounds(tmp_path: Path, receiver: Rec
         webhook = await subscribe(node, receiver.url)
         await put(node, b"1")
         await receiver.got(1)
-        await until(lambda: next(iter(node.driver._pushes.values())).next_try_at)
+        await until(lambda: next(iter(node.driver._pushes.values())).status.next_try_at)
         status = await describe(node, webhook)
         assert status.attempts == 1
         wait = status.next_try_at / 1000 - node.driver.context.clock.now()
@@ -385,9 +385,9 @@ async def test_a_lease_that_is_over_ends_the_webhook(tmp_path: Path, receiver: R
 
 async def test_webhooks_go_with_their_hub(node: EngineNode, receiver: Receiver) -> None:
     await subscribe(node, receiver.url)
-    assert node.driver.count("acme") == 1
+    assert node.driver.count() == 1
     await node.directory.delete_hub("acme")
-    assert node.driver.count("acme") == 0
+    assert node.driver.count() == 0
 
 
 async def test_a_row_without_a_place_is_dropped_at_the_start(tmp_path: Path) -> None:

@@ -83,23 +83,23 @@ class Attempts:
         """Until it has arrived. Raises `GivenUp`, `Expired`, `Ended`, `Stopped`."""
         sealed = Sealed(push.webhook, push.lasting, message, self._context.limits)
         webhook = push.webhook
-        push.attempts = 0
+        push.status.attempts = 0
         push.failing_since = None
         try:
             while True:
                 if push.webhook is not webhook:  # it was changed meanwhile
                     webhook = push.webhook
                     sealed = Sealed(webhook, push.lasting, message, self._context.limits)
-                retry_after = await self._attempt(push, sealed, message, push.attempts + 1)
+                retry_after = await self._attempt(push, sealed, message, push.status.attempts + 1)
                 if retry_after is None:
                     return
-                push.attempts += 1
+                push.status.attempts += 1
                 if push.gone:
                     raise Stopped
                 await self._wait(push, message, retry_after)
         finally:
-            push.attempts = 0
-            push.next_try_at = None
+            push.status.attempts = 0
+            push.status.next_try_at = None
 
     async def try_once(self, push: Push, sealed: Sealed, message: Message) -> bool:
         """Whether it has arrived; it waits only for a moment until its host may have it."""
@@ -172,11 +172,11 @@ class Attempts:
         status: int,
     ) -> None:
         seconds = answer.duration_seconds if answer is not None else 0.0
-        push.delivered += 1
-        push.last_status = status
-        push.last_error = None
-        push.last_latency_seconds = seconds
-        push.last_delivered_at = int(self._context.clock.now() * 1000)
+        push.status.delivered += 1
+        push.status.last_status = status
+        push.status.last_error = None
+        push.status.last_latency_seconds = seconds
+        push.status.last_delivered_at = self._context.now()
         counters = self._context.counters[push.webhook.hub]
         counters.outcomes["ok"] += 1
         counters.answered.took(seconds)
@@ -191,9 +191,9 @@ class Attempts:
         failed: SendFailed | None,
         status: int | None,
     ) -> None:
-        push.failures += 1
-        push.last_status = status
-        push.last_error = failed.message if failed else f"the receiver answered {status}"
+        push.status.failures += 1
+        push.status.last_status = status
+        push.status.last_error = failed.message if failed else f"the receiver answered {status}"
         if push.failing_since is None:
             push.failing_since = self._context.clock.monotonic()
         word = failed.word if failed else "status"
@@ -249,13 +249,17 @@ class Attempts:
 
     async def _wait(self, push: Push, message: Message, retry_after: float) -> None:
         seconds = pause_seconds(
-            self._context.limits, push.attempts, push.last_status, retry_after, self._patience(push)
+            self._context.limits,
+            push.status.attempts,
+            push.status.last_status,
+            retry_after,
+            self._patience(push),
         )
         if seconds >= self._lifetime(message):
             raise Expired
-        push.next_try_at = int((self._context.clock.now() + seconds) * 1000)
+        push.status.next_try_at = int((self._context.clock.now() + seconds) * 1000)
         await asyncio.sleep(seconds)
-        push.next_try_at = None
+        push.status.next_try_at = None
 
     def _hub(self, name: str) -> HubPart:
         part = self._hubs.get(name)

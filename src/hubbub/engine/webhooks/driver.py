@@ -234,7 +234,8 @@ class Driver:
             return await self._replayer.replay(push, request.after)
         assert isinstance(request, DescribeWebhook)
         info = await self._describe(push)
-        return push.status(info.head, info.dead_letters) if info else push.status(push.position, 0)
+        head, dead = (info.head, info.dead_letters) if info else (push.position, 0)
+        return push.described(head, dead)
 
     async def _changed(self, request: WebhookChanged) -> None:
         async with self._changes:

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import InitVar, dataclass, field
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Identity, Level, Reader
@@ -57,16 +59,10 @@ class Push(Subscriber):
     gone: bool = False
     sending: bool = False
     task: asyncio.Task[None] | None = None
-    attempts: int = 0
     failing_since: float | None = None
     """Monotonic seconds."""
-    next_try_at: int | None = None
-    delivered: int = 0
-    failures: int = 0
-    last_status: int | None = None
-    last_error: str | None = None
-    last_latency_seconds: float | None = None
-    last_delivered_at: int | None = None
+    status: WebhookStatus = field(default_factory=WebhookStatus)
+    """How it went so far; `described` adds what others know."""
     key: SubscriptionKey = field(init=False)
     lasting: Headers = field(init=False)
     _reader: Reader = field(init=False)
@@ -103,7 +99,7 @@ class Push(Subscriber):
         serial = message.serial
         in_line = serial == self.queued + 1 and not self.behind and not self.fetching
         most = MOST_QUEUED if len(message.payload) <= LARGE_BYTES else MOST_LARGE
-        if self.attempts:
+        if self.status.attempts:
             most = 1  # who fails must not fill the memory
         if in_line and len(self.queue) < most:
             self.queue.append(message)
@@ -118,17 +114,9 @@ class Push(Subscriber):
         """Everything up to there is done."""
         self.queued = self.position = self.acknowledged = serial
 
-    def status(self, head: int, dead_letters: int) -> WebhookStatus:
-        return WebhookStatus(
-            lag=max(0, head - self.position),
-            delivered=self.delivered,
-            attempts=self.attempts,
-            failures=self.failures,
-            last_status=self.last_status,
-            last_error=self.last_error,
-            last_latency_seconds=self.last_latency_seconds,
-            last_delivered_at=self.last_delivered_at,
-            next_try_at=self.next_try_at,
-            breaker=self.host.breaker,
-            dead_letters=dead_letters,
+    def described(self, head: int, dead_letters: int) -> WebhookStatus:
+        """The status where the channel stands at `head`."""
+        lag = max(0, head - self.position)
+        return msgspec.structs.replace(
+            self.status, lag=lag, breaker=self.host.breaker, dead_letters=dead_letters
         )

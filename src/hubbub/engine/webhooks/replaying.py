@@ -59,7 +59,7 @@ class DeadLetterReplayer:
                     await self._context.topic(Acknowledge(key, (dead_letter.serial,)))
                 else:
                     failed += 1
-                    if push.last_status is None or push.host.opened:
+                    if push.status.last_status is None or push.host.opened:
                         return Replayed(delivered, failed)
                 after = dead_letter.serial
                 if self._context.clock.monotonic() > until:
