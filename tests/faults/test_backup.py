@@ -33,10 +33,8 @@ from harness.data_folder import (
     tree,
 )
 from harness.running_hub import RunningHub
-from hubbub.domain.errors import StoreUnavailable
 from hubbub.server.backup.archive import BackupError
 from hubbub.server.backup.making import back_up
-from hubbub.server.backup.online import back_up_online
 from hubbub.server.backup.restore import complete_restore, restore
 from hubbub.storage.sqlite.copies import LeftOut
 
@@ -132,28 +130,6 @@ async def test_a_backup_taken_under_load_holds_a_moment_and_holds_up_nobody(
         while len(found) < head:
             found += serials(await history(hub, "log:a", after=len(found)))
         assert found == list(range(1, head + 1))
-
-
-async def test_a_running_server_makes_its_own_backups_and_tells_how_far_it_is(
-    tmp_path: Path, data: Path
-) -> None:
-    progress: list[tuple[str, float]] = []
-    async with running(tmp_path) as hub:
-        await post(hub, "log:a", "kept")
-        path, manifest = await hub.server.back_up()
-        await back_up_online(data, lambda work, share: progress.append((work, share)))
-    assert path.parent == data / "backups"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert list(manifest.files) == ["hubbub.db"]
-    assert {"copying the store", "checking the copy", "packing hubbub.db"} <= dict(progress).keys()
-    assert progress[-1] == ("packing hubbub.db", 1.0)
-
-
-async def test_a_server_whose_backup_fails_says_why(tmp_path: Path, data: Path) -> None:
-    async with running(tmp_path) as hub:
-        (data / "backups").write_text("in the way")
-        with pytest.raises(StoreUnavailable, match="backups"):
-            await hub.server.back_up()
 
 
 async def test_the_log_of_a_crashed_hub_is_part_of_its_backup(tmp_path: Path) -> None:

@@ -25,9 +25,15 @@ class Publish(msgspec.Struct, frozen=True, tag="publish"):
     awaited: bool
 
 
-class Attach(msgspec.Struct, frozen=True, tag="attach"):
+class _OfChannel(msgspec.Struct, frozen=True):
+    """A call about one channel, for its owner."""
+
     hub: str
     channel: str
+
+
+class Attach(_OfChannel, frozen=True, tag="attach"):
+    """The node follows the channel from now on."""
 
 
 class Follow(msgspec.Struct, frozen=True, tag="follow"):
@@ -43,37 +49,28 @@ class Followed(msgspec.Struct, frozen=True):
     errors: tuple[HubbubError | None, ...]
 
 
-class Detach(msgspec.Struct, frozen=True, tag="detach"):
-    hub: str
-    channel: str
+class Detach(_OfChannel, frozen=True, tag="detach"):
+    """The node does not follow the channel any more."""
 
 
-class Join(msgspec.Struct, frozen=True, tag="join"):
-    hub: str
-    channel: str
+class Join(_OfChannel, frozen=True, tag="join"):
     members: tuple[Member, ...]
 
 
-class Leave(msgspec.Struct, frozen=True, tag="leave"):
-    hub: str
-    channel: str
+class Leave(_OfChannel, frozen=True, tag="leave"):
     session_ids: tuple[str, ...]
 
 
-class Occupy(msgspec.Struct, frozen=True, tag="occupy"):
-    hub: str
-    channel: str
+class Occupy(_OfChannel, frozen=True, tag="occupy"):
     count: int
 
 
-class AskMembers(msgspec.Struct, frozen=True, tag="members"):
-    hub: str
-    channel: str
+class AskMembers(_OfChannel, frozen=True, tag="members"):
+    """Who is present."""
 
 
-class AskOccupancy(msgspec.Struct, frozen=True, tag="occupancy"):
-    hub: str
-    channel: str
+class AskOccupancy(_OfChannel, frozen=True, tag="occupancy"):
+    """How many sessions there are."""
 
 
 class AskHistory(msgspec.Struct, frozen=True, tag="history"):

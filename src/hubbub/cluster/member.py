@@ -183,13 +183,13 @@ class ClusterMember:
         if self.membership.is_deaf(now):
             if self._unheard_since is None:
                 self._unheard_since = now
-                self._bus.set_reach(False)
+                self._bus.requests.set_reach(False)
                 logger.warning("nothing is heard from the cluster, not even this node itself")
             return
         if self._unheard_since is not None:
             away = now - self._unheard_since
             self._unheard_since = None
-            self._bus.set_reach(True)
+            self._bus.requests.set_reach(True)
             self.membership.excuse_all(now)
             logger.info("the cluster is heard again after %.1f seconds", away)
             if away > self.membership.silence_seconds / 2:
@@ -259,11 +259,12 @@ class ClusterMember:
             nodes = [beat.node for beat in self.membership.beats if beat.state == "serving"]
             self._note("the ring is another one", ring=ring.version, nodes=sorted(nodes))
             for beat in self.membership.beats[1:]:
-                self._bus.introduce(beat.node, beat.incarnation)
+                self._bus.requests.introduce(beat.node, beat.incarnation)
             self.ownership.follow(ring, self.membership.lives(), afresh)
             self._say()
             for node in self._forgotten.keys() - self.membership.nodes:
-                self._bus.lose(node)  # it may have been called since, while the ring still named it
+                # It may have been called since, while the ring still named it.
+                self._bus.requests.lose(node)
         else:
             # Somebody may be about to serve. To match the partitions takes milliseconds, and is
             # remembered: so the ring is there at once when they do.
@@ -284,7 +285,7 @@ class ClusterMember:
     def _lost(self, node: str, expected: bool) -> None:
         level = logging.INFO if expected else logging.WARNING
         self._note("a node is gone", level, node=node)
-        self._bus.lose(node)
+        self._bus.requests.lose(node)
         self._owner.attendance.lose_node(node)
         if self._quotas is not None:
             self._quotas.lose(node)

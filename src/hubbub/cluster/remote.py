@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request
@@ -43,6 +43,8 @@ __all__ = ["Patience", "RemoteBus"]
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 QUESTION_LANE = -2
 QUESTION_SECONDS = 2.0
 
@@ -68,10 +70,10 @@ class RemoteBus:
         self._transport = transport
         self._nodes = nodes
         self._reread_hub = reread_hub
-        self._requests = Requests(node, self.incarnation, transport, patience)
+        self.requests = Requests(node, self.incarnation, transport, patience)
         self._receiver = Receiver(node, self.incarnation, transport, owners)
-        self._routes = Routes(node, owners, self._requests, patience.deadline_seconds)
-        self._emitter = Emitter(node, self.incarnation, transport, self._requests, nodes)
+        self._routes = Routes(node, owners, self.requests, patience.deadline_seconds)
+        self._emitter = Emitter(node, self.incarnation, transport, self.requests, nodes)
         self.emit = self._emitter.emit
         """The owner's way to the nodes."""
         self._closed = False
@@ -88,7 +90,7 @@ class RemoteBus:
     async def close(self) -> None:
         """Answer whoever still waits, and end what is under way."""
         self._closed = self._emitter.closed = True
-        self._requests.close()
+        self.requests.close()
         await self._routes.close()
         await self._receiver.close()
 
@@ -96,18 +98,6 @@ class RemoteBus:
         """The ring is another one, or this node has taken over what it should."""
         self._receiver.owners_changed()
         self._routes.owners_changed()
-
-    def lose(self, node: str) -> None:
-        """A node is gone. What it was asked is answered for it."""
-        self._requests.lose(node)
-
-    def introduce(self, node: str, incarnation: str) -> None:
-        """A node is heard, and this is its life."""
-        self._requests.introduce(node, incarnation)
-
-    def set_reach(self, in_reach: bool) -> None:
-        """Whether the other nodes can be heard at all."""
-        self._requests.set_reach(in_reach)
 
     def ask_to_renew(
         self, partitions: Collection[int], nodes: Collection[str] | None = None
@@ -118,7 +108,7 @@ class RemoteBus:
             if node == self.node:
                 self._service.do(node, call)
             else:
-                self._requests.send(node, HUB_LANE, call, None, ignore)
+                self.requests.send(node, HUB_LANE, call, None, ignore)
 
     # -- what sessions call ---------------------------------------------------------------------
 
@@ -126,10 +116,7 @@ class RemoteBus:
         self._routes.publish(partition_of(message.hub, message.channel), message, reply)
 
     async def attach(self, hub: str, channel: str) -> Attachment:
-        answer: Attachment = await self._ask(
-            hub, channel, datagrams.Attach(hub, channel), Attachment
-        )
-        return answer
+        return await self._ask(hub, channel, datagrams.Attach(hub, channel), Attachment)
 
     async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
         """One call for each partition, so that it keeps its place among joins and leaves."""
@@ -169,37 +156,32 @@ class RemoteBus:
 
     async def members(self, hub: str, channel: str) -> tuple[Member, ...]:
         call = datagrams.AskMembers(hub, channel)
-        answer: tuple[Member, ...] = await self._ask(hub, channel, call, tuple[Member, ...])
-        return answer
+        return await self._ask(hub, channel, call, tuple[Member, ...])
 
     async def occupancy(self, hub: str, channel: str) -> int:
-        answer: int = await self._ask(hub, channel, datagrams.AskOccupancy(hub, channel), int)
-        return answer
+        return await self._ask(hub, channel, datagrams.AskOccupancy(hub, channel), int)
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         call = datagrams.AskHistory(query)
-        answer: HistoryPage = await self._ask(query.hub, query.channel, call, HistoryPage)
-        return answer
+        return await self._ask(query.hub, query.channel, call, HistoryPage)
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         hub, channel = channel_of(request)
-        answer: TopicAnswer = await self._ask(
-            hub, channel, datagrams.AskTopic(request), answer_type(request)
-        )
-        return answer
+        kind: type[TopicAnswer] = answer_type(request)
+        return await self._ask(hub, channel, datagrams.AskTopic(request), kind)
 
     def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
         call = datagrams.SessionTaken(hub, session_id, tuple(kept))
         for node in self._nodes():
             if node != self.node:
-                self._requests.send(node, HUB_LANE, call, None, ignore)
+                self.requests.send(node, HUB_LANE, call, None, ignore)
 
     async def ask_others(self, question: bytes) -> Replies:
         others = [node for node in self._nodes() if node != self.node]
         call = datagrams.Question(question)
         answers = await asyncio.gather(
             *(
-                self._requests.ask(node, QUESTION_LANE, call, bytes, QUESTION_SECONDS)
+                self.requests.ask(node, QUESTION_LANE, call, bytes, QUESTION_SECONDS)
                 for node in others
             ),
             return_exceptions=True,
@@ -219,7 +201,7 @@ class RemoteBus:
         self._service.sink.hub_changed(hub)
         others = [node for node in self._nodes() if node != self.node]
         call = datagrams.HubChanged(hub)
-        answers = [self._requests.ask(node, HUB_LANE, call, None) for node in others]
+        answers = [self.requests.ask(node, HUB_LANE, call, None) for node in others]
         for node, answer in zip(
             others, await asyncio.gather(*answers, return_exceptions=True), strict=True
         ):
@@ -243,8 +225,9 @@ class RemoteBus:
 
         self._routes.send(partition, call, None, conclude)
 
-    async def _ask(self, hub: str, channel: str, call: Call, kind: Any) -> Any:
-        return await self._routes.ask(partition_of(hub, channel), call, kind)
+    async def _ask(self, hub: str, channel: str, call: Call, kind: type[T]) -> T:
+        answer: T = await self._routes.ask(partition_of(hub, channel), call, kind)
+        return answer
 
     def _receive(self, data: bytes) -> None:
         if self._closed or self.muted:
@@ -262,6 +245,6 @@ class RemoteBus:
             self._receiver.receive_request(datagram)
         elif datagram.receiver == self.incarnation:
             if isinstance(datagram, Reply):
-                self._requests.receive_reply(datagram)
+                self.requests.receive_reply(datagram)
             else:
-                self._requests.meet(datagram)
+                self.requests.meet(datagram)

@@ -64,6 +64,10 @@ class WebTopic(msgspec.Struct, frozen=True):
     fetch_error: str | None = None
     """Of the last fetch; None: it went well."""
 
+    @property
+    def with_key(self) -> bool:
+        return self.key_hash is not None
+
 
 class Pending(msgspec.Struct, frozen=True):
     """What a subscriber asked for and has to confirm before it holds."""
@@ -107,6 +111,14 @@ class Webhook(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Without secret and key."""
         return f"<Webhook {self.id} {self.kind} {self.hub}/{self.channel} {self.state}>"
+
+    @property
+    def signed(self) -> bool:
+        return self.secret is not None
+
+    @property
+    def encrypted(self) -> bool:
+        return self.key is not None
 
     @property
     def host(self) -> str:

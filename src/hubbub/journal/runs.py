@@ -44,6 +44,12 @@ Run = tuple[Shared, list[Row]]
 _Key = tuple[str, str, str, bool, str, str, str | None, str | None, str | None]
 """The fields of `Shared` from the hub on."""
 
+_AS_THEY_ARE = tuple(
+    name
+    for name in Attributes.__struct_fields__
+    if name in JournalEvent.__struct_fields__ and name not in ("location", "headers")
+)
+"""Attributes of messages that are fields of an event."""
 _ARRAY = struct.Struct(">BI")
 _ARRAY_32 = 0xDD
 """How msgpack begins an array with a length of 32 bits."""
@@ -80,9 +86,6 @@ class Gathered:
     def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
         """A message of which something is to be kept."""
         payload = message.payload if rule == "payload" else None
-        if message.attributes is not None:
-            self.record(_with_attributes(message, message.attributes, epoch, payload))
-            return
         key = (
             message.hub,
             message.channel,
@@ -94,9 +97,6 @@ class Gathered:
             message.publisher,
             message.technology,
         )
-        rows = self._runs.get(key)
-        if rows is None:
-            rows = self._runs[key] = _Rows()
         row: Row = (
             self.count,
             message.taken_at or message.published_at * 1000,
@@ -105,6 +105,14 @@ class Gathered:
             len(message.payload),
             payload,
         )
+        if message.attributes is not None:
+            event = _event(Shared(PUBLISHED, self._node, *key), row)
+            _add_attributes(event, message.attributes)
+            self.record(event)
+            return
+        rows = self._runs.get(key)
+        if rows is None:
+            rows = self._runs[key] = _Rows()
         _encode_into(row, rows.encoded, -1)
         rows.count += 1
         self.count += 1
@@ -163,46 +171,15 @@ def _event(shared: Shared, row: Row) -> JournalEvent:
     )
 
 
-def _with_attributes(
-    message: Message, attributes: Attributes, epoch: str, payload: bytes | None
-) -> JournalEvent:
-    at = message.taken_at or message.published_at * 1000
-    letter = attributes.dead_letter_of is not None  # its message's event has the answer
-    return JournalEvent(
-        PUBLISHED,
-        at,
-        message.hub,
-        channel=message.channel,
-        session=message.session,
-        user=message.publisher,
-        technology=message.technology,
-        message_id=message.id,
-        epoch=epoch,
-        serial=message.serial or None,
-        stored=message.store,
-        event=message.event,
-        content_type=message.content_type,
-        size=len(message.payload),
-        payload=payload,
-        published_at=at,
-        producer=attributes.producer_id,
-        sequence=attributes.producer_seq,
-        conversation_id=None if letter else attributes.conversation_id,
-        refers_to=None if letter else attributes.refers_to,
-        sender=attributes.sender,
-        receiver=attributes.receiver,
-        language=attributes.language,
-        headers=_texts(attributes.headers),
-        policy=attributes.delivery_policy,
-        subtype=attributes.subtype,
-        author=attributes.author,
-        priority=attributes.priority,
-        relevant_until=attributes.relevant_until,
-        ttl=attributes.ttl,
-        location=None if attributes.location is None else _json(attributes.location),
-        dead_letter_of=attributes.dead_letter_of,
-        extra=_whole(attributes.headers),
-    )
+def _add_attributes(event: JournalEvent, attributes: Attributes) -> None:
+    for name in _AS_THEY_ARE:
+        setattr(event, name, getattr(attributes, name))
+    if attributes.dead_letter_of is not None:  # the event of its message has the answer
+        event.conversation_id = event.refers_to = None
+    event.producer, event.sequence = attributes.producer_id, attributes.producer_seq
+    event.policy = attributes.delivery_policy
+    event.location = None if attributes.location is None else _json(attributes.location)
+    event.headers, event.extra = _texts(attributes.headers), _whole(attributes.headers)
 
 
 def _texts(headers: dict[str, Any] | None) -> dict[str, str] | None:

@@ -9,23 +9,13 @@ from typing import Any, Final
 import msgspec
 import pyarrow.compute as pc
 
+from hubbub.domain.envelope import NUMBERS, TEXTS
 from hubbub.domain.journal import PUBLISHED, WHOLE_HEADERS
 from hubbub.domain.messages import BINARY, Attributes
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealed import find
 
-_ENVELOPE: Final = (
-    "subtype",
-    "author",
-    "sender",
-    "receiver",
-    "conversation_id",
-    "refers_to",
-    "priority",
-    "relevant_until",
-    "ttl",
-    "language",
-)
+_ENVELOPE: Final = tuple(name for name in (*TEXTS, *NUMBERS) if name != "delivery_policy")
 """Columns that are fields of a message's attributes as they are."""
 _COLUMNS: Final = (
     "at",

@@ -13,7 +13,6 @@ from hubbub.server.secrets import FILE_NAME as SECRETS
 from hubbub.storage.sqlite.connection import lock_file
 
 __all__ = [
-    "BACKUPS",
     "DATABASE",
     "JOURNAL",
     "SECRETS",
@@ -25,7 +24,6 @@ __all__ = [
 ]
 
 DATABASE = "hubbub.db"
-BACKUPS = "backups"
 JOURNAL = "journal"
 _NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found", JOURNAL, "warehouse"))
 """What a restore leaves as it is, and may find there."""

@@ -34,8 +34,6 @@ from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
 from hubbub.server.access import login_settings, make_tokens, metrics_access, throttle_limits
-from hubbub.server.backup.archive import Manifest
-from hubbub.server.backup.online import back_up_online
 from hubbub.server.backup.restore import complete_restore
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
@@ -254,15 +252,6 @@ class Server:
     def announce_pause(self, begins: bool) -> None:
         """Nothing will happen for a moment; others must not take this process for dead."""
         self._fabric.announce_pause(begins)
-
-    async def back_up(self) -> tuple[Path, Manifest]:
-        """Write an archive of the store while it runs; answers where it is and what it holds.
-        Raises `StoreUnavailable`."""
-        if self.settings.storage.postgres.host is not None:
-            raise StoreUnavailable(
-                "the store is on PostgreSQL: back it up there, with pg_dump or pg_basebackup"
-            )
-        return await back_up_online(Path(self.settings.storage.path))
 
     async def _reread_hub(self, hub: str) -> None:
         """Another node changed a hub's settings."""

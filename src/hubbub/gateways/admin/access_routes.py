@@ -191,18 +191,9 @@ async def read_audit(
 
 
 def _audit(entry: AuditEntry) -> shapes.AuditView:
-    return shapes.AuditView(
-        id=entry.id,
-        at=entry.at,
-        hub=entry.hub,
-        actor=entry.actor,
-        level=entry.level,
-        action=entry.action,
-        name=entry.name,
-        token_id=entry.token_id,
-        before=None if entry.before is None else msgspec.json.decode(entry.before),
-        after=None if entry.after is None else msgspec.json.decode(entry.after),
-    )
+    stored = {"before": entry.before, "after": entry.after}
+    read = {name: text and msgspec.json.decode(text) for name, text in stored.items()}
+    return shapes.AuditView(**{**msgspec.structs.asdict(entry), **read})
 
 
 # -- push tokens ----------------------------------------------------------------------------------

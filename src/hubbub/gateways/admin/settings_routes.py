@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import HubSettings
 from hubbub.engine.administration import Administration, Versioned
@@ -44,15 +46,8 @@ async def create_hub(
 
 
 def _hub_view(admin: Administration, hub: str, settings: Versioned[HubSettings]) -> shapes.HubView:
-    entry = _hub_entry(admin, hub)
-    return shapes.HubView(
-        hub=hub,
-        stored=entry.stored,
-        sessions=entry.sessions,
-        channels=entry.channels,
-        version=settings.version,
-        settings=settings.value,
-    )
+    entry = msgspec.structs.asdict(_hub_entry(admin, hub))
+    return shapes.HubView(**entry, version=settings.version, settings=settings.value)
 
 
 @HUB_ROUTES.serve("GET", "/hubs/{hub}", access=Access.SERVICE, errors=(NotFound,))

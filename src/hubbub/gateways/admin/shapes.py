@@ -54,11 +54,8 @@ class Named(Shape, Generic[T], frozen=True):
     value: T
 
 
-class ProviderOfHub(Shape, frozen=True):
+class ProviderOfHub(Named[AuthProvider], frozen=True):
     hub: str
-    name: str
-    version: int
-    value: AuthProvider
 
 
 class Namespace(Shape, frozen=True):
@@ -94,22 +91,20 @@ class HubCreation(Shape, frozen=True):
     settings: HubSettings = HubSettings()
 
 
-class HubView(Shape, frozen=True):
+class HubEntry(Shape, frozen=True):
     """`stored` is false for a hub that came into being by use and has no settings of its own."""
 
     hub: str
     stored: bool
     sessions: int
     channels: int
+
+
+class HubView(HubEntry, frozen=True):
+    """A hub with its settings."""
+
     version: int
     settings: HubSettings
-
-
-class HubEntry(Shape, frozen=True):
-    hub: str
-    stored: bool
-    sessions: int
-    channels: int
 
 
 class PushToken(Shape, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.domain.fields import Name
-from hubbub.domain.webhooks import WebhookStatus, WebTopic
+from hubbub.domain.webhooks import WebhookStatus
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.conversion import into
@@ -58,19 +58,6 @@ class ReplayView(shapes.Shape, frozen=True):
     after: int
 
 
-def _topic_view(topic: WebTopic) -> WebTopicView:
-    return WebTopicView(
-        channel=topic.channel,
-        with_key=topic.key_hash is not None,
-        created_at=topic.created_at,
-        url=topic.url,
-        content_type=topic.content_type,
-        pinged_at=topic.pinged_at,
-        fetch_failures=topic.fetch_failures,
-        fetch_error=topic.fetch_error,
-    )
-
-
 @WEBHOOK_ROUTES.serve("GET", "/webhooks", name="listWebhooksAsAdmin")
 async def list_webhooks(
     admin: Administration, request: AdminRequest[WebhookQuery, None]
@@ -117,7 +104,7 @@ async def list_web_topics(
     """List the topics that were registered or are fetched."""
     query = request.query
     page, following = await admin.webhooks.topics(request.hub, query.limit, query.cursor)
-    return make_page([_topic_view(topic) for topic in page], following)
+    return make_page([into(WebTopicView, topic) for topic in page], following)
 
 
 @WEBHOOK_ROUTES.serve("DELETE", "/web-topics/{channel}")

@@ -147,19 +147,8 @@ def replayed_json(delivered: int, failed: int) -> bytes:
 
 
 def view_of(webhook: Webhook, status: WebhookStatus | None = None) -> WebhookView:
-    return WebhookView(
-        id=webhook.id,
-        kind=webhook.kind,
-        channel=webhook.channel,
-        callback=webhook.callback,
-        topic=webhook.topic,
-        state=webhook.state,
-        signed=webhook.secret is not None,
-        encrypted=webhook.key is not None,
-        created_at=webhook.created_at,
-        expires_at=webhook.expires_at,
-        owner=webhook.owner,
-        status=None
-        if status is None
-        else msgspec.convert(status, WebhookStatusView, from_attributes=True),
-    )
+    view = msgspec.convert(webhook, WebhookView, from_attributes=True)
+    if status is None:
+        return view
+    shown = msgspec.convert(status, WebhookStatusView, from_attributes=True)
+    return msgspec.structs.replace(view, status=shown)
