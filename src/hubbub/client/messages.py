@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -92,11 +92,17 @@ class PutOptions(PublishEnvelope, total=False):
     content_type: str | None
 
 
-class PublishOptions(PutOptions, total=False):
+class PublishFlags(TypedDict, total=False):
+    """Marks of a message, which have an effect where the channel's rules allow it."""
+
     store: bool
     retain: bool
     push: bool
     transient: bool
+
+
+class PublishOptions(PutOptions, PublishFlags, total=False):
+    """All keywords of a publish."""
 
 
 def item_of(channel: str, data: object, event: str, options: Mapping[str, object]) -> Item:

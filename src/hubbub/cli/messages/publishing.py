@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 import click
 
@@ -10,6 +11,7 @@ from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
 from hubbub.client import Client, PublishEnvelope
+from hubbub.client.messages import PublishFlags
 
 
 @click.command()
@@ -28,12 +30,9 @@ async def publish(
     channel: str,
     source: PayloadSource,
     event: str,
-    store: bool,
-    retain: bool,
-    push: bool,
-    transient: bool,
     quiet: bool,
     envelope: PublishEnvelope,
+    **flags: Unpack[PublishFlags],
 ) -> None:
     """Publish DATA to CHANNEL: as an argument, from a file or from standard input.
 
@@ -42,15 +41,7 @@ async def publish(
     payload, content_type = source.read()
     async with make_client() as client:
         receipt = await client.publish(
-            channel,
-            payload,
-            event,
-            store=store,
-            retain=retain,
-            push=push,
-            transient=transient,
-            content_type=content_type,
-            **envelope,
+            channel, payload, event, content_type=content_type, **flags, **envelope
         )
     if not quiet:
         click.echo(f"{receipt.id} {receipt.serial}" if receipt.serial else receipt.id)
