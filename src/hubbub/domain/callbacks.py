@@ -76,7 +76,7 @@ class CallbackParts(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=16_384)
 def check_callback(url: str, max_chars: int = MAX_URL_CHARS) -> CallbackParts:
-    """Its parts. Raises `BadRequest`, which names what is wrong."""
+    """The parts of a callback URL. Raises `BadRequest`, which names what is wrong."""
     if len(url) > max_chars:
         raise BadRequest(
             f"the callback {url[:40]!r}… has {len(url)} characters; at most {max_chars} are allowed"

@@ -93,7 +93,7 @@ def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What is saved besides the floor."""
+    """The saved state of a cursor besides its floor."""
 
     options: SubscriptionOptions
     epoch: str
@@ -197,7 +197,7 @@ class Cursor:
 
     def pick(self, head: int, limit: int, consumer: str, now: float, after: int = 0) -> list[Pick]:
         """The next messages for this consumer, at most `limit`; they count as handed out. `after`,
-        where it is not shared: the caller holds those up to there already."""
+        for subscriptions that are not shared: the caller holds the messages up to that serial."""
         serials = self._choose_shared(head, limit) if self.options.shared else ()
         if self.options.shared:
             until = now + self.options.lease_seconds
@@ -237,7 +237,7 @@ class Cursor:
         return Pick(serial, count, redelivered)
 
     def put_back(self, serials: Iterable[int]) -> None:
-        """They were picked, but could not be handed out after all."""
+        """These messages were picked, but could not be handed out."""
         for serial in serials:
             count = self._counts.get(serial, 0) - 1
             self.redeliveries -= count > 0
@@ -257,7 +257,7 @@ class Cursor:
         return True
 
     def worn_out(self, picks: Iterable[Pick]) -> list[int]:
-        """Those that were handed out often enough before: they are for the dead letters."""
+        """The picked messages that were handed out `max_deliveries` times before: dead letters."""
         limit = self.options.max_deliveries
         return [pick.serial for pick in picks if limit and pick.deliveries > limit]
 
@@ -287,7 +287,7 @@ class Cursor:
     # -- done -----------------------------------------------------------------------------------
 
     def acknowledge(self, serials: Iterable[int], head: int) -> int:
-        """Answers how many of them were not done yet."""
+        """Returns how many of the messages were not acknowledged before."""
         wanted = set(serials)
         self._check(max(wanted, default=0), min(wanted, default=1), head)
         fresh = [s for s in wanted if s > self.floor and s not in self.done]
@@ -298,8 +298,8 @@ class Cursor:
         return len(fresh)
 
     def pass_expired(self, serials: Iterable[int], head: int) -> int:
-        """The time to live of these is over, so that they are done. Answers how many of them were
-        not done yet."""
+        """Acknowledge messages whose time to live is over. Returns how many were not acknowledged
+        before."""
         fresh = self.acknowledge(serials, head)
         self.expired += fresh
         return fresh

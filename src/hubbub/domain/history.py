@@ -18,13 +18,13 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def size_of(message: Message) -> int:
-    """What a message takes up in a page."""
+    """The bytes that a message takes up in a page."""
     attributes = message.attributes
     return len(message.payload) + (0 if attributes is None else len(_encoder.encode(attributes)))
 
 
 class PageRoom:
-    """What a page still has room for: `messages` and `size` (bytes). The first message always
+    """The room that is left in a page: `messages` and `size` (bytes). The first message always
     fits."""
 
     __slots__ = ("_empty", "messages", "size")

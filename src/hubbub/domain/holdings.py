@@ -60,8 +60,8 @@ class Holdings:
             del self._by_address[address]
 
     def _make_room(self) -> None:
-        """Those who give up may make others hold more (who leaves is announced): that is counted,
-        and looked at again at the end."""
+        """Holders that give up may make others hold more, since leaving is announced: the total is
+        checked again at the end."""
         self._making_room = True
         try:
             while self.total > self.limit:

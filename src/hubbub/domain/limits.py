@@ -48,7 +48,7 @@ class TokenBucket:
         return asked
 
     def give_back(self, amount: float) -> None:
-        """What was taken did not count after all."""
+        """Return an amount that was taken and not used."""
         self._tokens = min(self._burst, self._tokens + amount)
 
     def seconds_until(self, amount: float) -> float:

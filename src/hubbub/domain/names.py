@@ -47,7 +47,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def user_id_problem(user_id: str) -> str | None:
-    """What is wrong with a user id, or with another name that comes from outside; None: nothing."""
+    """The problem of a user id, or of another name from outside; None where it is valid."""
     if _USER_ID.fullmatch(user_id):
         return None
     return f"is not 1 to {MAX_USER_ID_CHARS} characters without control characters"

@@ -11,7 +11,7 @@ MAX_PATTERN_CHARS_TOGETHER = 8192
 
 
 def patterns_problem(patterns: Sequence[str]) -> str | None:
-    """What is wrong with a list of patterns that somebody brings along; None: nothing."""
+    """The first problem of a list of patterns from outside; None where it is valid."""
     if len(patterns) > MAX_PATTERNS:
         return f"has {len(patterns)} patterns; at most {MAX_PATTERNS} are allowed"
     for pattern in patterns:

@@ -38,7 +38,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who a session is. An anonymous one has no user id."""
+    """The identity of a session. An anonymous one has no user id."""
 
     user_id: str | None = None
     level: Level = Level.CLIENT

@@ -11,8 +11,8 @@ IDLE_PART = 0.2
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True):
-    """What a node takes of a hub's quotas: how many sessions and channels it may have until it says
-    something else, and how much is asked of it in a second, refused or not."""
+    """A node's share of a hub's quotas: the sessions and channels that it may have until its next
+    report, and the demand of a second, refused requests included."""
 
     sessions: int = 0
     channels: int = 0

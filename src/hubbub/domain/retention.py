@@ -12,7 +12,7 @@ from hubbub.domain.rules import Rules
 
 
 class StoredRange(msgspec.Struct, frozen=True):
-    """What a channel holds, and who needs it.
+    """The stored messages of a channel, and the readers that still need them.
 
     `first` and `head` are the oldest and the newest serial. `by_age` and `by_bytes` are the serials
     that these limits would have it begin with, 0 where nothing is beyond them. Everything up to

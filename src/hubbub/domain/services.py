@@ -17,7 +17,7 @@ STREAM_NAMESPACE = "stream"
 
 
 class ServiceCall(msgspec.Struct, frozen=True):
-    """What a service is told: the call, and who makes it."""
+    """A call as the service receives it: method, payload and caller."""
 
     hub: str
     method: str

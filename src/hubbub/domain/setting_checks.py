@@ -1,4 +1,4 @@
-"""What the types of a hub's settings cannot say, as sentences about what is wrong with a value.
+"""Checks of a hub's settings beyond their types, as sentences about a value.
 
 Each problem comes with the key that it is about, relative to the value that was given.
 """
@@ -44,7 +44,8 @@ def is_origin(text: str) -> bool:
 
 
 def url_problem(url: str) -> str | None:
-    """What is wrong with a URL that the hub shall call; it is never quoted."""
+    """The problem of a URL that the hub shall call, without the URL itself; None where it is
+    valid."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -58,7 +59,7 @@ def url_problem(url: str) -> str | None:
 
 
 def origin_problem(origin: str) -> str | None:
-    """What is wrong with an entry of `allowedOrigins`."""
+    """The problem of an entry of `allowedOrigins`; None where it is valid."""
     if is_origin(origin):
         return None
     return (
@@ -68,7 +69,7 @@ def origin_problem(origin: str) -> str | None:
 
 
 def problems_of(value: Setting | str) -> Iterator[Problem]:
-    """What is wrong with a setting, whatever its type."""
+    """The problems of a setting of any type."""
     match value:
         case HubSettings():
             yield from _settings_problems(value)
@@ -121,7 +122,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def endpoint_problem(url: str) -> str | None:
-    """What is wrong with a URL, or with the subject behind `nats:`."""
+    """The problem of a URL, or of the subject behind `nats:`; None where it is valid."""
     if not url.startswith(NATS_SCHEME):
         return url_problem(url)
     if len(url) > MAX_NAME_CHARS or not is_subject(url[len(NATS_SCHEME) :]):

@@ -11,7 +11,7 @@ _SAFE = ":@!,;=+"
 
 
 def word(name: str) -> str:
-    """One word. Whatever else is in the name is percent-encoded, the dot as well."""
+    """A name as one word of a subject; other characters, dots included, are percent-encoded."""
     return quote(name, safe=_SAFE).replace(".", "%2E")
 
 

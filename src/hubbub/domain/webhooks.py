@@ -70,7 +70,7 @@ class WebTopic(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a subscriber asked for and has to confirm before it holds."""
+    """A request of a subscriber that the callback has to confirm."""
 
     mode: Mode
     requested_at: int
@@ -165,7 +165,7 @@ class WebhookStatus(msgspec.Struct):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What became of dead letters that were sent again. `more`: there are others."""
+    """Counts of dead letters that were sent again. `more`: there are others."""
 
     delivered: int = 0
     failed: int = 0

@@ -110,7 +110,7 @@ def _has_keys(settings: Settings) -> bool:
 
 
 def _user_name() -> str:
-    """Who the audit log names."""
+    """The user name for the audit log."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -60,7 +60,7 @@ def _readable(message: Message) -> str:
 
 
 def _message_json(message: Message) -> str:
-    """As it is on the wire: the payload under the name of how it is written."""
+    """The message as in the JSON protocol: the payload under the name of its encoding."""
     payload: dict[str, object]
     if is_json(message.content_type):
         payload = {"json": msgspec.Raw(message.payload)}

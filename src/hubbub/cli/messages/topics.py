@@ -121,7 +121,7 @@ def show_subscriptions(found: list[SubscriptionInfo], as_json: bool = False) -> 
 
 
 def _entry(info: SubscriptionInfo) -> dict[str, Any]:
-    """As it is on the wire."""
+    """The subscription as in the JSON protocol."""
     return {
         "topic": info.key.channel,
         "name": info.key.name,

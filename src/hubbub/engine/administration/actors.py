@@ -1,4 +1,4 @@
-"""Who makes a change."""
+"""The actor of a change: an identity and its token."""
 
 from __future__ import annotations
 

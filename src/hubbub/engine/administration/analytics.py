@@ -1,4 +1,4 @@
-"""What the data pipeline found out, for those who administer."""
+"""The results of the data pipeline, for services and administrators."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ class Hubs:
     async def _check_reach(
         self, actor: Actor, configuration: HubConfiguration, settings: HubSettings
     ) -> None:
-        """What the hub may reach is up to operators. Raises `NotPermitted`."""
+        """Raises `NotPermitted` where the settings let the hub reach addresses or subjects that
+        only an operator may allow."""
         before = configuration.settings
         for name in ("callback_addresses", "nats_subjects"):
             if getattr(settings, name) != getattr(before, name) and not actor.is_operator:
@@ -122,7 +123,7 @@ class Hubs:
 
 
 def _check_rights(before: HubSettings, after: HubSettings) -> None:
-    """What a service may not do for itself. Raises `NotPermitted`."""
+    """Raises `NotPermitted` for changes that only an administrator may make."""
     if after.quotas != before.quotas:
         raise NotPermitted("only an administrator may change the quotas of a hub")
     for issuer in after.trusted_issuers:

@@ -1,4 +1,4 @@
-"""What is going on right now: sessions, channels, counters; and publishing into it."""
+"""Sessions, channels and counters of all nodes as they are now, and publishing."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class LiveAdministration:
     # -- channels -------------------------------------------------------------------------------
 
     async def presence(self, identity: Identity, hub: str, channel: str) -> tuple[Member, ...]:
-        """Who is there. Raises `NotFound` where the rules keep no presence."""
+        """The members of a channel. Raises `NotFound` where the rules keep no presence."""
         return await self._node.queries.members(self._node.hub(hub), identity, channel)
 
     async def live_channels(self, hub: str) -> dict[str, int]:
@@ -134,7 +134,7 @@ class LiveAdministration:
         return Topology(*await self._survey.ask(Load(hub, channels), NodeLoad))
 
     async def counters(self, hub: str) -> Counters:
-        """What the hub has done since the nodes began. Raises `HubNotFound`."""
+        """The counters of a hub since the nodes started. Raises `HubNotFound`."""
         self._node.directory.get(hub)
         answers, silent = await self._survey.ask(Count(hub), dict[str, Counters])
         return total([answer[hub] for answer in answers], silent)

@@ -39,7 +39,7 @@ class Namespaces(NamedSettings[str]):
 
 
 class Channels(NamedSettings[ChannelSettings]):
-    """What is set for single channels by name: rules of their own, and metadata."""
+    """Settings of single channels: rules of their own, and metadata."""
 
     async def get(self, hub: str, name: str) -> Versioned[ChannelSettings]:
         """Version 0: nothing is set."""

@@ -46,7 +46,7 @@ V = TypeVar("V")
 
 
 class SettingsEditor:
-    """What it takes to change settings of hubs."""
+    """Directory, store, audit log and locks for changes of settings."""
 
     def __init__(self, directory: Directory, store: SettingsStore, audit: AuditLog) -> None:
         self.directory = directory
@@ -165,7 +165,7 @@ class NamedSettings(Generic[S]):
         change: Callable[[S | None], S],
         condition: Condition,
     ) -> Versioned[S]:
-        """The same, for a caller that holds the lock and may be creating the hub."""
+        """As `_change`, for a caller that holds the lock and may be creating the hub."""
 
         async def put() -> Versioned[S]:
             known = await self.find(hub, name) if self._directory.is_stored(hub) else None

@@ -39,7 +39,7 @@ class SubscriptionAdministration:
             raise _missing(key) from None
 
     async def remove(self, actor: Actor, key: SubscriptionKey) -> None:
-        """Whoever used it is not subscribed any more, and its messages are not kept for it. Raises
+        """Remove a durable subscription of any owner; no messages are kept for it any more. Raises
         `NotFound`."""
         self._check(key)
         try:

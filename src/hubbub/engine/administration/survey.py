@@ -25,7 +25,7 @@ from hubbub.engine.node import Node
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What a node knows about its place in the cluster."""
+    """Role, version and load of a node in the cluster."""
 
     role: Literal["core", "edge"] = "core"
     version: str = ""
@@ -140,7 +140,7 @@ class Survey:
         )
 
     def _end_session(self, question: EndSession) -> list[SessionView]:
-        """What was ended."""
+        """The sessions that were ended: one, or none."""
         known = self._node.hubs.get(question.hub)
         session = known.sessions.get(question.session_id) if known is not None else None
         if session is None:
@@ -202,7 +202,7 @@ def _counters(counters: HubCounters) -> Counters:
 
 
 def total(every: list[Counters], silent: list[str]) -> Counters:
-    """All of them together."""
+    """The sum of several counters."""
     apart = ("publish_seconds_mean", "silent")
     names = [name for name in Counters.__struct_fields__ if name not in apart]
     sums = {name: sum(getattr(counters, name) for counters in every) for name in names}

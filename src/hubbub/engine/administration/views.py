@@ -1,4 +1,5 @@
-"""What administration answers, as values. Times are in ms since 1970 unless they say otherwise."""
+"""Answers of the administration as structs. Times are in ms since 1970 unless they say
+otherwise."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class WebhookAdministration:
         return page, page[-1].channel if len(found) > limit else None
 
     async def remove_topic(self, actor: Actor, hub: str, channel: str) -> None:
-        """It is not registered any more, and its subscriptions of Light-PubSubHubbub end. The
+        """Remove the registration of a topic, and end its subscriptions of Light-PubSubHubbub. The
         channel and its messages stay. Raises `NotFound`."""
         self._node.directory.get(hub)
         topic = await self._store.read_web_topic(hub, channel)

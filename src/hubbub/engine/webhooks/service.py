@@ -186,7 +186,7 @@ class Webhooks(WebTopics):
         await self.end(found)
 
     async def end(self, webhook: Webhook) -> None:
-        """Whoever asked for it. What is under way is broken off."""
+        """End a webhook of any owner; a request under way is broken off."""
         await end_webhook(self._bus.topic, self._store, webhook)
         await self._tell(webhook)
 
@@ -226,7 +226,8 @@ class Webhooks(WebTopics):
         return delivered, failed
 
     async def replay_some(self, hub: Hub, webhook: str, after: int = 0) -> Replayed:
-        """Those behind `after`, as many as a moment allows. Raises `NotSubscribed`."""
+        """Send the dead letters behind `after` again, as many as a moment allows. Raises
+        `NotSubscribed`."""
         found = await self.find(hub, webhook)
         part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after))
         assert isinstance(part, Replayed)

@@ -104,7 +104,7 @@ class WebTopics:
         return topic
 
     def forget_topic(self, hub: str, channel: str) -> None:
-        """It was removed."""
+        """Drop a removed topic from the cache."""
         self._remembered.pop((hub, channel), None)
 
     async def _look_up(self, hub: str, channel: str) -> WebTopic | None:
@@ -209,7 +209,7 @@ class WebTopics:
         return True
 
     async def publish_fetched(self, hub: Hub, channel: str, body: bytes, content_type: str) -> None:
-        """What a topic that lives elsewhere says now."""
+        """Publish the fetched content of a topic that lives elsewhere."""
         payload, kept = untouched_payload(body, content_type)
         item = PublishItem(channel, "websub", payload, kept, store=True)
         await self._topics.put(hub, _TRUSTED, item, "websub")
