@@ -15,7 +15,7 @@ from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.transport import Transport
 from hubbub.connectors.http_out import HttpOut
-from hubbub.connectors.service_http import HttpServices
+from hubbub.connectors.services import ServiceConnector
 from hubbub.domain.errors import HubbubError, NotAuthenticated
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
@@ -223,7 +223,7 @@ class EngineNode:
             authenticator=NoProvider(),
             transmit=transmit,
             limits=self.limits,
-            caller=HttpServices(outgoing),
+            caller=ServiceConnector(outgoing),
             streams=NO_STREAMS,
             webhooks=webhooks,
             outgoing=outgoing,

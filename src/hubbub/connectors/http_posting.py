@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from hubbub.domain.callbacks import Reach
 from hubbub.ports.outgoing import HttpRequest
 
 
@@ -23,11 +22,6 @@ def post(
         max_answer_bytes=max_bytes,
         repeatable=False,
     )
-
-
-def reach_of(addresses: Reach | None) -> Reach:
-    """Of an endpoint whose hub has had its say."""
-    return addresses or "public"
 
 
 def header_safe(text: str) -> str:

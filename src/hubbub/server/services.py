@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hubbub import __version__
-from hubbub.connectors.auth_http import HttpAuthenticator
-from hubbub.connectors.choosing import Authenticators, ServiceCallers
-from hubbub.connectors.service_http import HttpServices
+from hubbub.connectors.auth_providers import AuthProviders
+from hubbub.connectors.services import ServiceConnector
 from hubbub.domain.services import StreamEvent
 from hubbub.engine.administration import Administration
 from hubbub.engine.outgoing import OutgoingGate
@@ -42,21 +41,11 @@ class Programs:
         self._settings = settings
         self._clock = clock
         self._outgoing = outgoing
-        auth, calls = HttpAuthenticator(outgoing, clock), HttpServices(outgoing)
         self.broker = _make_broker(settings, node_name)
         self.streams = _Streams(journal or NO_STREAMS)
         self._serve: Callable[[], Awaitable[None]] | None = None
-        prefix = settings.broker.subject
-        if self.broker is None:
-            self.authenticator = Authenticators(auth, None)
-            self.caller = ServiceCallers(calls, None)
-        else:
-            from hubbub.connectors.auth_nats import NatsAuthenticator
-            from hubbub.connectors.service_nats import NatsServices
-
-            over_nats = NatsAuthenticator(self.broker, outgoing, clock)
-            self.authenticator = Authenticators(auth, over_nats)
-            self.caller = ServiceCallers(calls, NatsServices(self.broker, outgoing, prefix))
+        self.authenticator = AuthProviders(outgoing, clock, self.broker)
+        self.caller = ServiceConnector(outgoing, self.broker, settings.broker.subject)
 
     @property
     def nats_connected(self) -> Callable[[], bool] | None:
