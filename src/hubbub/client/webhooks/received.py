@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 import msgspec
 
@@ -19,54 +17,25 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS hubbub_received (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE
 )"""
+_IN_MEMORY = ":memory:"
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """`repeat`: it was handled before. `transaction`: what is done here is kept together with the
-    fact that it was done."""
+    """`repeat`: the request was handled before. `transaction`: the work of the application is
+    committed together with the key of the request."""
 
     repeat: bool
     transaction: sqlite3.Connection | None = None
 
 
-class Received(Protocol):
-    """The keys of handled requests. One request is handled at a time: a second one with the same
-    key waits, and is a repeat then."""
+class ReceivedKeys:
+    """The last keys, at most `limit`. With a `file` the keys are in that SQLite database, committed
+    with the application's work: exactly once. Without, a repeat after a restart is not noticed."""
 
-    def turn(self, key: str) -> AbstractContextManager[Turn]:
-        """The key is known afterwards, unless the work raised an error. Nothing is a repeat of
-        what has no key."""
-
-    def close(self) -> None: ...
-
-
-class RecentKeys:
-    """The last ones, in memory: a repeat after a restart is not noticed."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._keys: OrderedDict[str, None] = OrderedDict()
-        self._lock = Lock()
-
-    @contextmanager
-    def turn(self, key: str) -> Iterator[Turn]:
-        with self._lock:
-            yield Turn(key in self._keys)
-            if key:
-                self._keys[key] = None
-            if len(self._keys) > self._limit:
-                self._keys.popitem(last=False)
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-class KeysFile:
-    """The last ones, in a SQLite file, committed with the application's work: exactly once."""
-
-    def __init__(self, file: str | PathLike[str], limit: int) -> None:
+    def __init__(self, file: str | PathLike[str] | None, limit: int) -> None:
         """Raises `FileUnusable`."""
-        self._path = Path(file)
+        self._path = Path(_IN_MEMORY if file is None else file)
+        self._shares_transaction = file is not None
         self._limit = limit
         self._lock = Lock()
         with clear_errors(self._path):
@@ -76,11 +45,15 @@ class KeysFile:
 
     @contextmanager
     def turn(self, key: str) -> Iterator[Turn]:
+        """One request is handled at a time: a second one with the same key waits, and is a repeat
+        then. The key is known afterwards, unless the work raised an error; an empty key never is
+        known."""
         connection = self._connection
-        with self._lock, clear_errors(self._path), transaction(connection):
+        errors = clear_errors(self._path) if self._shares_transaction else nullcontext()
+        with self._lock, errors, transaction(connection):
             query = "SELECT 1 FROM hubbub_received WHERE key = ?"
             repeat = connection.execute(query, (key,)).fetchone() is not None
-            yield Turn(repeat, connection)
+            yield Turn(repeat, connection if self._shares_transaction else None)
             if key and not repeat:
                 added = connection.execute("INSERT INTO hubbub_received (key) VALUES (?)", (key,))
                 oldest = (added.lastrowid or 0) - self._limit

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from hubbub.client.webhooks.received import KeysFile, Received, RecentKeys
+from hubbub.client.webhooks.received import ReceivedKeys
 from hubbub.domain.encryption import CONTENT_ENCODING, decrypt
 from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import BadRequest, Denied, HubbubError, NotFound
@@ -96,7 +96,7 @@ class Receiver:
         """Topics that the hub refused, with its reasons."""
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._key = _key_bytes(key) if isinstance(key, str) else key
-        self._received: Received = RecentKeys(KEYS) if file is None else KeysFile(file, KEYS)
+        self._received = ReceivedKeys(file, KEYS)
 
     def close(self) -> None:
         self._received.close()
