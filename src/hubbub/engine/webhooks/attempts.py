@@ -123,19 +123,8 @@ class Attempts:
         if hub.pace is not None:
             await hub.pace.wait()
         patience = self._patience(push) if patience_seconds is None else patience_seconds
-        lifetime = self._lifetime(message)
-        if not await self._context.outgoing.enter(push.host, min(patience, lifetime)):
-            raise Expired if lifetime < patience else GivenUp
-        webhook, host = push.webhook, push.host
-        if self._lifetime(message) <= 0:
-            self._context.outgoing.leave(host, None)
-            raise Expired
-        if (
-            webhook.expires_at is not None
-            and webhook.expires_at <= self._context.clock.now() * 1000
-        ):
-            self._context.outgoing.leave(host, None)
-            raise Ended("its lease is over")
+        await self._enter(push, message, patience)
+        host = push.host
         push.sending = True
         well: bool | None = None
         answer: HttpResponse | None = None
@@ -153,24 +142,30 @@ class Attempts:
             self._context.outgoing.leave(host, well)
         status = answer.status if answer is not None else failed.status if failed else None
         if status is not None and 200 <= status < 300 and (well or answer is not None):
-            self._arrived(push, message, hub, number, answer, status)
+            seconds = self._arrived(push, answer, status)
+            self._tell(push, message, hub, number, "ok", status, seconds)
             return None
-        self._failed(push, message, hub, number, failed, status)
+        word = self._failed(push, failed, status)
+        self._tell(push, message, hub, number, word, status, None)
         if status == 410:
             raise Ended("the receiver answered 410")
         return retry_after_seconds(answer, self._context.clock.now())
 
+    async def _enter(self, push: Push, message: Message, patience: float) -> None:
+        """Wait for a request to the webhook's host. Raises `GivenUp`, `Expired`, `Ended`."""
+        lifetime = self._lifetime(message)
+        if not await self._context.outgoing.enter(push.host, min(patience, lifetime)):
+            raise Expired if lifetime < patience else GivenUp
+        expires_at = push.webhook.expires_at
+        lease_is_over = expires_at is not None and expires_at <= self._context.now()
+        if self._lifetime(message) <= 0 or lease_is_over:
+            self._context.outgoing.leave(push.host, None)
+            raise Ended("its lease is over") if lease_is_over else Expired
+
     # -- what became of it ----------------------------------------------------------------------
 
-    def _arrived(
-        self,
-        push: Push,
-        message: Message,
-        hub: HubPart,
-        number: int,
-        answer: HttpResponse | None,
-        status: int,
-    ) -> None:
+    def _arrived(self, push: Push, answer: HttpResponse | None, status: int) -> float:
+        """Returns how many seconds the request took."""
         seconds = answer.duration_seconds if answer is not None else 0.0
         push.status.delivered += 1
         push.status.last_status = status
@@ -180,17 +175,10 @@ class Attempts:
         counters = self._context.counters[push.webhook.hub]
         counters.outcomes["ok"] += 1
         counters.answered.took(seconds)
-        self._tell(push, message, hub, number, "ok", status, seconds)
+        return seconds
 
-    def _failed(
-        self,
-        push: Push,
-        message: Message,
-        hub: HubPart,
-        number: int,
-        failed: SendFailed | None,
-        status: int | None,
-    ) -> None:
+    def _failed(self, push: Push, failed: SendFailed | None, status: int | None) -> str:
+        """Returns the word for the failure in the journal."""
         push.status.failures += 1
         push.status.last_status = status
         push.status.last_error = failed.message if failed else f"the receiver answered {status}"
@@ -199,7 +187,7 @@ class Attempts:
         word = failed.word if failed else "status"
         outcome = f"{status // 100}xx" if failed is None and status is not None else word
         self._context.counters[push.webhook.hub].outcomes[outcome] += 1
-        self._tell(push, message, hub, number, word, status, None)
+        return word
 
     def _tell(
         self,
