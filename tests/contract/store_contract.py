@@ -13,6 +13,7 @@ import pytest
 
 from contract.storage.administration import AdministrationContract
 from contract.storage.messages import MessagesContract
+from contract.storage.notifications import NotificationsContract
 from contract.storage.records import (
     EPOCH,
     MakeStore,
@@ -34,6 +35,7 @@ from hubbub.ports.storage.messages import (
 class StoreContract(
     MessagesContract,
     TopicsContract,
+    NotificationsContract,
     WebhooksContract,
     SettingsContract,
     AdministrationContract,

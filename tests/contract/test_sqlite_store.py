@@ -286,14 +286,14 @@ def test_a_folder_that_cannot_be_written_is_refused_with_a_remedy(tmp_path: Path
 
 @pytest.mark.spec("OPS-03")
 async def test_a_full_disk_refuses_writes_keeps_the_rest_and_recovers(path: Path) -> None:
-    async with opened(SqliteStore(path, max_bytes=600_000)) as store:
+    async with opened(SqliteStore(path, max_bytes=1_000_000)) as store:
         term = await own(store)
         calls = [
             store.append([append(message(n, payload=b"x" * 20_000), term)]) for n in range(1, 20)
         ]
         assert await asyncio.gather(*calls) == [[None]] * 19
         stored = 19
-        large = append(message(20, payload=b"x" * 600_000), term)
+        large = append(message(20, payload=b"x" * 1_000_000), term)
         with pytest.raises(StoreUnavailable, match="is full: free disk space") as refused:
             await store.append([large])
         assert str(path) in refused.value.message

@@ -48,6 +48,11 @@ BODIES: dict[str, Any] = {
     "issueToken": {"userID": "ann"},
     "revoke": {"kind": "user", "subject": "nobody in particular"},
     "revokeEverywhere": {"kind": "user", "subject": "nobody in particular"},
+    "createNotifications": {"notifications": [{"payload": {"json": 1}}]},
+    "markNotificationsRead": {"all": True},
+    "markNotificationsUnread": {"all": True},
+    "markNotifications": {"all": True},
+    "deleteNotifications": {"all": True},
     "putPushToken": {"platform": "fcm", "token": "t"},
     "putPushTokenOfUser": {"platform": "fcm", "token": "t"},
 }
@@ -55,6 +60,8 @@ BODIES: dict[str, Any] = {
 
 def address(route: AnyRoute, **changed: str) -> str:
     path = route.path
+    if path.partition("{channel}")[2].startswith("/notifications"):
+        changed = {"channel": "notification:news", **changed}
     for name in route.parameters:
         path = path.replace(f"{{{name}}}", (PATHS | changed)[name])
     return path + ("?channel=news" if route.operation_id == "followEvents" else "")

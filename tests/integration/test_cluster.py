@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from harness.admin import HUB, admin_of
+from harness.admin import HUB, admin_of, client_of, service_of
 from harness.cluster import Crowd, Ground, channel_of, eventually, start_node
 from harness.running_hub import OPEN, RunningHub, Socket, open_hub
 from harness.topics import HttpTopic, texts
@@ -249,3 +249,25 @@ async def test_a_node_that_cannot_reach_nats_says_so_and_ends(on: Ground, tmp_pa
         address = f"nats://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(Unavailable, match="cannot be reached"):
             await start_node(tmp_path, on, "south", [HUB_SETTINGS], broker__host=address)
+
+
+@pytest.mark.spec("NOTE-01", "CLU-01")
+async def test_notifications_and_their_read_state_are_the_same_on_every_node(nodes: Nodes) -> None:
+    channel = channel_of("north", NAMES, "notification:n")
+    path = f"/channels/{channel}/notifications"
+    west = await nodes["west"].socket(token=nodes["west"].token("ann"))
+    await west.subscribe(channel)
+    assert (await west.find("NotificationInfo"))["unread"] == 0
+    body = {"notifications": [{"id": "a", "payload": {"json": 1}}, {"payload": {"json": 2}}]}
+    made = await service_of(nodes["east"])("POST", f"{HUB}{path}", body)
+    assert [each["success"] for each in made.json["created"]] == [True, True]
+    again = await service_of(nodes["west"])("POST", f"{HUB}{path}", body)
+    assert [each["duplicate"] for each in again.json["created"]] == [True, False]
+    news = [(await west.find("NotificationNew"))["revision"] for _ in range(3)]
+    assert news == [1, 2, 3]
+    marked = await client_of(nodes["east"])("POST", f"/v1/hubs/acme{path}/read", {"ids": ["a"]})
+    assert marked.json["unread"] == 2
+    assert (await west.find("NotificationRead"))["ids"] == ["a"]
+    for node in nodes.values():
+        page = (await client_of(node)("GET", f"/v1/hubs/acme{path}?unread=true")).json
+        assert (page["unread"], page["revision"], len(page["notifications"])) == (2, 4, 2)

@@ -384,7 +384,7 @@ async def ask(
     return reply, found, dict(message.headers or {})
 
 
-@pytest.mark.spec("ADMIN-02")
+@pytest.mark.spec("ADMIN-02", "NOTE-01")
 async def test_a_service_does_over_nats_what_the_requirements_ask_for(
     hub: RunningHub, bus: Client
 ) -> None:
@@ -413,6 +413,18 @@ async def test_a_service_does_over_nats_what_the_requirements_ask_for(
     )
 
     where: dict[str, Any] = {"token": token, "hub": "acme"}
+    news = {"notifications": [{"event": "e", "payload": {"json": {"n": 1}}}, {"event": "e"}]}
+    reply, made, _ = await ask(
+        bus, "createNotifications", body=news, channel="notification:ann", **where
+    )
+    assert reply.ack
+    assert [each["success"] for each in made["created"]] == [True, False]
+    arrived = (await socket.find("NotificationNew"))["notification"]
+    assert (arrived["id"], arrived["payload"]) == (made["created"][0]["id"], {"json": {"n": 1}})
+    _, marked, _ = await ask(
+        bus, "markNotificationsRead", body={"all": True}, channel="notification:ann", **where
+    )
+    assert marked == {"marked": 1, "unread": 0, "unknown": []}
     assert (await ask(bus, "putRules", body={"presence": True, "maxAgeSeconds": 60}, rules="r",
                       **where))[0].ack  # fmt: skip
     assert (await ask(bus, "putNamespace", body={"rules": "r"}, namespace="room", **where))[0].ack

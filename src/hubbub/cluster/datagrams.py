@@ -14,6 +14,7 @@ from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Member
+from hubbub.domain.notifications import NotificationRequest
 from hubbub.domain.topics import TopicRequest, channel_of
 from hubbub.ports.bus import Attachment, FeedEvent, Following
 
@@ -81,6 +82,10 @@ class AskTopic(msgspec.Struct, frozen=True, tag="topic"):
     request: TopicRequest
 
 
+class AskNotifications(msgspec.Struct, frozen=True, tag="notifications"):
+    request: NotificationRequest
+
+
 class PublishConfirmed(msgspec.Struct, frozen=True):
     """The answer to a publish that took effect, now or before."""
 
@@ -133,6 +138,7 @@ Call = (
     | AskOccupancy
     | AskHistory
     | AskTopic
+    | AskNotifications
     | Tell
     | Renew
     | SessionTaken
@@ -214,6 +220,8 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return call.query.hub, call.query.channel
     if isinstance(call, AskTopic):
         return channel_of(call.request)
+    if isinstance(call, AskNotifications):
+        return call.request.hub, call.request.channel
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
     if isinstance(call, Tell | Renew | SessionTaken | Question | HubChanged):

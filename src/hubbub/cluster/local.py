@@ -8,6 +8,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply, Replies
@@ -63,6 +64,9 @@ class LocalBus:
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         return await self._owner.topic(request)
+
+    async def notification(self, request: NotificationRequest) -> NotificationAnswer:
+        return await self._owner.notification(request)
 
     def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
         """There is nobody to tell."""

@@ -29,6 +29,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
 from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import (
@@ -169,6 +170,13 @@ class RemoteBus:
         hub, channel = channel_of(request)
         kind: type[TopicAnswer] = answer_type(request)
         return await self._ask(hub, channel, datagrams.AskTopic(request), kind)
+
+    async def notification(self, request: NotificationRequest) -> NotificationAnswer:
+        call = datagrams.AskNotifications(request)
+        answer: NotificationAnswer = await self._ask(
+            request.hub, request.channel, call, request.answer
+        )
+        return answer
 
     def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
         call = datagrams.SessionTaken(hub, session_id, tuple(kept))

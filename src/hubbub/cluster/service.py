@@ -17,6 +17,7 @@ QUESTIONS = (
     | datagrams.AskOccupancy
     | datagrams.AskHistory
     | datagrams.AskTopic
+    | datagrams.AskNotifications
     | datagrams.Question
     | datagrams.HubChanged
 )
@@ -70,6 +71,8 @@ class Service:
             return await owner.history(call.query)
         if isinstance(call, datagrams.AskTopic):
             return await owner.topic(call.request)
+        if isinstance(call, datagrams.AskNotifications):
+            return await owner.notification(call.request)
         if isinstance(call, datagrams.Question):
             return await self.answer(call.question)
         if isinstance(call, datagrams.HubChanged):

@@ -36,6 +36,10 @@ ADAPTER_ATTEMPT: Final = "adapter.attempt"
 STREAM_EVENT: Final = "stream.event"
 """A client handed an event to a stream, which is `channel` with `stream:` before its name. The
 payload is always there: it is what the stream is for."""
+NOTIFICATION_CREATED: Final = "notification.created"
+"""`message_id` is the notification's id, `published_at` its timestamp."""
+NOTIFICATION_READ: Final = "notification.read"
+"""By `user`; `duration` is the time since it was created."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
@@ -58,6 +62,8 @@ KINDS: Final = frozenset(
         WEBHOOK_ATTEMPT,
         ADAPTER_ATTEMPT,
         STREAM_EVENT,
+        NOTIFICATION_CREATED,
+        NOTIFICATION_READ,
         TELEMETRY_LOST,
     )
 )

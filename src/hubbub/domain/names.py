@@ -14,6 +14,9 @@ MAX_USER_ID_CHARS = 253
 PARTITIONS = 1024
 DEAD_LETTER_SUFFIX = ".dead"
 USER_NAMESPACE = "u"
+NOTIFICATIONS = "notification:"
+USER_NOTIFICATIONS = f"{NOTIFICATIONS}{USER_NAMESPACE}:"
+"""What the names of the users' own notification channels begin with."""
 
 # Control characters, the two pattern wildcards, and lone surrogates (not UTF-8).
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f*#\ud800-\udfff]")
@@ -64,13 +67,17 @@ def kind_of(channel: str) -> ChannelKind:
         return ChannelKind.DEFAULT
     if channel.startswith("doc:"):
         return ChannelKind.DOCUMENT
-    if channel.startswith("notification:"):
+    if channel.startswith(NOTIFICATIONS):
         return ChannelKind.NOTIFICATION
     return ChannelKind.DEFAULT
 
 
 def user_channel(user_id: str) -> str:
     return f"{USER_NAMESPACE}:{user_id}"
+
+
+def user_notifications(user_id: str) -> str:
+    return f"{USER_NOTIFICATIONS}{user_id}"
 
 
 def without_dead_letters(channel: str) -> str:

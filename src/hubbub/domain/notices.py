@@ -8,6 +8,7 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Message
+from hubbub.domain.notifications import Notification, NotificationState
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import Ping as Ping
 from hubbub.domain.requests import Pong as Pong
@@ -295,6 +296,53 @@ class Enqueued(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class NotificationNew(msgspec.Struct, frozen=True):
+    channel: str
+    revision: int
+    notification: Notification
+
+
+class NotificationRead(msgspec.Struct, frozen=True):
+    """Notifications were read that had not been: these, or all up to a timestamp."""
+
+    channel: str
+    revision: int
+    read_at: int
+    ids: tuple[str, ...] = ()
+    up_to: int | None = None
+    read_by: str | None = None
+
+
+class NotificationInfo(msgspec.Struct, frozen=True):
+    channel: str
+    state: Annotated[NotificationState, FLAT]
+    req_id: int = 0
+
+
+class NotificationsMarked(msgspec.Struct, frozen=True):
+    """Event `MarkNotificationAsRead`. `unread` is how many are left."""
+
+    req_id: int
+    marked: Annotated[int, Wire(unless="error")] = 0
+    unread: Annotated[int, Wire(unless="error")] = 0
+    unknown: tuple[str, ...] = ()
+    error: HubbubError | None = None
+
+    @derived
+    def success(self) -> bool:
+        return self.error is None
+
+
+class NotificationPage(msgspec.Struct, frozen=True):
+    """Event `NotificationList`: newest first, or in rising order behind a timestamp."""
+
+    channel: str
+    notifications: tuple[Notification, ...]
+    more: bool
+    state: Annotated[NotificationState, FLAT]
+    req_id: int = 0
+
+
 Notice = (
     Ping
     | Pong
@@ -323,4 +371,9 @@ Notice = (
     | TopicSubscriptions
     | CallAnswered
     | Enqueued
+    | NotificationNew
+    | NotificationRead
+    | NotificationInfo
+    | NotificationsMarked
+    | NotificationPage
 )

@@ -11,9 +11,11 @@ import msgspec
 from hubbub.domain.errors import InvalidToken
 from hubbub.domain.names import (
     USER_NAMESPACE,
+    USER_NOTIFICATIONS,
     namespace_of,
     user_channel,
     user_id_problem,
+    user_notifications,
     without_dead_letters,
 )
 from hubbub.domain.patterns import matches_any, patterns_problem
@@ -111,12 +113,16 @@ def _open_to(identity: Identity, channel: str, rules: Rules, user_channels: bool
 
 
 def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """`user_channels`: the hub gives each user a private channel `u:<user id>`. Who may read a
+    """`user_channels`: the hub gives each user a private channel `u:<user id>`, and the
+    notifications `notification:u:<user id>`, which no grant opens to other users. Who may read a
     channel may read its dead letters."""
+    if identity.level is not Level.CLIENT:
+        return True
+    if user_channels and channel.startswith(USER_NOTIFICATIONS):
+        return identity.user_id is not None and channel == user_notifications(identity.user_id)
     origin = without_dead_letters(channel)
     return (
-        identity.level is not Level.CLIENT
-        or _is_own_user_channel(identity, origin, user_channels)
+        _is_own_user_channel(identity, origin, user_channels)
         or _open_to(identity, channel, rules, user_channels)
         or granted(identity.grants, "subscribe", channel)
         or (origin != channel and granted(identity.grants, "subscribe", origin))

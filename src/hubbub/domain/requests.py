@@ -199,6 +199,35 @@ class Enqueue(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
+class MarkNotifications(msgspec.Struct, frozen=True):
+    """As read. Exactly one of `ids`, `up_to` (a timestamp) and `all` is given. Without a request id
+    nobody waits for an answer."""
+
+    channel: str
+    ids: tuple[str, ...] = ()
+    up_to: int | None = None
+    all: bool = False
+    req_id: int | None = None
+
+
+class NotificationStateQuery(msgspec.Struct, frozen=True):
+    channel: str
+    req_id: int = 0
+
+
+class NotificationQuery(msgspec.Struct, frozen=True):
+    """A page of notifications. At most one of the bounds, timestamps, is given."""
+
+    channel: str
+    unread: bool = False
+    after: int | None = None
+    before: int | None = None
+    limit: int = 0
+    req_id: int = 0
+
+
+NotificationRequest = MarkNotifications | NotificationStateQuery | NotificationQuery
+
 ServiceRequest = Call | Enqueue
 
 TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
@@ -224,5 +253,6 @@ Request = (
     | PresenceQuery
     | TopicRequest
     | ServiceRequest
+    | NotificationRequest
     | Rejected
 )

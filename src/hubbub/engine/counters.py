@@ -36,6 +36,8 @@ class HubCounters:
     messages_expired: int = 0
     """Not delivered to live subscribers, since their time to live was over; each is counted once
     for all subscribers of this node, and once for each replay."""
+    notifications: int = 0
+    """Created."""
     puts: int = 0
     duplicates: int = 0
     """Puts that were there already."""

@@ -26,6 +26,10 @@ class EngineLimits(msgspec.Struct, frozen=True):
     restore_seconds: float = 120.0
     token_seconds: float = 3600.0
     settings_reread_seconds: float = 60.0
+    notifications: int = 1000
+    """Of one channel."""
+    notification_seconds: float = 90 * 24 * 3600.0
+    notification_bytes: int = 256 * 1024
     retention_seconds: float = 30.0
     lag_seconds: float = 15.0
     lag_series: int = 0

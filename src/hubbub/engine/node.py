@@ -29,6 +29,7 @@ from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.notifications.service import Notifications
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.quotas import ClusterQuotas
@@ -36,6 +37,7 @@ from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.notification_requests import NotificationRequests
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys
@@ -99,6 +101,7 @@ class Node:
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
+        self.notifications = Notifications(bus, clock, limits, access, self.publisher)
         self.restore_keys = RestoreKeys(store, clock, limits)
         self.subscriptions = Subscriptions(
             bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access
@@ -145,6 +148,7 @@ class Node:
             restorer=self.restorer,
             queries=self.queries,
             topics=self.topics,
+            notifications=NotificationRequests(self.notifications),
             services=self.services,
             chronicle=self.chronicle,
             tasks=self._tasks,

@@ -201,9 +201,10 @@ class Publisher:
         if item.attributes is not None or item.security_token is not None:
             check_envelope(item, identity)
         if hub.limited:
-            self._check_quotas(hub, channel)
+            self.check_quotas(hub, channel)
 
-    def _check_quotas(self, hub: Hub, channel: str) -> None:
+    def check_quotas(self, hub: Hub, channel: str) -> None:
+        """That one more message may go to the channel. Raises `QuotaExceeded`."""
         now = self._clock.monotonic()
         if not hub.messages.take(1, now):
             raise QuotaExceeded(
@@ -224,11 +225,12 @@ def check_place(hub: Hub, identity: Identity, item: PublishItem) -> None:
     """That the caller may publish to the item's channel, which takes messages. It follows from the
     caller, the channel, the topic key and the hub's settings alone. Raises `NotPermitted`,
     `InvalidName`, `WrongChannelKind`."""
-    check_publisher(hub, identity, item.channel, item.topic_key)
     if kind_of(item.channel) is ChannelKind.NOTIFICATION:
         raise WrongChannelKind(
-            f"{item.channel!r} is a notification channel; it takes no published messages"
+            f"{item.channel!r} is a notification channel, which takes no published messages; a "
+            "service creates notifications through the admin API"
         )
+    check_publisher(hub, identity, item.channel, item.topic_key)
 
 
 def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str | None) -> None:

@@ -1,5 +1,5 @@
 """The HTTP side of a hub: publish, batches, history, presence. Topics are in `topics_api`,
-services in `services_api`."""
+notifications in `notifications_api`, services in `services_api`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.http import Request, Target, error_shape
 from hubbub.gateways.http_connection import Exchange
+from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -43,6 +44,7 @@ class HubApi:
         self._links = links
         self._topics = TopicsApi(node)
         self._services = ServicesApi(node)
+        self._notifications = NotificationsApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -66,8 +68,12 @@ class HubApi:
                 exchange.run(self._presence(exchange, hub, identity, channel))
             elif what in ("messages", "presence"):
                 raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
+            elif what == "notifications":
+                self._notifications.handle(request, target, exchange, hub)
             else:
                 raise no_path(request)
+        elif rest[:1] == ("channels",) and rest[2:] == ("notifications", "read"):
+            self._notifications.handle(request, target, exchange, hub)
         elif rest[:1] in (("topics",), ("subscriptions",)):
             self._topics.handle(request, target, exchange, hub)
         elif rest[:1] in (("rpc",), ("streams",)):

@@ -23,6 +23,12 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.notifications import (
+    Notification,
+    NotificationAnswer,
+    NotificationRequest,
+    NotificationState,
+)
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 
 TOPIC_WAIT_SECONDS = 3.0
@@ -51,6 +57,8 @@ class Attachment(msgspec.Struct, frozen=True):
     epoch: str
     head: int
     retained: Message | None
+    notifications: NotificationState | None = None
+    """Of a notification channel."""
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -95,6 +103,24 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
     head: int
 
 
+class ReadMark(msgspec.Struct, frozen=True):
+    """Which notifications were marked as read: these, or all up to a timestamp."""
+
+    read_at: int
+    ids: tuple[str, ...] = ()
+    up_to: int | None = None
+    read_by: str | None = None
+
+
+class NotificationsChanged(msgspec.Struct, frozen=True, tag="notifications"):
+    """Feed event: notifications were created, or read, or (neither) went or became unread. The
+    `state` is that afterwards. Told in the order of revisions."""
+
+    state: NotificationState
+    created: tuple[Notification, ...] = ()
+    read: ReadMark | None = None
+
+
 class Replies(msgspec.Struct, frozen=True):
     """The answers of other nodes by name, and the nodes that did not answer in time."""
 
@@ -109,6 +135,7 @@ FeedEvent = (
     | MembersPresent
     | OccupancyChanged
     | HeadAnnounced
+    | NotificationsChanged
 )
 
 
@@ -166,6 +193,10 @@ class Bus(Protocol):
         """Have the owner of a topic do something for a producer or a durable subscription; what
         comes back is of the type that `domain.topics.answer_type` names. A request that waits may
         not wait for longer than `TOPIC_WAIT_SECONDS`."""
+
+    async def notification(self, request: NotificationRequest) -> NotificationAnswer:
+        """Have the owner of a notification channel do something; what comes back is of the type
+        `request.answer`. Any request may take effect twice as if it had once."""
 
     def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
         """Tell every other node that this session goes on here, on these channels: where its old

@@ -12,11 +12,14 @@ from typing import Literal
 from hubbub.domain import errors
 from hubbub.domain.errors import HubbubError, InvalidName, Malformed, TooLarge
 from hubbub.domain.names import MAX_NAME_CHARS
+from hubbub.domain.notifications import Selection
 from hubbub.domain.requests import (
     Authenticate,
     Call,
     Enqueue,
     History,
+    MarkNotifications,
+    NotificationQuery,
     PublishItem,
     Restore,
     TopicAck,
@@ -132,6 +135,19 @@ def _check_consumer(consumer: str, where: str) -> None:
             f"{where}: `consumer` has {len(consumer)} characters; "
             f"at most {MAX_NAME_CHARS} are allowed"
         )
+
+
+def check_mark(request: MarkNotifications) -> MarkNotifications:
+    Selection(request.ids, request.up_to, request.all).checked("MarkNotificationAsRead")
+    return request
+
+
+def check_notification_query(request: NotificationQuery) -> NotificationQuery:
+    if request.after is not None and request.before is not None:
+        raise Malformed("NotificationList: give at most one of `after` and `before`")
+    if request.limit < 0:
+        raise Malformed(f"NotificationList: `limit` is {request.limit}; it cannot be negative")
+    return request
 
 
 def check_call(request: Call) -> Call:

@@ -51,6 +51,19 @@ REQUESTS = (
     Event("TopicAck", requests.TopicAck, "TopicAckRequest", checks.check_ack),
     Event("ProducerOpen", requests.ProducerOpen, "ProducerOpenRequest"),
     Event("TopicList", requests.TopicList, "TopicListRequest"),
+    Event(
+        "MarkNotificationAsRead",
+        requests.MarkNotifications,
+        "MarkNotificationRequest",
+        checks.check_mark,
+    ),
+    Event("NotificationInfo", requests.NotificationStateQuery, "NotificationInfoRequest"),
+    Event(
+        "NotificationList",
+        requests.NotificationQuery,
+        "NotificationListRequest",
+        checks.check_notification_query,
+    ),
     Event("RPC", requests.Call, "RpcRequest", checks.check_call),
     Event("StreamEnqueue", requests.Enqueue, "StreamEnqueueRequest", checks.check_enqueue),
 )
@@ -82,6 +95,11 @@ NOTICES = (
     Event("TopicAcked", notices.TopicAcked, "TopicAckedNotice"),
     Event("ProducerOpened", notices.ProducerOpened, "ProducerOpenedNotice"),
     Event("TopicSubscriptions", notices.TopicSubscriptions, "TopicSubscriptionsNotice"),
+    Event("NotificationNew", notices.NotificationNew, "NotificationNewNotice"),
+    Event("NotificationRead", notices.NotificationRead, "NotificationReadNotice"),
+    Event("NotificationInfo", notices.NotificationInfo, "NotificationInfoNotice"),
+    Event("MarkNotificationAsRead", notices.NotificationsMarked, "MarkNotificationResponse"),
+    Event("NotificationList", notices.NotificationPage, "NotificationListResponse"),
     Event("RPC", notices.CallAnswered, "RpcResponse"),
     Event("StreamEnqueue", notices.Enqueued, "StreamEnqueueResponse"),
 )

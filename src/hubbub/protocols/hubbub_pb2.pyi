@@ -54,10 +54,16 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     Join: _EventType.ValueType  # 31
     Leave: _EventType.ValueType  # 32
     Occupancy: _EventType.ValueType  # 33
-    RPC: _EventType.ValueType  # 60
-    """40-49 documents, 50-59 notifications: reserved for what follows.
-    Services: requests, and the answers to them under the same name
+    NotificationNew: _EventType.ValueType  # 50
+    """40-49 documents: reserved for what follows.
+    Notifications
     """
+    NotificationRead: _EventType.ValueType  # 51
+    NotificationInfo: _EventType.ValueType  # 52
+    MarkNotificationAsRead: _EventType.ValueType  # 53
+    NotificationList: _EventType.ValueType  # 54
+    RPC: _EventType.ValueType  # 60
+    """Services: requests, and the answers to them under the same name"""
     StreamEnqueue: _EventType.ValueType  # 61
     TopicSubscribe: _EventType.ValueType  # 70
     """Topics: requests, and the answers to them"""
@@ -98,10 +104,16 @@ Presence: EventType.ValueType  # 30
 Join: EventType.ValueType  # 31
 Leave: EventType.ValueType  # 32
 Occupancy: EventType.ValueType  # 33
-RPC: EventType.ValueType  # 60
-"""40-49 documents, 50-59 notifications: reserved for what follows.
-Services: requests, and the answers to them under the same name
+NotificationNew: EventType.ValueType  # 50
+"""40-49 documents: reserved for what follows.
+Notifications
 """
+NotificationRead: EventType.ValueType  # 51
+NotificationInfo: EventType.ValueType  # 52
+MarkNotificationAsRead: EventType.ValueType  # 53
+NotificationList: EventType.ValueType  # 54
+RPC: EventType.ValueType  # 60
+"""Services: requests, and the answers to them under the same name"""
 StreamEnqueue: EventType.ValueType  # 61
 TopicSubscribe: EventType.ValueType  # 70
 """Topics: requests, and the answers to them"""
@@ -1325,6 +1337,399 @@ class OccupancyNotice(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OccupancyNotice: _TypeAlias = OccupancyNotice  # noqa: Y015
+
+@_typing.final
+class Notification(_message.Message):
+    """Times are milliseconds since 1970."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    READ_FIELD_NUMBER: _builtins.int
+    READ_AT_FIELD_NUMBER: _builtins.int
+    READ_BY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    timestamp: _builtins.int
+    """unique in the channel, rising"""
+    event: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    author: _builtins.str
+    expires_at: _builtins.int
+    read: _builtins.bool
+    read_at: _builtins.int
+    read_by: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        timestamp: _builtins.int = ...,
+        event: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        author: _builtins.str = ...,
+        expires_at: _builtins.int | None = ...,
+        read: _builtins.bool = ...,
+        read_at: _builtins.int | None = ...,
+        read_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "_read_at", b"_read_at", "expires_at", b"expires_at", "read_at", b"read_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "_read_at", b"_read_at", "author", b"author", "content_type", b"content_type", "event", b"event", "expires_at", b"expires_at", "id", b"id", "payload", b"payload", "read", b"read", "read_at", b"read_at", "read_by", b"read_by", "timestamp", b"timestamp"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expires_at: _TypeAlias = _typing.Literal["expires_at"]  # noqa: Y015
+    _WhichOneofArgType__expires_at: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at"]  # noqa: Y015
+    _WhichOneofReturnType__read_at: _TypeAlias = _typing.Literal["read_at"]  # noqa: Y015
+    _WhichOneofArgType__read_at: _TypeAlias = _typing.Literal["_read_at", b"_read_at"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_at) -> _WhichOneofReturnType__expires_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__read_at) -> _WhichOneofReturnType__read_at | None: ...
+
+Global___Notification: _TypeAlias = Notification  # noqa: Y015
+
+@_typing.final
+class NotificationItem(_message.Message):
+    """A notification to create, over HTTP and NATS."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    CONTENT_TYPE_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """makes it repeatable"""
+    event: _builtins.str
+    payload: _builtins.bytes
+    content_type: _builtins.str
+    author: _builtins.str
+    expires_at: _builtins.int
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        event: _builtins.str = ...,
+        payload: _builtins.bytes = ...,
+        content_type: _builtins.str = ...,
+        author: _builtins.str = ...,
+        expires_at: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "expires_at", b"expires_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at", "author", b"author", "content_type", b"content_type", "event", b"event", "expires_at", b"expires_at", "id", b"id", "payload", b"payload"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expires_at: _TypeAlias = _typing.Literal["expires_at"]  # noqa: Y015
+    _WhichOneofArgType__expires_at: _TypeAlias = _typing.Literal["_expires_at", b"_expires_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_at) -> _WhichOneofReturnType__expires_at | None: ...
+
+Global___NotificationItem: _TypeAlias = NotificationItem  # noqa: Y015
+
+@_typing.final
+class NotificationNewNotice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    NOTIFICATION_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    revision: _builtins.int
+    @_builtins.property
+    def notification(self) -> Global___Notification: ...
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        notification: Global___Notification | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["notification", b"notification"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "notification", b"notification", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotificationNewNotice: _TypeAlias = NotificationNewNotice  # noqa: Y015
+
+@_typing.final
+class NotificationReadNotice(_message.Message):
+    """Either `ids` or `up_to`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    UP_TO_FIELD_NUMBER: _builtins.int
+    READ_AT_FIELD_NUMBER: _builtins.int
+    READ_BY_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    revision: _builtins.int
+    up_to: _builtins.int
+    read_at: _builtins.int
+    read_by: _builtins.str
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        ids: _abc.Iterable[_builtins.str] | None = ...,
+        up_to: _builtins.int | None = ...,
+        read_at: _builtins.int = ...,
+        read_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_up_to", b"_up_to", "up_to", b"up_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_up_to", b"_up_to", "channel", b"channel", "ids", b"ids", "read_at", b"read_at", "read_by", b"read_by", "revision", b"revision", "up_to", b"up_to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__up_to: _TypeAlias = _typing.Literal["up_to"]  # noqa: Y015
+    _WhichOneofArgType__up_to: _TypeAlias = _typing.Literal["_up_to", b"_up_to"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__up_to) -> _WhichOneofReturnType__up_to | None: ...
+
+Global___NotificationReadNotice: _TypeAlias = NotificationReadNotice  # noqa: Y015
+
+@_typing.final
+class NotificationInfoRequest(_message.Message):
+    """NotificationInfo, from the client: how many are unread?"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "req_id", b"req_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotificationInfoRequest: _TypeAlias = NotificationInfoRequest  # noqa: Y015
+
+@_typing.final
+class NotificationInfoNotice(_message.Message):
+    """NotificationInfo, from the hub: on subscribe, after each change, and as an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    NEWEST_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    epoch: _builtins.str
+    revision: _builtins.int
+    unread: _builtins.int
+    total: _builtins.int
+    newest: _builtins.int
+    """timestamp of the last one ever created; 0: none was"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        epoch: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        unread: _builtins.int = ...,
+        total: _builtins.int = ...,
+        newest: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "epoch", b"epoch", "newest", b"newest", "req_id", b"req_id", "revision", b"revision", "total", b"total", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotificationInfoNotice: _TypeAlias = NotificationInfoNotice  # noqa: Y015
+
+@_typing.final
+class MarkNotificationRequest(_message.Message):
+    """MarkNotificationAsRead, with one of the three. Answered where there is a req_id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    UP_TO_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    up_to: _builtins.int
+    all: _builtins.bool
+    """up to the newest when the owner carries it out"""
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int | None = ...,
+        channel: _builtins.str = ...,
+        ids: _abc.Iterable[_builtins.str] | None = ...,
+        up_to: _builtins.int | None = ...,
+        all: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_req_id", b"_req_id", "_up_to", b"_up_to", "req_id", b"req_id", "up_to", b"up_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_req_id", b"_req_id", "_up_to", b"_up_to", "all", b"all", "channel", b"channel", "ids", b"ids", "req_id", b"req_id", "up_to", b"up_to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__req_id: _TypeAlias = _typing.Literal["req_id"]  # noqa: Y015
+    _WhichOneofArgType__req_id: _TypeAlias = _typing.Literal["_req_id", b"_req_id"]  # noqa: Y015
+    _WhichOneofReturnType__up_to: _TypeAlias = _typing.Literal["up_to"]  # noqa: Y015
+    _WhichOneofArgType__up_to: _TypeAlias = _typing.Literal["_up_to", b"_up_to"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__req_id) -> _WhichOneofReturnType__req_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__up_to) -> _WhichOneofReturnType__up_to | None: ...
+
+Global___MarkNotificationRequest: _TypeAlias = MarkNotificationRequest  # noqa: Y015
+
+@_typing.final
+class MarkNotificationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    MARKED_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    success: _builtins.bool
+    marked: _builtins.int
+    unread: _builtins.int
+    @_builtins.property
+    def unknown(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def error(self) -> Global___ErrorInfo: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        success: _builtins.bool = ...,
+        marked: _builtins.int = ...,
+        unread: _builtins.int = ...,
+        unknown: _abc.Iterable[_builtins.str] | None = ...,
+        error: Global___ErrorInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "marked", b"marked", "req_id", b"req_id", "success", b"success", "unknown", b"unknown", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkNotificationResponse: _TypeAlias = MarkNotificationResponse  # noqa: Y015
+
+@_typing.final
+class NotificationListRequest(_message.Message):
+    """NotificationList: a page. At most one of the bounds; none means the newest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    unread: _builtins.bool
+    """only those"""
+    after: _builtins.int
+    """timestamp; in rising order"""
+    before: _builtins.int
+    """timestamp; newest first"""
+    limit: _builtins.int
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        unread: _builtins.bool = ...,
+        after: _builtins.int | None = ...,
+        before: _builtins.int | None = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "after", b"after", "before", b"before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "after", b"after", "before", b"before", "channel", b"channel", "limit", b"limit", "req_id", b"req_id", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    _WhichOneofReturnType__before: _TypeAlias = _typing.Literal["before"]  # noqa: Y015
+    _WhichOneofArgType__before: _TypeAlias = _typing.Literal["_before", b"_before"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before) -> _WhichOneofReturnType__before | None: ...
+
+Global___NotificationListRequest: _TypeAlias = NotificationListRequest  # noqa: Y015
+
+@_typing.final
+class NotificationListResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    NOTIFICATIONS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    NEWEST_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    more: _builtins.bool
+    """there is another page in the same direction"""
+    epoch: _builtins.str
+    revision: _builtins.int
+    unread: _builtins.int
+    total: _builtins.int
+    newest: _builtins.int
+    @_builtins.property
+    def notifications(self) -> _containers.RepeatedCompositeFieldContainer[Global___Notification]: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        notifications: _abc.Iterable[Global___Notification] | None = ...,
+        more: _builtins.bool = ...,
+        epoch: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        unread: _builtins.int = ...,
+        total: _builtins.int = ...,
+        newest: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "epoch", b"epoch", "more", b"more", "newest", b"newest", "notifications", b"notifications", "req_id", b"req_id", "revision", b"revision", "total", b"total", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotificationListResponse: _TypeAlias = NotificationListResponse  # noqa: Y015
 
 @_typing.final
 class TopicOptions(_message.Message):

@@ -222,6 +222,7 @@ class Server:
             self._every(self._limits.settings_reread_seconds, self.reread),
             self._every(EXPIRY_INTERVAL_SECONDS, self.delete_expired),
             self._every(self._limits.retention_seconds, self._retention.run),
+            self._every(self._limits.retention_seconds, self.owner.expire_notifications),
             self._every(self._limits.lag_seconds, self._lags.run),
         ]
         if self.settings.cluster.secret_key is not None:
@@ -349,6 +350,9 @@ def engine_limits(settings: Settings) -> EngineLimits:
         stream_heartbeat_seconds=settings.connection.sse.heartbeat_interval,
         restore_seconds=settings.session.restore_ttl,
         token_seconds=settings.auth.token_ttl,
+        notifications=settings.channel.max_notifications,
+        notification_seconds=settings.channel.notification_retention,
+        notification_bytes=settings.channel.max_notification_bytes,
         retention_seconds=settings.channel.retention_interval,
         lag_seconds=settings.channel.lag_interval,
         lag_series=settings.channel.lag_series,

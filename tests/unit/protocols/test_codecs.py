@@ -626,7 +626,8 @@ def google_json(value: Any) -> Any:
         key: base64(compact(each)) if key in ("headers", "location") else google_json(each)
         for key, each in value.items()
     }
-    given = mapped.keys() & ATTRIBUTES if "payload" in mapped else ()
+    is_message = "payload" in mapped and "id" not in mapped  # a notification has one
+    given = mapped.keys() & ATTRIBUTES if is_message else ()
     if given:
         mapped["attributes"] = {key: mapped.pop(key) for key in given}
     if isinstance(value.get("extra"), dict) and not value.keys() & {"publishes", "payload"}:

@@ -24,11 +24,13 @@ from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
+from hubbub.engine.administration.notifications import NotificationAdministration
 from hubbub.engine.administration.parts import Channels, Endpoints, Namespaces
 from hubbub.engine.administration.push_tokens import PushTokens
 from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.survey import NodeFacts, Survey
+from hubbub.engine.administration.users import UserAdministration
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
@@ -79,4 +81,6 @@ class Administration:
         self.analytics = AnalyticsAdministration(node, analytics)
         self.subscriptions = SubscriptionAdministration(node, self.audit)
         self.webhooks = WebhookAdministration(node, store, self.audit)
+        self.notifications = NotificationAdministration(node, self.audit)
+        self.users = UserAdministration(node, store, self.audit)
         self.push_tokens = PushTokens(node, store, self.audit)

@@ -20,6 +20,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
 from hubbub.engine.channels.history import page_of
+from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.engine.topics.active_producer import ActiveProducer
 from hubbub.engine.topics.cursors import Cursors
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -83,6 +84,8 @@ class Channel:
     """Who put something here, by principal and producer id."""
     cursors: Cursors | None = None
     """The durable subscriptions; None: nobody asked for them yet."""
+    notifications: HeldNotifications | None = None
+    """Of a notification channel, which has no messages."""
     waiters: list[asyncio.Future[None]] | None = None
     """Requests that wait for the channel to be read."""
 

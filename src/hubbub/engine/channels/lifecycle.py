@@ -8,14 +8,15 @@ from collections.abc import Callable, Collection
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
-from hubbub.domain.names import partition_of
+from hubbub.domain.names import ChannelKind, kind_of, partition_of
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.ports.clock import Clock
-from hubbub.ports.storage.messages import MessageStore
+from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
 
@@ -26,7 +27,7 @@ class Channels:
     def __init__(
         self,
         *,
-        store: MessageStore,
+        store: Store,
         clock: Clock,
         configuration_of: ConfigurationOf,
         limits: EngineLimits,
@@ -88,7 +89,9 @@ class Channels:
         channel.idle_since = self._clock.monotonic()
         self.open[hub, name] = channel
         self.counts[hub] = self.count(hub) + 1
-        if not (channel.rules.store or channel.rules.retain):
+        if kind_of(name) is ChannelKind.NOTIFICATION:
+            channel.notifications = HeldNotifications(secrets.token_hex(4))
+        elif not (channel.rules.store or channel.rules.retain):
             self._begin_in_memory(channel)
             channel.end_loading()
         return channel
@@ -132,18 +135,22 @@ class Channels:
             self._loaded(channel)
 
     async def _read_state(self, channel: Channel) -> None:
-        if channel.rules.store:
+        if channel.notifications is not None:
+            stored = await self._store.read_notification_state(channel.hub, channel.name)
+            channel.notifications.load(stored)
+            channel.stand_on_disk(channel.notifications.state.epoch, head=0, first=1)
+        elif channel.rules.store:
             head = await self._store.read_head(channel.hub, channel.name)
             if head is None:
                 channel.stand_on_disk(secrets.token_hex(4), head=0, first=1)
             else:
                 channel.stand_on_disk(head.epoch, head.head, head.first)
-            if self._stored_bytes.must_count(channel):
-                await self._stored_bytes.count(channel.hub)
         elif channel.in_memory:
             self._fit_history(channel)  # it goes on as it was
         else:
             self._begin_in_memory(channel)
+        if self._stored_bytes.must_count(channel):
+            await self._stored_bytes.count(channel.hub)
         if channel.rules.retain:
             await self._retained.load(channel)
 

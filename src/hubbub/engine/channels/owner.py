@@ -10,12 +10,14 @@ What it promises:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
+from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
 from hubbub.domain.topics import (
     FindPut,
     OpenProducer,
@@ -38,6 +40,8 @@ from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.notifications.journal import NotificationEvents
+from hubbub.engine.notifications.owner import NotificationOwner
 from hubbub.engine.topics.cursors import no_topic
 from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.producers import Producers
@@ -83,6 +87,15 @@ class ChannelOwner:
         receipts = Receipts(journal, clock)
         self.durable = DurableSubscriptions(
             store, clock, self.terms, publish, receipts, self.counters, access
+        )
+        self.notifications = NotificationOwner(
+            store,
+            clock,
+            self.terms,
+            limits,
+            self.stored_bytes,
+            emit,
+            NotificationEvents(journal, clock),
         )
         self.channels = Channels(
             store=store,
@@ -191,7 +204,13 @@ class ChannelOwner:
         return answers
 
     def _state(self, channel: Channel) -> Attachment:
-        return Attachment(channel.epoch, channel.head, self._retained.current(channel))
+        held = channel.notifications
+        return Attachment(
+            channel.epoch,
+            channel.head,
+            self._retained.current(channel),
+            held.state if held is not None else None,
+        )
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:
         channel = self._open.get((hub, name))
@@ -216,15 +235,31 @@ class ChannelOwner:
         hub, name = channel_of(request)
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
-        channel = self.channels.use(hub, name)
-        channel.hold()
-        try:
-            await self.channels.ready(channel)
+        async with self._held(hub, name) as channel:
             if not channel.rules.store:
                 raise no_topic(hub, name)
             if isinstance(request, OpenProducer):
                 return await self._producers.open(channel, request.principal, request.producer)
             return await self.durable.serve(channel, request)
+
+    async def notification(self, request: NotificationRequest) -> NotificationAnswer:
+        """What `NotificationOwner.serve` answers and raises."""
+        async with self._held(request.hub, request.channel) as channel:
+            return await self.notifications.serve(channel, request)
+
+    async def expire_notifications(self) -> None:
+        """Called from time to time. Raises `StoreUnavailable`."""
+        await self.notifications.expire(lambda hub, name: self._open.get((hub, name)))
+
+    @asynccontextmanager
+    async def _held(self, hub: str, name: str) -> AsyncIterator[Channel]:
+        """The channel, read from disk, which stays open. If it moves to another node meanwhile,
+        whatever fails fails with `StaleOwner`."""
+        channel = self.channels.use(hub, name)
+        channel.hold()
+        try:
+            await self.channels.ready(channel)
+            yield channel
         except HubbubError as error:
             if channel.closed_by is not None:
                 raise channel.closed_by from error
@@ -241,7 +276,7 @@ class ChannelOwner:
         if message.stamp is not None:
             self._producers.put(channel, message, reply or _ignore)
         elif channel.must_store(message):
-            self.stored_bytes.check(channel, message)
+            self.stored_bytes.check(channel, len(message.payload))
             self._appender.append(channel, message, reply)
         elif channel.queue or channel.state > State.READY:
             channel.wait(message, reply)  # behind the stored ones that came first
@@ -249,7 +284,7 @@ class ChannelOwner:
             self._accept_unstored(channel, message, reply)
 
     def _append_put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
-        self.stored_bytes.check(channel, message)
+        self.stored_bytes.check(channel, len(message.payload))
         self._appender.append(channel, message, reply)
 
     def _accept_unstored(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hubbub.domain.errors import QuotaExceeded
-from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.ports.storage.messages import MessageStore
@@ -24,7 +23,8 @@ class StoredBytes:
     def must_count(self, channel: Channel) -> bool:
         """Whether there is a quota and nobody knows yet how much of it is used."""
         known = channel.hub in self._counts
-        return channel.rules.store and not known and bool(self._quota(channel.hub))
+        stores = channel.rules.store or channel.notifications is not None
+        return stores and not known and bool(self._quota(channel.hub))
 
     async def count(self, hub: str) -> None:
         stored = await self._store.stored_bytes(hub)
@@ -41,9 +41,10 @@ class StoredBytes:
             if hub in self._counts:
                 self._counts[hub] = max(0, stored + change)
 
-    def check(self, channel: Channel, message: Message) -> None:
+    def check(self, channel: Channel, size: int) -> None:
+        """Raises `QuotaExceeded` where so many bytes are too many."""
         quota = self._quota(channel.hub)
-        if quota and self._counts.get(channel.hub, 0) + len(message.payload) > quota:
+        if quota and self._counts.get(channel.hub, 0) + size > quota:
             raise QuotaExceeded(
                 f"hub {channel.hub!r} has used up its quota of {quota} stored bytes; "
                 "shorten its retention or raise the quota"

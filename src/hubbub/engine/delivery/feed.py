@@ -17,7 +17,18 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
-from hubbub.domain.notices import ChannelReset, Joined, Left, Notice, Occupancy, Presence
+from hubbub.domain.notices import (
+    ChannelReset,
+    Joined,
+    Left,
+    Notice,
+    NotificationInfo,
+    NotificationNew,
+    NotificationRead,
+    Occupancy,
+    Presence,
+)
+from hubbub.domain.notifications import NotificationState
 from hubbub.domain.rules import Rules
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.counters import HubCounters
@@ -32,6 +43,7 @@ from hubbub.ports.bus import (
     MembersLeft,
     MembersPresent,
     MessagePublished,
+    NotificationsChanged,
     OccupancyChanged,
 )
 from hubbub.ports.clock import Clock
@@ -84,6 +96,7 @@ class Feed:
         "epoch",
         "groups",
         "hub",
+        "notifications",
         "occupancy",
         "partition",
         "position",
@@ -111,6 +124,9 @@ class Feed:
         self.attached = False
         self.retained: Message | None = None
         """The last message that was to be retained, among those that were passed on."""
+        self.notifications: NotificationState | None = None
+        """Of a notification channel, as subscribers have been told; the last one heard of while the
+        owner's answer was on its way."""
         self.groups: dict[Encoder, Group] = {}
         self.subscribers = 0
         self.users = 0
@@ -151,6 +167,9 @@ class Feed:
             self.attached = True
             self.epoch = attachment.epoch
             self.position = attachment.head
+            self.notifications, early = attachment.notifications, self.notifications
+            if early is not None:
+                self._receive_notifications(NotificationsChanged(early))
             if self._early is not None and self._early[0] == self.epoch:
                 self.position = max(self.position, self._early[1])
 
@@ -158,7 +177,10 @@ class Feed:
         """The channel's owner, a new one perhaps, was told again that this node follows it."""
         if not self.attached:
             return
-        if attachment.epoch == self.epoch:
+        if attachment.notifications is not None:
+            self.epoch = attachment.epoch
+            self._receive_notifications(NotificationsChanged(attachment.notifications))
+        elif attachment.epoch == self.epoch:
             self._compare(attachment.epoch, attachment.head)
         elif attachment.head or self._catching_up:
             # It began after this node lost the old owner.
@@ -170,11 +192,16 @@ class Feed:
         if not self.attached:
             if isinstance(event, MessagePublished) and event.message.serial:
                 self._early = (event.epoch, event.message.serial)
+            elif isinstance(event, NotificationsChanged):
+                self.notifications = event.state
             return
         if isinstance(event, MessagePublished):
             self._receive_message(event.message, event.epoch)
         elif isinstance(event, HeadAnnounced):
-            self._compare(event.epoch, event.head)
+            if self.notifications is None:
+                self._compare(event.epoch, event.head)
+        elif isinstance(event, NotificationsChanged):
+            self._receive_notifications(event)
         else:
             self._receive_attendance(event)
 
@@ -191,6 +218,26 @@ class Feed:
             self.say(Left(self.channel, event.members))
         elif isinstance(event, MembersPresent):
             self.say(Presence(self.channel, event.members))
+
+    def _receive_notifications(self, event: NotificationsChanged) -> None:
+        """Pass on what changed. What was missed before shows in the revision: subscribers fetch
+        it."""
+        known, state = self.notifications, event.state
+        if known is None or (known.epoch == state.epoch and known.revision >= state.revision):
+            return
+        self.notifications = state
+        for revision, notification in enumerate(
+            event.created, state.revision - len(event.created) + 1
+        ):
+            self.say(NotificationNew(self.channel, revision, notification))
+        mark = event.read
+        if mark is not None:
+            self.say(
+                NotificationRead(
+                    self.channel, state.revision, mark.read_at, mark.ids, mark.up_to, mark.read_by
+                )
+            )
+        self.say(NotificationInfo(self.channel, state))
 
     @contextmanager
     def watch(self) -> Iterator[list[FeedEvent]]:

@@ -28,6 +28,7 @@ from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.acknowledgements import Acknowledgement
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.notification_requests import NotificationRequests
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys
@@ -60,6 +61,7 @@ class Capabilities:
     restorer: Restorer
     queries: Queries
     topics: Topics
+    notifications: NotificationRequests
     services: Services
     chronicle: Chronicle
     tasks: TaskSet
@@ -162,6 +164,9 @@ class Session(SessionState):
             self.run(self._can.queries.history(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):
             self.run(self._can.queries.presence(self, request), request.req_id)
+        elif isinstance(request, requests.NotificationRequest):
+            req_id = request.req_id or 0
+            self.run(self._can.notifications.answer(self, request), req_id)
         elif isinstance(request, requests.TopicRequest):
             if self._topic_requests is None:
                 self._topic_requests = TopicRequests(self, self._can.tasks, self._can.topics)

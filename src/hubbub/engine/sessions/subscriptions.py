@@ -19,6 +19,7 @@ from hubbub.domain.notices import (
     HistoryPage,
     Member,
     Notice,
+    NotificationInfo,
     Occupancy,
     Presence,
     Subscribed,
@@ -268,7 +269,9 @@ class Subscriptions:
         feed.users += 1
         try:
             await feed.attach()
-            page = await self._replayer.missed(hub.name, wanted)
+            page = None
+            if feed.notifications is None:
+                page = await self._replayer.missed(hub.name, wanted)
             if page is not None and page.recovered:
                 await _bring_up_to(feed, page)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
@@ -287,6 +290,8 @@ class Subscriptions:
             self._replayer.send_retained(session, plan.feed, retained)
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
+        if plan.feed.notifications is not None:
+            session.send(NotificationInfo(plan.feed.channel, plan.feed.notifications))
 
     async def _replay(
         self, session: SessionState, plan: Plan, page: HistoryPage, epoch: str, serial: int

@@ -17,6 +17,10 @@ from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.crud import PART_ROUTES
 from hubbub.gateways.admin.live_routes import CHANNEL_ROUTES, FIGURE_ROUTES, SESSION_ROUTES
+from hubbub.gateways.admin.notification_routes import (
+    NOTIFICATION_ROUTES,
+    PUBLIC_NOTIFICATION_ROUTES,
+)
 from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES, SERVER_ROUTES
@@ -25,6 +29,7 @@ from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
 from hubbub.gateways.admin.settings_routes import HUB_ROUTES, SETTINGS_ROUTES
 from hubbub.gateways.admin.subscription_routes import SUBSCRIPTION_ROUTES
 from hubbub.gateways.admin.topic_routes import TOPIC_ROUTES
+from hubbub.gateways.admin.user_routes import USER_ROUTES
 from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
 from hubbub.gateways.calls import NoQuery
 
@@ -47,6 +52,8 @@ ROUTES: list[AnyRoute] = [
     *SETTINGS_ROUTES,
     *PART_ROUTES,
     *CHANNEL_ROUTES,
+    *NOTIFICATION_ROUTES,
+    *USER_ROUTES,
     *SESSION_ROUTES,
     *FIGURE_ROUTES,
     *SUBSCRIPTION_ROUTES,
@@ -58,6 +65,7 @@ ROUTES: list[AnyRoute] = [
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
+    *PUBLIC_NOTIFICATION_ROUTES,
     *SERVICE_ROUTES,
     *PLAIN_WEBHOOK_ROUTES,
     *SERVER_ROUTES,

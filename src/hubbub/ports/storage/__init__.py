@@ -19,6 +19,7 @@ from typing import Protocol
 from hubbub.ports.storage.administration import AdministrationStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
+from hubbub.ports.storage.notifications import NotificationStore
 from hubbub.ports.storage.partitions import PartitionStore
 from hubbub.ports.storage.sessions import SessionStore
 from hubbub.ports.storage.settings import SettingsStore
@@ -30,6 +31,7 @@ class Store(
     PartitionStore,
     MessageStore,
     TopicStore,
+    NotificationStore,
     WebhookStore,
     ExportStore,
     SettingsStore,

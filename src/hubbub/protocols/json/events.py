@@ -4,7 +4,7 @@ hub and as the client has it. All follow from the table in `protocols.events`.""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +18,8 @@ from hubbub.protocols.checks import check_batch, check_item
 from hubbub.protocols.events import Event
 from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, read_publish
 from hubbub.protocols.json.structs import JsonStructs, json_type
+
+S = TypeVar("S", bound=Struct)
 
 _encode = msgspec.json.Encoder().encode
 _REQUESTS = JsonStructs(strict=True)
@@ -53,6 +55,24 @@ class _AnyPublishes(Struct):
     """The items of a Publish one by one, for when not all of them can be read."""
 
     publishes: list[Raw]
+
+
+class JsonRecords(Generic[S]):
+    """Reads structs that clients write, by themselves, as this message of spec/hubbub.proto."""
+
+    def __init__(self, struct: type[S], message: Any) -> None:
+        self._struct = struct
+        self._message = message
+        self._decode = _decoder((struct,), message)
+
+    def read(self, text: Raw, where: str) -> S:
+        """`where` begins the names of fields in errors. Raises `Malformed`, `InvalidPayload`."""
+        try:
+            return _REQUESTS.read(self._struct, self._message, self._decode(text), f"`{where}.")
+        except msgspec.DecodeError as error:
+            raise _malformed(where, error, "$") from None
+        except RecursionError:
+            raise Malformed(f"{where} is nested too deeply") from None
 
 
 _request_readers = _readers(events.REQUESTS)

@@ -86,8 +86,14 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     """Time for which a retained message is kept; 0 keeps it until replaced."""
     idle_timeout: Annotated[float, Meta(ge=0, le=DAY)] = 60.0
     """Time without use before a channel leaves memory."""
+    max_notifications: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    """Notifications that a channel keeps; beyond so many the oldest go."""
+    notification_retention: Annotated[float, Meta(ge=1, le=3650 * DAY)] = 90 * DAY
+    """Time for which a new notification is kept at most."""
+    max_notification_bytes: Annotated[int, Meta(ge=1, le=16 * 1024 * 1024)] = 256 * 1024
+    """Bytes of a notification's payload at most."""
     retention_interval: Annotated[float, Meta(ge=0.05, le=DAY)] = 30.0
-    """How often stored messages are held to their limits."""
+    """How often stored messages and notifications are held to their limits."""
     lag_interval: Annotated[float, Meta(ge=0.05, le=DAY)] = 15.0
     """How often /metrics counts what durable subscriptions still have to get."""
     lag_series: Annotated[int, Meta(ge=0, le=10_000)] = 0

@@ -40,6 +40,7 @@ _COUNTERS: tuple[Figure, ...] = (
     ("slow_consumers", "slow_consumers", "Sessions cut off for reading too slowly."),
     ("puts", "puts", "Messages put to topics."),
     ("put_duplicates", "duplicates", "Puts that were there already."),
+    ("notifications_created", "notifications", "Notifications that services created."),
     ("calls", "calls", "Calls of services."),
     ("calls_failed", "calls_failed", "Those that no service answered well."),
     ("stream_events", "stream_events", "Events handed to streams."),

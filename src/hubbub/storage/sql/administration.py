@@ -13,6 +13,17 @@ _INSERT_AUDIT = (
     f"INSERT INTO audit ({_AUDIT_COLUMNS})"  # noqa: S608 - names only
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING"
 )
+_HELD = (
+    ("messages", "serial", "channels"),
+    ("notifications", "at", "notification_channels"),
+)
+"""Tables with rows of channels, the column that tells those of a channel apart, and the table of
+the channels."""
+_OF_HUB = (
+    "producers", "cursors", "webhooks", "web_topics", "channels", "notification_channels",
+    "hub_usage",
+)  # fmt: skip
+"""What is deleted after them."""
 
 
 def _later(column: str) -> str:
@@ -64,18 +75,19 @@ class AdministrationWrites:
         return any(deleted)
 
     async def delete_data_of(self, hub: str, limit: int) -> int:
-        """The second part: at most `limit` messages, and what is left of the channels after the
-        last one."""
-        deleted = await self._delete(
-            "messages WHERE (channel_id, serial) IN (SELECT channel_id, serial FROM channels"
-            " JOIN messages ON channel_id = channels.id WHERE hub = $1 LIMIT $2)",
-            hub,
-            limit,
-        )
+        """The second part: at most `limit` messages or notifications, and what is left of the
+        channels after the last one."""
+        deleted = 0
+        for table, position, channels in _HELD:
+            which = (
+                f"{table} WHERE (channel_id, {position}) IN (SELECT channel_id, {position}"  # noqa: S608
+                f" FROM {channels} JOIN {table} ON channel_id = {channels}.id"
+                " WHERE hub = $1 LIMIT $2)"
+            )
+            deleted += await self._delete(which, hub, limit - deleted)
         if deleted < limit:
-            for table in ("producers", "cursors", "webhooks", "web_topics", "channels"):
+            for table in _OF_HUB:
                 await self._delete(f"{table} WHERE hub = $1", hub)
-            await self._delete("hub_usage WHERE hub = $1", hub)
         return deleted
 
     async def _delete(self, which: str, *values: object) -> int:

@@ -3,16 +3,16 @@ answer that takes several statements comes from one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
 
-from hubbub.domain.history import PageRoom
 from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
 from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
-from hubbub.storage.sql.connection import Row, Sql, single_statement
+from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.exports import ExportReads
+from hubbub.storage.sql.notifications import NotificationReads
+from hubbub.storage.sql.pages import Page
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob, from_row
 from hubbub.storage.sql.retention import RetentionReads
 from hubbub.storage.sql.topics import TopicReads
@@ -44,27 +44,14 @@ SELECT low FROM span WHERE low = high
 """
 
 
-class _Page:
-    """At most `limit` messages of `page_bytes` together, or a single larger one."""
-
-    def __init__(self, limit: int, page_bytes: int) -> None:
-        self.more = False
-        self.room = PageRoom(limit, page_bytes)
-        self._rows: list[Row] = []
-
-    def take(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            if not self.room.take(row[-1]):
-                self.more = True
-                return
-            self._rows.append(row[:-1])
-
-    def finish(self, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:
-        rows = sorted(self._rows, key=itemgetter(0))
-        return StoredPage(tuple(from_row(row, hub, channel) for row in rows), self.more, head)
-
-
-class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, AdministrationReads):
+class Reads(
+    RetentionReads,
+    TopicReads,
+    NotificationReads,
+    WebhookReads,
+    ExportReads,
+    AdministrationReads,
+):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
@@ -85,48 +72,37 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
 
     async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
         channel_id, head = await self._channel(hub, channel)
-        page = _Page(limit, self._page_bytes)
+        page = self._page(limit)
         await self._fill(page, _AFTER, channel_id, start=serial)
-        return page.finish(hub, channel, head)
+        return _messages(page, hub, channel, head)
 
     async def read_before(
         self, hub: str, channel: str, serial: int | None, limit: int
     ) -> StoredPage:
         channel_id, head = await self._channel(hub, channel)
-        page = _Page(limit, self._page_bytes)
+        page = self._page(limit)
         await self._fill(page, _BEFORE, channel_id, start=_BEHIND_ALL if serial is None else serial)
-        return page.finish(hub, channel, head)
+        return _messages(page, hub, channel, head)
 
     async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """The first message later than `time` is also the first whose `high_at` is; from there
         on, only those published under a clock that was set back have to be left out."""
         channel_id, head = await self._channel(hub, channel)
         first = await self._first_at(channel_id, head, time + 1)
-        page = _Page(limit, self._page_bytes)
+        page = self._page(limit)
         await self._fill(page, _AFTER_TIME, channel_id, time, start=first - 1)
-        return page.finish(hub, channel, head)
+        return _messages(page, hub, channel, head)
 
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """Everything before the first message whose `high_at` reaches `time` qualifies; behind
         it, only messages published under a clock that was set back, which have an index."""
         channel_id, head = await self._channel(hub, channel)
         boundary = await self._first_at(channel_id, head, time)
-        page = _Page(limit, self._page_bytes)
+        page = self._page(limit)
         await self._fill(page, _LATE_BEFORE_TIME, channel_id, boundary, time, start=_BEHIND_ALL)
         if not page.more:
             await self._fill(page, _BEFORE, channel_id, start=boundary)
-        return page.finish(hub, channel, head)
-
-    async def _fill(self, page: _Page, statement: str, *values: int, start: int) -> None:
-        """The last two values of the statement are the serial behind which it goes on, and how
-        many rows it may answer. One row more than there is room for tells that there are more."""
-        while not page.more:
-            wanted, room = page.room.messages + 1, max(0, page.room.size)
-            rows = await self._sql.fetch_sized(statement, room, *values, start, wanted)
-            page.take(rows)
-            if not rows or (len(rows) < wanted and page.room.size >= 0):
-                return
-            start = rows[-1][0]
+        return _messages(page, hub, channel, head)
 
     async def _first_at(self, channel_id: int, head: ChannelHead | None, time: int) -> int:
         if head is None:
@@ -185,3 +161,8 @@ class Reads(RetentionReads, TopicReads, WebhookReads, ExportReads, Administratio
             user_id,
         )
         return [PushToken(*row) for row in rows]
+
+
+def _messages(page: Page, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:
+    rows = sorted(page.rows, key=itemgetter(0))
+    return StoredPage(tuple(from_row(row, hub, channel) for row in rows), page.more, head)

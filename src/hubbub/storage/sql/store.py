@@ -9,11 +9,17 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
+from hubbub.domain.notifications import NotificationItem
 from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
     Deleted,
+)
+from hubbub.ports.storage.notifications import (
+    ChannelKey,
+    CreatedNotifications,
+    NotificationBounds,
 )
 from hubbub.ports.storage.topics import SavedCursor
 from hubbub.storage.sql.links import Link
@@ -210,6 +216,32 @@ class SqlStore:
     delete_cursor = _write(Writes.delete_cursor)
     read_cursors = _read(Reads.read_cursors)
     read_cursor_page = _read(Reads.read_cursor_page, _common)
+
+    # -- notifications ------------------------------------------------------------------------
+
+    async def create_notifications(
+        self,
+        key: ChannelKey,
+        epoch: str,
+        items: Sequence[NotificationItem],
+        now: int,
+        bounds: NotificationBounds,
+    ) -> CreatedNotifications:
+        size = sum(len(item.payload) + _ENVELOPE_BYTES for item in items)
+        arguments = (key, epoch, items, now, bounds)
+        created: CreatedNotifications = await self._writes.submit(
+            key.hub, Writes.create_notifications, arguments, len(items), size
+        )
+        return created
+
+    mark_notifications = _write(Writes.mark_notifications, _of_record)
+    delete_notifications = _write(Writes.delete_notifications, _of_record)
+    expire_notifications = _write(Writes.expire_notifications, _of_record)
+    forget_notifications = _write(Writes.forget_notifications, _of_record)
+    anonymise_notifications = _write(Writes.anonymise_notifications)
+    read_notification_state = _read(Reads.read_notification_state)
+    read_notifications = _read(Reads.read_notifications, _of_record)
+    read_due_notifications = _read(Reads.read_due_notifications, _common)
 
     # -- webhooks -----------------------------------------------------------------------------
 

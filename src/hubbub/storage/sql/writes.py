@@ -26,6 +26,7 @@ from hubbub.storage.sql.appending import (
 )
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.exports import ExportWrites
+from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.retention import RetentionWrites
 from hubbub.storage.sql.topics import TopicWrites
@@ -65,7 +66,14 @@ _EXPIRING = (
 """Tables, their keys, and which of their rows have expired by $1."""
 
 
-class Writes(RetentionWrites, TopicWrites, WebhookWrites, ExportWrites, AdministrationWrites):
+class Writes(
+    RetentionWrites,
+    TopicWrites,
+    NotificationWrites,
+    WebhookWrites,
+    ExportWrites,
+    AdministrationWrites,
+):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 

@@ -87,7 +87,9 @@ def begin_anew(path: Path) -> None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute("UPDATE channels SET epoch = lower(hex(randomblob(4)))")
+            for table in ("channels", "notification_channels"):
+                if _has_table(connection, table):
+                    connection.execute(f"UPDATE {table} SET epoch = lower(hex(randomblob(4)))")  # noqa: S608
             connection.execute("DELETE FROM sessions")
             connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -123,8 +125,7 @@ def leave_out_secrets(path: Path) -> LeftOut:
 
 def _drop_webhooks(connection: sqlite3.Connection) -> int:
     """With their cursors. What a subscriber still has to confirm is asked for again."""
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'webhooks'").fetchone()
-    if found is None:  # an older schema
+    if not _has_table(connection, "webhooks"):
         return 0
     dropped = connection.execute(
         "DELETE FROM webhooks"
@@ -136,6 +137,12 @@ def _drop_webhooks(connection: sqlite3.Connection) -> int:
     )
     connection.execute("UPDATE webhooks SET pending = NULL")
     return dropped
+
+
+def _has_table(connection: sqlite3.Connection, table: str) -> bool:
+    """False in an older schema."""
+    which = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return connection.execute(which, (table,)).fetchone() is not None
 
 
 def _drop_headers(connection: sqlite3.Connection) -> int:

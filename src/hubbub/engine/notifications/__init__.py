@@ -1,0 +1,1 @@
+"""Notification channels: the service that callers ask, and what the owner of a channel does."""

@@ -1,0 +1,211 @@
+"""Notifications for callers: who may create, read and mark them, and what that may cost."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError, NotPermitted, TooLarge
+from hubbub.domain.names import check_name
+from hubbub.domain.notices import NotificationPage
+from hubbub.domain.notifications import (
+    MAX_BATCH,
+    MAX_PAGE,
+    Created,
+    CreateNotifications,
+    DeleteNotifications,
+    DescribeNotifications,
+    ForgetNotifications,
+    Marked,
+    MarkNotifications,
+    NotificationItem,
+    NotificationResult,
+    NotificationState,
+    PageNotifications,
+    Selection,
+    StoredNotifications,
+    check_item,
+    check_kind,
+    portions,
+)
+from hubbub.domain.permissions import Identity, Level, Reader
+from hubbub.domain.requests import NotificationQuery
+from hubbub.engine.access.registry import AccessRegistry
+from hubbub.engine.hub import Hub
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.publishing import Publisher
+from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
+
+DEFAULT_PAGE = 100
+
+
+class Notifications:
+    """Whoever may subscribe to a channel may read and mark its notifications; services create,
+    delete and mark as unread. Every method raises `NotPermitted`, `WrongChannelKind`,
+    `InvalidName`, `Unavailable`."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        limits: EngineLimits,
+        access: AccessRegistry,
+        publisher: Publisher,
+    ) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._limits = limits
+        self._access = access
+        self._publisher = publisher
+
+    # -- for who may read -----------------------------------------------------------------------
+
+    async def state(self, hub: Hub, identity: Identity, channel: str) -> NotificationState:
+        self._check_reader(hub, identity, channel)
+        answer = await self._bus.notification(DescribeNotifications(hub.name, channel))
+        assert isinstance(answer, NotificationState)
+        return answer
+
+    async def page(
+        self, hub: Hub, identity: Identity, request: NotificationQuery
+    ) -> NotificationPage:
+        """Raises `BadRequest` for bounds that do not go together."""
+        self._check_reader(hub, identity, request.channel)
+        if request.after is not None and request.before is not None:
+            raise BadRequest("give at most one of after and before")
+        if not 0 <= request.limit <= MAX_PAGE:
+            raise BadRequest(f"limit is {request.limit}; give 1 to {MAX_PAGE}")
+        found = await self._bus.notification(
+            PageNotifications(
+                hub.name,
+                request.channel,
+                request.limit or DEFAULT_PAGE,
+                request.unread,
+                request.after,
+                request.before,
+            )
+        )
+        assert isinstance(found, StoredNotifications)
+        return NotificationPage(
+            request.channel, found.notifications, found.more, found.state, request.req_id
+        )
+
+    async def mark(self, hub: Hub, identity: Identity, channel: str, which: Selection) -> Marked:
+        """As read. Raises `BadRequest`, `TooLarge`."""
+        self._check_reader(hub, identity, channel)
+        return await self._mark(hub, identity, channel, which, read=True)
+
+    # -- for services ---------------------------------------------------------------------------
+
+    async def create(
+        self,
+        hub: Hub,
+        identity: Identity,
+        channel: str,
+        items: Sequence[NotificationItem | HubbubError],
+    ) -> list[NotificationResult]:
+        """Create what can be; a result for each, in order. Raises `BadRequest`, `TooLarge` for
+        all of it."""
+        self._check_service(identity, channel)
+        if not 0 < len(items) <= MAX_BATCH:
+            count = len(items)
+            raise (TooLarge if count else BadRequest)(
+                f"{count} notifications; give 1 to {MAX_BATCH} in a request"
+            )
+        results: list[NotificationResult | None] = [None] * len(items)
+        good: list[NotificationItem] = []
+        places: list[int] = []
+        for place, item in enumerate(items):
+            try:
+                good.append(self._checked(hub, identity, channel, item))
+                places.append(place)
+            except HubbubError as error:
+                identifier = item.id if isinstance(item, NotificationItem) else None
+                results[place] = NotificationResult(identifier, error=error)
+        for portion in portions(good):
+            for result in await self._create(hub, channel, portion):
+                place = places.pop(0)
+                results[place] = _as_asked(result, items[place])
+                hub.counters.notifications += result.error is None and not result.duplicate
+        return [result for result in results if result is not None]
+
+    async def _create(
+        self, hub: Hub, channel: str, items: tuple[NotificationItem, ...]
+    ) -> Sequence[NotificationResult]:
+        try:
+            created = await self._bus.notification(CreateNotifications(hub.name, channel, items))
+        except HubbubError as error:
+            return [NotificationResult(item.id, error=error) for item in items]
+        assert isinstance(created, Created)
+        return created.results
+
+    def _checked(
+        self, hub: Hub, identity: Identity, channel: str, item: NotificationItem | HubbubError
+    ) -> NotificationItem:
+        """As it is created: with an author, and an id, by which the owner knows it again should it
+        be asked twice."""
+        if isinstance(item, HubbubError):
+            raise item
+        now = int(self._clock.now() * 1000)
+        check_item(item, self._limits.notification_bytes, now)
+        if hub.limited:
+            self._publisher.check_quotas(hub, channel)
+        return msgspec.structs.replace(
+            item,
+            id=item.id or secrets.token_urlsafe(12),
+            author=item.author or identity.user_id,
+        )
+
+    async def mark_unread(
+        self, hub: Hub, identity: Identity, channel: str, which: Selection
+    ) -> Marked:
+        """Raises `BadRequest`, `TooLarge`."""
+        self._check_service(identity, channel)
+        return await self._mark(hub, identity, channel, which, read=False)
+
+    async def delete(self, hub: Hub, identity: Identity, channel: str, which: Selection) -> Marked:
+        """Raises `BadRequest`, `TooLarge`."""
+        self._check_service(identity, channel)
+        request = DeleteNotifications(hub.name, channel, which.checked("delete"))
+        answer = await self._bus.notification(request)
+        assert isinstance(answer, Marked)
+        return answer
+
+    async def forget(self, hub: Hub, channel: str) -> int:
+        """Delete the channel with all its notifications. Answers how many they were."""
+        answer = await self._bus.notification(ForgetNotifications(hub.name, check_kind(channel)))
+        assert isinstance(answer, int)
+        return answer
+
+    # -- both -----------------------------------------------------------------------------------
+
+    async def _mark(
+        self, hub: Hub, identity: Identity, channel: str, which: Selection, read: bool
+    ) -> Marked:
+        chosen = which.checked("mark")
+        answer = await self._bus.notification(
+            MarkNotifications(hub.name, channel, chosen, read, identity.user_id)
+        )
+        assert isinstance(answer, Marked)
+        return answer
+
+    def _check_reader(self, hub: Hub, identity: Identity, channel: str) -> None:
+        check_kind(check_name(channel, "channel"))
+        self._access.check(hub.name, Reader(identity), channel)
+
+    @staticmethod
+    def _check_service(identity: Identity, channel: str) -> None:
+        check_kind(check_name(channel, "channel"))
+        if identity.level is Level.CLIENT:
+            raise NotPermitted("only services create, delete and unread notifications")
+
+
+def _as_asked(
+    result: NotificationResult, item: NotificationItem | HubbubError
+) -> NotificationResult:
+    """An id that the hub made is new to the caller, even where the owner was asked twice."""
+    given = isinstance(item, NotificationItem) and item.id is not None
+    return result if given else msgspec.structs.replace(result, duplicate=False)

@@ -1,0 +1,75 @@
+"""The JSON bodies of notifications over HTTP, and in the admin API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.domain.errors import HubbubError, Malformed, TooLarge
+from hubbub.domain.notices import NotificationPage
+from hubbub.domain.notifications import MAX_BATCH, Marked, NotificationItem, Selection
+from hubbub.domain.payloads import is_utf8
+from hubbub.protocols import hubbub_pb2 as pb
+from hubbub.protocols.checks import check_event_name
+from hubbub.protocols.json.events import JsonRecords, notice_json
+
+_items = JsonRecords(NotificationItem, pb.NotificationItem.DESCRIPTOR)
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    notifications: list[Raw]
+
+
+class _Selection(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    ids: tuple[str, ...] = ()
+    up_to: int | None = None
+    all: bool = False
+
+
+def notification_items(body: bytes) -> list[NotificationItem | HubbubError]:
+    """Those of `{"notifications": […]}`, each one readable or with what is wrong with it. Raises
+    `Malformed` where not even their number can be told, and `TooLarge`."""
+    found = _decoded(body, _Batch).notifications
+    if len(found) > MAX_BATCH:
+        raise TooLarge(f"{len(found)} notifications; give at most {MAX_BATCH} in a request")
+    return [_item(text, f"notifications[{index}]") for index, text in enumerate(found)]
+
+
+def _item(text: Raw, where: str) -> NotificationItem | HubbubError:
+    try:
+        item = _items.read(text, where)
+        check_event_name(item.event)
+    except HubbubError as error:
+        return error
+    return item
+
+
+def read_selection(body: bytes) -> Selection:
+    """`{"ids": […]}`, `{"upTo": …}` or `{"all": true}`. Raises `Malformed`."""
+    given = _decoded(body, _Selection)
+    return Selection(given.ids, given.up_to, given.all)
+
+
+def _decoded(body: bytes, kind: Any) -> Any:
+    if not is_utf8(body):
+        raise Malformed("the body is not UTF-8")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"the body cannot be read: {error}") from None
+    except RecursionError:
+        raise Malformed("the body is nested too deeply") from None
+
+
+def notification_page_json(page: NotificationPage) -> bytes:
+    return notice_json(page)[1]
+
+
+def marked_json(marked: Marked) -> bytes:
+    unknown: Sequence[str] = marked.unknown
+    return msgspec.json.encode(
+        {"marked": marked.marked, "unread": marked.state.unread, "unknown": unknown}
+    )
