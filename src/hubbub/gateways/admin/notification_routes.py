@@ -17,15 +17,16 @@ from hubbub.domain.errors import (
     WrongChannelKind,
 )
 from hubbub.domain.fields import UserId
-from hubbub.domain.notifications import MAX_BATCH, MAX_ID_CHARS, NotificationResult
+from hubbub.domain.notifications import MAX_BATCH, NotificationResult
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin.public_shapes import Open, Payload
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
-from hubbub.gateways.admin.shapes import ErrorInfo
+from hubbub.gateways.admin.shapes import ErrorInfo, Shape
 from hubbub.gateways.calls import EventName, NoQuery
 from hubbub.gateways.http import error_shape
 from hubbub.gateways.notifications_api import PageQuery, Time
 from hubbub.protocols.json.notifications_http import (
+    Identifier,
     marked_json,
     notification_items,
     notification_page_json,
@@ -35,21 +36,20 @@ from hubbub.protocols.json.notifications_http import (
 _PATH = "/channels/{channel}/notifications"
 _READING = (NotFound, NotPermitted, WrongChannelKind, Unavailable)
 _CHANGING = (*_READING, TooLarge)
-_Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 
 
 class NewNotification(Open, frozen=True, kw_only=True):
     """An `id` makes it repeatable: the same content again is a duplicate."""
 
     payload: Payload
-    id: _Id | None = None
+    id: Identifier | None = None
     event: EventName | None = None
     content_type: str | None = None
     author: UserId | None = None
     expires_at: Time | None = None
 
 
-class NewNotifications(Open, frozen=True):
+class NewNotifications(Shape, frozen=True):
     notifications: Annotated[list[NewNotification], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
@@ -95,10 +95,10 @@ class NotificationPage(Open, frozen=True):
     newest: int
 
 
-class NotificationSelection(Open, frozen=True):
+class NotificationSelection(Shape, frozen=True):
     """Exactly one of the three; `upTo` is a `ts`."""
 
-    ids: Annotated[list[_Id], Meta(max_length=MAX_BATCH)] | UnsetType = UNSET
+    ids: Annotated[list[Identifier], Meta(max_length=MAX_BATCH)] | UnsetType = UNSET
     up_to: Time | UnsetType = UNSET
     all: bool | UnsetType = UNSET
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from hubbub.domain.errors import HubbubError, Malformed, TooLarge
 from hubbub.domain.notices import NotificationPage
-from hubbub.domain.notifications import MAX_BATCH, Marked, NotificationItem, Selection
+from hubbub.domain.notifications import MAX_BATCH, MAX_ID_CHARS, Marked, NotificationItem, Selection
 from hubbub.domain.payloads import is_utf8
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.events import JsonRecords, notice_json
+
+Identifier = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 
 _items = JsonRecords(NotificationItem, pb.NotificationItem.DESCRIPTOR)
 
@@ -24,8 +26,8 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Selection(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    ids: tuple[str, ...] = ()
-    up_to: int | None = None
+    ids: tuple[Identifier, ...] = ()
+    up_to: Annotated[int, Meta(ge=0, le=10**17)] | None = None
     all: bool = False
 
 
