@@ -91,6 +91,10 @@ def session_opened(session: str, at: int = NOON, **fields: Any) -> JournalEvent:
     return JournalEvent(kinds.SESSION_OPENED, at, "demo", session=session, **{**given, **fields})
 
 
+def node_started(at: int, node: str = "n1") -> JournalEvent:
+    return JournalEvent(kinds.NODE_STARTED, at, "", node)
+
+
 def session_closed(session: str, at: int, **fields: Any) -> JournalEvent:
     given: dict[str, Any] = {"node": "n1", "reason": "bye"}
     return JournalEvent(kinds.SESSION_CLOSED, at, "demo", session=session, **{**given, **fields})

@@ -44,7 +44,9 @@ def silver(**tables: Sequence[Row]) -> dict[str, pa.Table]:
     messages = known["messages"]
     found = {
         "publish_facts": facts.publish_facts(messages),
-        "delivery_facts": facts.delivery_facts(known["deliveries"], known["attempts"]),
+        "delivery_facts": facts.delivery_facts(
+            known["deliveries"], known["attempts"], known["receipts"]
+        ),
         "peer_facts": facts.peer_facts(messages, known["attempts"]),
         "term_facts": facts.term_facts(messages),
         "sequence_facts": facts.sequence_facts(messages, known["receipts"], known["drops"]),

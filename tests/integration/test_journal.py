@@ -20,6 +20,7 @@ from hubbub.domain.journal import (
     DEAD_LETTERED,
     DELIVERED,
     DROPPED,
+    NODE_STARTED,
     PUBLISHED,
     RECEIVED,
     SESSION_CLOSED,
@@ -94,7 +95,9 @@ async def test_a_small_run_over_every_way_in_and_out_is_counted_exactly(
     }
     assert [event.serial for event in published if event.channel == "news"] == [*range(1, 16)]
     assert {event.user for event in published if event.technology == "http"} == {"service"}
-    assert all(event.node == "local" and event.hub == "acme" for event in events)
+    assert {event.node for event in events} == {"local"}
+    (start,) = [event for event in events if event.hub != "acme"]
+    assert (start.kind, start.hub) == (NODE_STARTED, "")
     assert {event.payload for event in published} == {None}
 
     delivered = [event for event in events if event.kind == DELIVERED]
@@ -365,11 +368,16 @@ async def test_durable_subscriptions_tell_what_they_handed_out_and_what_is_done(
     }
     assert len(told) == 4
     for event in journal_events(journal, RECEIVED):
-        assert only(event, "channel", "subscription", "user") == {
+        assert only(event, "channel", "subscription", "user", "technology", "size") == {
             "channel": "orders",
             "subscription": "mine",
             "user": "ann",
+            "technology": "http",
+            "size": event.count,
         }
+        assert event.latency_buckets is not None
+        assert sum(event.latency_buckets.values()) == event.count
+        assert 0 <= (event.latency_min or 0) <= (event.latency_max or 0) < 60_000_000
 
 
 async def test_the_command_line_shows_lists_and_seals(hub: RunningHub, journal: Path) -> None:

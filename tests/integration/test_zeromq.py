@@ -13,9 +13,11 @@ import zmq
 
 from harness.example_runner import free_port
 from harness.hub_process import HubProcess
+from harness.journal import journalled
 from harness.running_hub import RunningHub, StartHub
 from harness.topics import HttpTopic, topic_hub, until
 from harness.zeromq import ANY_PORT, ZeroMqClient, ZeroMqClients, zeromq_clients
+from hubbub.domain.journal import RECEIVED
 from hubbub.domain.permissions import Level
 
 pytestmark = pytest.mark.spec("ONCE-01", "ONCE-04")
@@ -63,6 +65,23 @@ async def test_what_is_put_over_one_door_is_got_over_another(
     assert (name, serial, payload) == (b"TopicArticle", b"2", b"\x00\xff")
     assert json.loads(about)["contentType"] == "application/octet-stream"
     assert json.loads(about)["publisher"] == "ann"
+
+
+@pytest.mark.spec("PIPE-01")
+async def test_the_journal_says_by_which_way_and_how_fast_messages_were_fetched(
+    hub: RunningHub, client: ZeroMqClient, tmp_path: Path
+) -> None:
+    ann = hub.token("ann")
+    await client.ask("subscribe", ann, "orders")
+    await client.put(ann, "orders", "one")
+    await client.get(ann, "orders")
+    found = await journalled(
+        tmp_path / "data" / "journal", lambda all_of: any(e.kind == RECEIVED for e in all_of)
+    )
+    (got,) = [event for event in found if event.kind == RECEIVED]
+    assert (got.technology, got.count, got.size) == ("zeromq", 1, 3)
+    assert got.latency_buckets is not None
+    assert sum(got.latency_buckets.values()) == 1
 
 
 async def test_a_repeated_put_answers_the_same_serial_over_any_door(

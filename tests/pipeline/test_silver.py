@@ -9,6 +9,7 @@ from harness.segments import (
     NOON,
     Pipeline,
     delivered,
+    node_started,
     published,
     replace_segments,
     session_closed,
@@ -146,3 +147,38 @@ def test_what_a_replaced_segment_gave_goes_and_comes_from_its_successor(
     incremental = pipeline.everything()
     pipeline.run(full=True)
     assert pipeline.everything() == incremental
+
+
+def test_sessions_of_a_killed_node_end_with_its_next_start(pipeline: Pipeline) -> None:
+    pipeline.write(
+        "a",
+        node_started(NOON - HOUR),
+        session_opened("s1", NOON),
+        session_opened("s2", NOON, node="n2"),
+        subscribed("s1", NOON + SECOND),
+    )
+    pipeline.run()
+    assert [row["closed_at"] for row in pipeline.rows("sessions")] == [None, None]
+    pipeline.write("b", node_started(NOON + HOUR), session_opened("s3", NOON + 2 * HOUR))
+    pipeline.run()
+    found = {row["session"]: (row["duration"], row["reason"]) for row in pipeline.rows("sessions")}
+    assert found == {"s1": (HOUR, "node_gone"), "s2": (None, None), "s3": (None, None)}
+    assert [row["duration"] for row in pipeline.rows("subscriptions")] == [HOUR - SECOND]
+    kept = pipeline.everything()
+    pipeline.run(full=True)
+    assert pipeline.everything() == kept
+
+
+def test_sessions_of_a_node_that_was_heard_no_more_end_with_what_it_said_last(
+    pipeline: Pipeline,
+) -> None:
+    """Should the node be heard again, they go on."""
+    pipeline.now = NOON + 40 * HOUR
+    pipeline.write("a", session_opened("s1", NOON, node="n2"), published(1, NOON + HOUR, node="n2"))
+    pipeline.write("b", published(2, NOON + 30 * HOUR))
+    pipeline.run()
+    (session,) = pipeline.rows("sessions")
+    assert (session["duration"], session["reason"]) == (HOUR + 1, "node_gone")
+    pipeline.write("c", published(3, NOON + 31 * HOUR, node="n2"))
+    pipeline.run()
+    assert [row["closed_at"] for row in pipeline.rows("sessions")] == [None]

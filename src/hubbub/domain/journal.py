@@ -40,6 +40,8 @@ NOTIFICATION_CREATED: Final = "notification.created"
 """`message_id` is the notification's id, `published_at` its timestamp."""
 NOTIFICATION_READ: Final = "notification.read"
 """By `user`; `duration` is the time since it was created."""
+NODE_STARTED: Final = "node.started"
+"""A node began to write, at the time of its start; of no hub. What it had open before is over."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
@@ -64,6 +66,7 @@ KINDS: Final = frozenset(
         STREAM_EVENT,
         NOTIFICATION_CREATED,
         NOTIFICATION_READ,
+        NODE_STARTED,
         TELEMETRY_LOST,
     )
 )

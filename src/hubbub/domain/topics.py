@@ -101,6 +101,8 @@ class GetMessages(msgspec.Struct, frozen=True, tag="get_messages"):
     after: int = 0
     """Not shared: only what is behind this serial, since the caller holds the rest already. So it
     can fetch the next messages before it has acknowledged the last ones."""
+    technology: str = ""
+    """The way out, for the journal; nothing for webhooks, whose attempts say it."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):

@@ -209,14 +209,15 @@ class TopicsApi:
             None if query.ack_up_to is None else int(query.ack_up_to),
             after=int(query.after or 0),
         )
-        work = self._node.topics.get(call.hub, call.identity, wanted)
+        work = self._node.topics.get(call.hub, call.identity, wanted, "http")
         found = await (self._wait_for(work) if query.wait else work)
         self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
         return bodies.articles_json(TopicArticles(found.messages))
 
     async def _get_each(self, call: HubRequest) -> bytes:
         name = check_name(call.query(NameQuery).name, "subscription")
-        found = await self._wait_for(self._node.topics.get_each(call.hub, call.identity, name))
+        wanted = self._node.topics.get_each(call.hub, call.identity, name, technology="http")
+        found = await self._wait_for(wanted)
         return bodies.each_json(found)
 
     async def _acknowledge(self, call: HubRequest, topic: str, name: str) -> bytes:

@@ -109,7 +109,7 @@ class TopicService:
             return ReplyFrames(answers.put_reply(command.channel, message_id, outcome))
         if isinstance(command, Ping | Shutdown):
             return ReplyFrames(answers.pong(hub.name))
-        notice = await topics.answer(hub, identity, command)
+        notice = await topics.answer(hub, identity, command, "zeromq")
         return ReplyFrames(answers.frames_of(notice), hub, identity, answers.handed_out(notice))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.journal import PUBLISHED, TELEMETRY_LOST, JournalEvent, PayloadRule
+from hubbub.domain.journal import NODE_STARTED, PUBLISHED, TELEMETRY_LOST, JournalEvent, PayloadRule
 from hubbub.domain.messages import Message
 from hubbub.journal.exporting import Exporter, RuleOf
 from hubbub.journal.folder import JournalFolder
@@ -58,6 +58,8 @@ class JournalWriter:
         self._sent_bytes = 0
         self._lost: dict[tuple[str, str], int] = {}
         """By hub and reason: what is still to be told."""
+        self._start: JournalEvent | None = None
+        """Told with the first events: a node to which nothing happens writes nothing."""
         self._waiting: dict[Batch, asyncio.Future[bool]] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._sealer = sealer
@@ -116,6 +118,7 @@ class JournalWriter:
     def start(self) -> None:
         """Never fails: a disk that does not take anything is a matter of the thread."""
         self._loop = asyncio.get_running_loop()
+        self._start = JournalEvent(NODE_STARTED, int(self._clock.now() * 1e6), "")
         self.thread.start()
         self._ticking = self._loop.create_task(self._tick())
 
@@ -172,6 +175,9 @@ class JournalWriter:
             return
         for loss in self._losses():
             gathered.record(loss)
+        if self._start is not None and gathered.count:
+            gathered.record(self._start)
+            self._start = None
         body = gathered.body()
         self._hand_over(Batch(head_of(body), body, gathered.count, marks))
 

@@ -43,6 +43,12 @@ def _numbers(*names: str) -> pa.Schema:
 _ORIGIN: Final = schema(segment=TEXT, offset=WHOLE)
 """Where in the journal a row comes from."""
 
+_LATENCY: Final = schema(
+    _numbers("latency_min", "latency_max", "latency_sum"),
+    latency_squares=REAL,
+    latency_buckets=histograms.BUCKETS,
+)
+
 EVENT: Final = schema(
     schema(at=TIME, kind=TEXT),
     _texts("user", "node", "technology"),
@@ -77,8 +83,7 @@ TABLES: Final[dict[str, Table]] = {
                 _texts("hub", "channel", "technology", "node"),
                 schema(at=TIME, epoch=TEXT),
                 _numbers("first_serial", "serial", "messages", "count", "size"),
-                _numbers("latency_min", "latency_max", "latency_sum"),
-                schema(latency_squares=REAL, latency_buckets=histograms.BUCKETS),
+                _LATENCY,
                 _ORIGIN,
             ),
             "at",
@@ -89,7 +94,8 @@ TABLES: Final[dict[str, Table]] = {
             schema(
                 _texts("kind", "hub", "channel", "epoch", "subscription", "user", "technology"),
                 _numbers("first_serial", "serial", "count", "delivery"),
-                schema(reason=TEXT, at=TIME),
+                schema(reason=TEXT, at=TIME, size=WHOLE),
+                _LATENCY,
                 _ORIGIN,
             ),
             "at",
@@ -225,6 +231,7 @@ TABLES: Final[dict[str, Table]] = {
                 schema(segment=TEXT, seen_at=TIME, size=WHOLE, modified=WHOLE, rows=WHOLE),
                 schema(earliest=TIME, latest=TIME, fingerprint=TEXT),
                 schema(refused=TEXT, duplicate_of=TEXT, kinds=COUNTS, unfit=COUNTS),
+                schema(nodes=COUNTS, starts=pa.map_(TEXT, pa.list_(WHOLE))),
             ),
             None,
             ("segment",),

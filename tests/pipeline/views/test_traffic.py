@@ -38,6 +38,12 @@ def delivered(at: str, *latencies: int, **more: object) -> dict[str, object]:
     }
 
 
+def fetched(at: str, *latencies: int, **more: object) -> dict[str, object]:
+    found = delivered(at, *latencies, **more)
+    del found["messages"]
+    return found
+
+
 @pytest.mark.spec("PIPE-03")
 def test_traffic_is_counted_in_slots_of_five_minutes() -> None:
     sources = silver(
@@ -90,6 +96,29 @@ def test_latency_is_exact_but_for_percentiles_which_are_within_five_percent() ->
     assert websocket.latency_p99 == pytest.approx(50_000, rel=0.05)
     assert websocket.slots == 0b1000_0000_0001
     assert (sse.latency_p50, sse.latency_p99, sse.latency_stddev) == (300, 300, 0)
+
+
+@pytest.mark.spec("PIPE-03")
+def test_gets_of_durable_subscriptions_have_a_latency_by_technology() -> None:
+    """Handed out once more, to a webhook, or acknowledged: no delivery. A replay has no latency."""
+    got = {"kind": "message.received", "delivery": 1}
+    replay = {**dict.fromkeys(delivered("10:01", 1), None), "at": clock("10:03"), "count": 4}
+    sources = silver(
+        deliveries=[delivered("10:02", 700), replay],
+        receipts=[
+            fetched("10:01", 1000, 3000, **got, technology="http"),
+            fetched("10:02", 9000, **got, technology="zeromq"),
+            fetched("10:03", 1000, **{**got, "delivery": 2}, technology="http"),
+            {**got, "at": clock("10:04"), "count": 1},
+            {"kind": "message.acknowledged", "at": clock("10:05"), "count": 1},
+        ],
+    )
+    columns = ("technology", "deliveries", "latency_min", "latency_mean", "latency_max")
+    assert rows(view("latency", sources), *columns) == [
+        ("http", 2, 1000, 2000, 3000),
+        ("websocket", 5, 700, 700, 700),
+        ("zeromq", 1, 9000, 9000, 9000),
+    ]
 
 
 @pytest.mark.spec("PIPE-03")

@@ -36,5 +36,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
         return notice
 
     async def _get(self, request: TopicGet, identity: Identity) -> Notice:
-        await self._session.connection.drain()
-        return await self._topics.answer(self._session.hub, identity, request)
+        session = self._session
+        await session.connection.drain()
+        technology = session.connection.technology
+        return await self._topics.answer(session.hub, identity, request, technology)

@@ -227,7 +227,7 @@ class DurableSubscriptions:
             self._pass_expired(channel, subscription, expired)
             self._cache.save_soon(channel, subscription)
             picks = [pick for pick in picks if pick.serial not in expired]
-        return self._hand_out(channel, subscription, picks, found)
+        return self._hand_out(channel, subscription, picks, found, request.technology)
 
     def _pass_expired(
         self, channel: Channel, subscription: DurableSubscription, serials: Sequence[int]
@@ -243,6 +243,7 @@ class DurableSubscriptions:
         subscription: DurableSubscription,
         picks: Sequence[Pick],
         found: Mapping[int, Message],
+        technology: str,
     ) -> tuple[Article, ...]:
         """What of the picked was read; the rest waits for the next time."""
         cursor = subscription.cursor
@@ -258,7 +259,7 @@ class DurableSubscriptions:
         counters.redelivered += again
         if again and cursor.options.max_deliveries:
             self._cache.save_soon(channel, subscription)
-        self._receipts.received(channel, subscription.key, articles)
+        self._receipts.received(channel, subscription.key, articles, technology)
         return articles
 
     def lost_before(self, channel: Channel, first: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, EXPIRED, RECEIVED, JournalEvent
 from hubbub.domain.topics import Article, SubscriptionKey, user_of
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.delivery.tally import Noted
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
@@ -21,18 +22,41 @@ class Receipts:
     def _wanted(self, channel: Channel) -> bool:
         return self._journal.enabled and channel.rules.journal != "off"
 
-    def received(self, channel: Channel, key: SubscriptionKey, articles: Sequence[Article]) -> None:
-        """They were handed out; `delivery` says for which time."""
+    def received(
+        self,
+        channel: Channel,
+        key: SubscriptionKey,
+        articles: Sequence[Article],
+        technology: str = "",
+    ) -> None:
+        """They were handed out; `delivery` says for which time, and `technology` by which way, if
+        it is this that takes them to the subscriber."""
         if not self._wanted(channel):
             return
-        first = last = times = 0
+        run: list[Article] = []
         for article in articles:
-            serial = article.message.serial
-            if serial != last + 1 or article.deliveries != times:
-                self._tell(RECEIVED, channel, key, first, last, times)
-                first, times = serial, article.deliveries
-            last = serial
-        self._tell(RECEIVED, channel, key, first, last, times)
+            if run and not _goes_on(run[-1], article):
+                self._handed_out(channel, key, run, technology)
+                run = []
+            run.append(article)
+        if run:
+            self._handed_out(channel, key, run, technology)
+
+    def _handed_out(
+        self, channel: Channel, key: SubscriptionKey, run: list[Article], technology: str
+    ) -> None:
+        event = self._event(RECEIVED, channel, key, run[0].message.serial, run[-1].message.serial)
+        event.delivery = run[0].deliveries
+        if technology:
+            messages = [article.message for article in run]
+            noted = Noted(channel.epoch)
+            noted.times = [each.taken_at or each.published_at * 1000 for each in messages]
+            event.technology = technology
+            event.size = sum(len(each.payload) for each in messages)
+            least, greatest, total, squares, buckets = noted.latencies(event.at)
+            event.latency_min, event.latency_max, event.latency_sum = least, greatest, total
+            event.latency_squares, event.latency_buckets = float(squares), buckets
+        self._journal.record(event)
 
     def acknowledged(
         self, channel: Channel, key: SubscriptionKey, runs: Iterable[tuple[int, int]]
@@ -65,18 +89,30 @@ class Receipts:
         times: int | None = None,
     ) -> None:
         if 0 < first <= last:
-            self._journal.record(
-                JournalEvent(
-                    kind,
-                    int(self._clock.now() * 1e6),
-                    channel.hub,
-                    channel=channel.name,
-                    user=user_of(key.owner),
-                    epoch=channel.epoch,
-                    serial=last,
-                    first_serial=first,
-                    count=last - first + 1,
-                    subscription=key.name,
-                    delivery=times,
-                )
-            )
+            event = self._event(kind, channel, key, first, last)
+            event.delivery = times
+            self._journal.record(event)
+
+    def _event(
+        self, kind: str, channel: Channel, key: SubscriptionKey, first: int, last: int
+    ) -> JournalEvent:
+        return JournalEvent(
+            kind,
+            int(self._clock.now() * 1e6),
+            channel.hub,
+            channel=channel.name,
+            user=user_of(key.owner),
+            epoch=channel.epoch,
+            serial=last,
+            first_serial=first,
+            count=last - first + 1,
+            subscription=key.name,
+        )
+
+
+def _goes_on(before: Article, article: Article) -> bool:
+    """The next one of a run of serials that were handed out as often."""
+    return (
+        article.message.serial == before.message.serial + 1
+        and article.deliveries == before.deliveries
+    )

@@ -83,13 +83,15 @@ class Topics:
         self.draining = False
         """Nobody waits for messages any more."""
 
-    async def answer(self, hub: Hub, identity: Identity, request: TopicRequest) -> Notice:
+    async def answer(
+        self, hub: Hub, identity: Identity, request: TopicRequest, technology: str = ""
+    ) -> Notice:
         """Any request about topics. Raises what the method for the request raises."""
         match request:
             case TopicGet(topic=None):
-                return await self.get_each(hub, identity, request.name, request.req_id)
+                return await self.get_each(hub, identity, request.name, request.req_id, technology)
             case TopicGet():
-                return await self.get(hub, identity, request)
+                return await self.get(hub, identity, request, technology)
             case TopicAck():
                 return await self.acknowledge(hub, identity, request)
             case TopicSubscribe():
@@ -229,16 +231,19 @@ class Topics:
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def get(self, hub: Hub, identity: Identity, request: TopicGet) -> notices.TopicMessages:
+    async def get(
+        self, hub: Hub, identity: Identity, request: TopicGet, technology: str = ""
+    ) -> notices.TopicMessages:
         """Of the topic that the request names. No messages: there is nothing for the caller (yet).
+        `technology` is the way out, for the journal.
         Raises `NotSubscribed`, `TopicNotFound`; `NotPermitted` and `InvalidToken` also where access
         ends while the caller waits."""
         assert request.topic is not None
-        articles = await self._get(hub, identity, request.topic, request)
+        articles = await self._get(hub, identity, request.topic, request, technology)
         return notices.TopicMessages(request.topic, request.name, articles, request.req_id)
 
     async def _get(
-        self, hub: Hub, identity: Identity, topic: str, request: TopicGet
+        self, hub: Hub, identity: Identity, topic: str, request: TopicGet, technology: str
     ) -> tuple[Article, ...]:
         key = self._key(hub, identity, topic, request.name)
         reader, ack_up_to = Reader(identity), request.ack_up_to
@@ -247,7 +252,14 @@ class Topics:
             seconds = max(0.0, deadline - self._clock.monotonic())
             wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
             wanted = GetMessages(
-                key, reader, request.limit, wait, request.consumer, ack_up_to, request.after
+                key,
+                reader,
+                request.limit,
+                wait,
+                request.consumer,
+                ack_up_to,
+                request.after,
+                technology,
             )
             articles = _expect(tuple, await self._bus.topic(wanted))
             self._access.check(hub.name, reader, topic)  # this node may know more than the owner
@@ -256,11 +268,13 @@ class Topics:
             ack_up_to = None
 
     async def get_each(
-        self, hub: Hub, identity: Identity, name: str, req_id: int = 0
+        self, hub: Hub, identity: Identity, name: str, req_id: int = 0, technology: str = ""
     ) -> notices.EachTopicMessages:
         """One message, or none, for each topic with a subscription of this name."""
         keys = [key for key in await self._own(hub, identity) if key.name == name]
-        answers = await gather_some(_AT_ONCE, (self._get_one(hub, identity, key) for key in keys))
+        answers = await gather_some(
+            _AT_ONCE, (self._get_one(hub, identity, key, technology) for key in keys)
+        )
         each = {
             key.channel: notices.TopicArticles(found)
             for key, found in zip(keys, answers, strict=True)
@@ -269,11 +283,12 @@ class Topics:
         return notices.EachTopicMessages(name, each, req_id)
 
     async def _get_one(
-        self, hub: Hub, identity: Identity, key: SubscriptionKey
+        self, hub: Hub, identity: Identity, key: SubscriptionKey, technology: str
     ) -> tuple[Article, ...] | None:
         """None: not, or no longer, for the caller."""
         try:
-            return await self._get(hub, identity, key.channel, TopicGet(name=key.name))
+            wanted = TopicGet(name=key.name)
+            return await self._get(hub, identity, key.channel, wanted, technology)
         except (NotPermitted, NotSubscribed, TopicNotFound):
             return None
 

@@ -7,15 +7,16 @@ through the JVM, which costs ten times as much.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from hubbub.domain.journal import NODE_STARTED
 from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of
 from hubbub.pipeline.sources.journal import Split, read_split
 from hubbub.pipeline.tables.staging import Stage, StagedFile
@@ -43,6 +44,10 @@ class Summary(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
     unfit: dict[str, int]
     late: int = 0
+    nodes: dict[str, int] = {}
+    """The time of the latest event of each node."""
+    starts: dict[str, list[int]] = {}
+    """When nodes were started."""
 
     def __add__(self, other: Summary) -> Summary:
         """Of two parts of one segment."""
@@ -57,6 +62,11 @@ class Summary(msgspec.Struct, frozen=True):
             kinds=dict(Counter(self.kinds) + Counter(other.kinds)),
             unfit=dict(Counter(self.unfit) + Counter(other.unfit)),
             late=self.late + other.late,
+            nodes=dict(Counter(self.nodes) | Counter(other.nodes)),
+            starts={
+                node: self.starts.get(node, []) + other.starts.get(node, [])
+                for node in self.starts.keys() | other.starts.keys()
+            },
         )
 
 
@@ -157,17 +167,30 @@ def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summa
         kinds=_counts(fit["kind"]),
         unfit={} if reasons is None else _counts(reasons.drop_null()),
         late=pc.sum(pc.less(fit["at"], rules.reached)).as_py() or 0,
+        **_nodes(fit),
     )
 
 
+def _nodes(events: pa.Table) -> dict[str, Any]:
+    """When each node was last heard of, and when it was started."""
+    named = events.filter(pc.is_valid(events["node"])).select(["node", "at", "kind"])
+    latest = named.group_by("node", use_threads=False).aggregate([("at", "max")])
+    started = named.filter(pc.equal(named["kind"], NODE_STARTED))
+    starts: dict[str, list[int]] = defaultdict(list)
+    for row in started.to_pylist():
+        starts[row["node"]].append(row["at"])
+    pairs = zip(latest["node"].to_pylist(), latest["at_max"].to_pylist(), strict=True)
+    return {"nodes": dict(pairs), "starts": dict(starts)}
+
+
 def _derived(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
-    messages, attempts = tables["messages"], tables["attempts"]
+    messages, attempts, receipts = (tables[name] for name in ("messages", "attempts", "receipts"))
     yield "_links", silver.links(messages)
     yield "publish_facts", facts.publish_facts(messages)
-    yield "delivery_facts", facts.delivery_facts(tables["deliveries"], attempts)
+    yield "delivery_facts", facts.delivery_facts(tables["deliveries"], attempts, receipts)
     yield "peer_facts", facts.peer_facts(messages, attempts)
     yield "term_facts", facts.term_facts(messages)
-    yield "sequence_facts", facts.sequence_facts(messages, tables["receipts"], tables["drops"])
+    yield "sequence_facts", facts.sequence_facts(messages, receipts, tables["drops"])
 
 
 def _counts(words: pa.Array | pa.ChunkedArray) -> dict[str, int]:

@@ -17,7 +17,7 @@ from hubbub.pipeline.jobs.work import ANSWER, ANSWER_TYPE, answered, answers, st
 from hubbub.pipeline.sources.table import FILE, files_frame
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import StagedFile
-from hubbub.pipeline.transforms.intervals import KEYS, KINDS, rows_of
+from hubbub.pipeline.transforms.intervals import KEYS, KINDS, Endings, rows_of
 
 _PARTS: Final = SCRATCH["_session_events"].schema
 _SHARD: Final = "shard"
@@ -30,14 +30,17 @@ def intervals(
     round_name: str,
     fresh: Sequence[StagedFile],
     gone: Collection[str],
+    over: Endings,
+    ended: Collection[str],
 ) -> Changes:
-    """`fresh` are staged files of new session events, `gone` the segments whose events go."""
+    """`fresh` are staged files of new session events, `gone` the segments whose events go, `over`
+    the moments at which what nodes had open was over, `ended` the nodes of which these changed."""
     changes = Changes()
     paths = [file.path for file in fresh]
     parts = [files_frame(spark, snapshot.location, "_session_events", paths)]
     events = sum(file.rows for file in fresh)
     for table in KEYS:
-        files, kept, again = _touched(spark, snapshot, table, parts[0], gone)
+        files, kept, again = _touched(spark, snapshot, table, parts[0], gone, ended)
         if files:
             changes.remove(table, files)
             changes.add(write(kept, str(snapshot.location), round_name, table))
@@ -45,21 +48,28 @@ def intervals(
             events += sum(file.rows for file in snapshot.files(table) if file.path in files)
     if fresh or len(parts) > 1:
         together = reduce(DataFrame.unionByName, parts)
-        changes.add(_made(together, str(snapshot.location), round_name, events))
+        changes.add(_made(together, str(snapshot.location), round_name, events, over))
     return changes
 
 
 def _touched(
-    spark: SparkSession, snapshot: Snapshot, table: str, fresh: DataFrame, gone: Collection[str]
+    spark: SparkSession,
+    snapshot: Snapshot,
+    table: str,
+    fresh: DataFrame,
+    gone: Collection[str],
+    ended: Collection[str],
 ) -> tuple[list[str], DataFrame, DataFrame]:
     """The files with keys that changed, their rows of other keys, and the events of those keys."""
     key, place = list(KEYS[table]), snapshot.location
     files = [file.path for file in snapshot.files(table)]
     keys = fresh.where(F.col("kind").isin(*KINDS[table])).select(*key)
-    if gone and files:
-        from_gone = F.exists("events", lambda event: event["segment"].isin(*gone))
-        old = files_frame(spark, place, table, files, [*key, "events"])
-        keys = keys.unionByName(old.where(from_gone).select(*key))
+    if (gone or ended) and files:
+        is_gone = F.exists("events", lambda event: event["segment"].isin(*gone))
+        begins = F.element_at("events", -1)["kind"] == KINDS[table][0]
+        old = files_frame(spark, place, table, files, [*key, "node", "events"])
+        changed = is_gone | (begins & F.col("node").isin(*ended))
+        keys = keys.unionByName(old.where(changed).select(*key))
     keys = keys.distinct()
     narrow = files_frame(spark, place, table, files, key, with_file=True)
     hit = narrow.join(keys, key, "left_semi").select(FILE).distinct() if files else None
@@ -78,7 +88,9 @@ def _touched(
     return found, rows.join(keys, key, "left_anti"), again
 
 
-def _made(parts: DataFrame, warehouse: str, round_name: str, events: int) -> list[StagedFile]:
+def _made(
+    parts: DataFrame, warehouse: str, round_name: str, events: int, over: Endings
+) -> list[StagedFile]:
     shards = max(parts.sparkSession.sparkContext.defaultParallelism, 1 + events // _SHARD_EVENTS)
     sharded = parts.withColumn(_SHARD, F.pmod(F.xxhash64("hub", "session"), F.lit(shards)))
 
@@ -86,7 +98,7 @@ def _made(parts: DataFrame, warehouse: str, round_name: str, events: int) -> lis
         stage = stage_of(warehouse, f"{round_name}-{key[0].as_py()}")
         events = rows.select(_PARTS.names).cast(_PARTS)
         for table in KEYS:
-            stage.add(table, rows_of(table, events))
+            stage.add(table, rows_of(table, events, over))
         return pa.Table.from_batches(answered(stage.close()), ANSWER)
 
     found = answers(sharded.groupBy(_SHARD).applyInArrow(work, ANSWER_TYPE))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,10 +23,13 @@ from hubbub.pipeline.sources.segments import (
 )
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.views.columns import TIME
+from hubbub.pipeline.views.columns import DAY, TIME
 
 FUTURE_TOLERANCE: Final = 600_000_000
 """How far a clock may be ahead before its events are not believed: ten minutes."""
+
+SILENT_AFTER: Final = DAY
+"""A node of which nothing was heard for so long, while others were heard, is taken for dead."""
 
 DUPLICATE: Final = "duplicate_segment"
 
@@ -45,6 +49,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_of: str | None = None
     kinds: dict[str, int] = {}
     unfit: dict[str, int] = {}
+    nodes: dict[str, int] = {}
+    starts: dict[str, list[int]] = {}
 
 
 def known_segments(snapshot: Snapshot) -> dict[str, Known]:
@@ -56,7 +62,28 @@ def known_segments(snapshot: Snapshot) -> dict[str, Known]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: dict(value) if isinstance(value, list) else value for name, value in row.items()}
+    """Tables of an earlier version have fewer columns, which are null."""
+    given = {name: value for name, value in row.items() if value is not None}
+    return {
+        name: dict(value) if isinstance(value, list) else value for name, value in given.items()
+    }
+
+
+def endings(known: Iterable[Known]) -> dict[str, list[int]]:
+    """By node, the moments in microseconds at which all that the node had open was over: each start
+    of it, and the last that was heard of a node that others outlived by a day."""
+    starts: dict[str, list[int]] = defaultdict(list)
+    heard: dict[str, int] = {}
+    for one in known:
+        for node, moments in one.starts.items():
+            starts[node] += moments
+        for node, at in one.nodes.items():
+            heard[node] = max(heard.get(node, at), at)
+    latest = max(heard.values(), default=0)
+    for node, at in heard.items():
+        if at + SILENT_AFTER < latest:
+            starts[node].append(at + 1)
+    return {node: sorted(moments) for node, moments in starts.items()}
 
 
 def segments_table(known: Collection[Known]) -> pa.Table:
@@ -64,7 +91,7 @@ def segments_table(known: Collection[Known]) -> pa.Table:
     plain = pa.schema([(one.name, pa.int64() if one.type == TIME else one.type) for one in shape])
     rows = [msgspec.structs.asdict(one) for one in sorted(known, key=lambda one: one.segment)]
     for row in rows:
-        row["kinds"], row["unfit"] = list(row["kinds"].items()), list(row["unfit"].items())
+        row |= {name: list(value.items()) for name, value in row.items() if isinstance(value, dict)}
     return pa.Table.from_pylist(rows, plain).cast(shape)
 
 

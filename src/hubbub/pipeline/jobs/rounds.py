@@ -28,6 +28,7 @@ from hubbub.pipeline.jobs.planning import (
     FUTURE_TOLERANCE,
     Known,
     Plan,
+    endings,
     make_plan,
     segments_table,
 )
@@ -126,6 +127,7 @@ class _Work:
         self._place = str(snapshot.location)
         self._name = f"{number:08}-{secrets.token_hex(4)}"
         self._said = said
+        self._endings = endings(plan.known.values())
         self._repeats: dict[str, list[Repeat]] = defaultdict(list)
 
     def run(self, report: Report) -> Changes:
@@ -156,12 +158,20 @@ class _Work:
         self._said(f"[4/{_STEPS}] sessions and subscriptions")
         parts = changes.added.pop("_session_events", [])
         gone = sorted(plan.retracted)
-        if parts or gone:
-            self._merge(changes, intervals(self._spark, self._base, self._name, parts, gone))
+        known = self._books(_combined(answers))
+        over = endings(known.values())
+        ended = {node for node, moments in over.items() if self._endings.get(node) != moments}
+        ended |= self._endings.keys() - over.keys()
+        if parts or gone or ended:
+            self._merge(
+                changes,
+                intervals(self._spark, self._base, self._name, parts, gone, over, ended),
+            )
         self._said(f"[5/{_STEPS}] threads")
         self._merge(changes, threads(self._spark, self._base, self._name, changes, gone))
         changes.added["_session_events"] = parts
-        self._keep_books(changes, _combined(answers), report)
+        self._keep_books(changes, known)
+        self._summarize(report, _combined(answers), changes)
         return changes
 
     def _merge(self, changes: Changes, more: Changes) -> None:
@@ -272,8 +282,9 @@ class _Work:
 
     # -- books ----------------------------------------------------------------------------------
 
-    def _keep_books(self, changes: Changes, taken: dict[str, Summary], report: Report) -> None:
-        plan, books = self.plan, Stage(self._place, f"{self._name}-books")
+    def _books(self, taken: dict[str, Summary]) -> dict[str, Known]:
+        """What is known of all segments after this round."""
+        plan = self.plan
         known = dict(plan.kept)
         for name in plan.fresh:
             known[name] = self._known(name, taken.get(name))
@@ -283,13 +294,16 @@ class _Work:
             )
         for name, why in plan.refused.items():
             known[name] = msgspec.structs.replace(self._known(name), refused=why.word)
+        return known
+
+    def _keep_books(self, changes: Changes, known: dict[str, Known]) -> None:
+        books = Stage(self._place, f"{self._name}-books")
         books.add("segments", segments_table(known.values()))
         books.add("quarantine", refused_segments(self._refused()))
         repeats = [one for some in self._repeats.values() for one in some]
         books.add("repeats", _repeats_table(repeats))
         changes.remove("segments", (file.path for file in self._snapshot.files("segments")))
         changes.add(books.close())
-        self._summarize(report, taken, changes)
 
     def _known(self, name: str, summary: Summary | None = None) -> Known:
         segment = self.plan.live[name]
@@ -309,6 +323,8 @@ class _Work:
             fingerprint=_fingerprint(summary),
             kinds=summary.kinds,
             unfit=summary.unfit,
+            nodes=summary.nodes,
+            starts=summary.starts,
         )
 
     def _refused(self) -> list[tuple[str, str, str, str]]:

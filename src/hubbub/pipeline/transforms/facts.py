@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import DROPPED, PUBLISHED, WEBHOOK_ATTEMPT
+from hubbub.domain.journal import DROPPED, PUBLISHED, RECEIVED, WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.transforms.terms import term_counts
 from hubbub.pipeline.views import spreads
@@ -42,18 +42,25 @@ def publish_facts(messages: pa.Table) -> pa.Table:
     )
 
 
-def delivery_facts(deliveries: pa.Table, attempts: pa.Table) -> pa.Table:
-    """What live subscribers and webhooks got. A webhook's latency ends with the answer of the
-    callback."""
-    live = with_columns(
-        deliveries.select(list(_DELIVERED)),
-        time=slots(deliveries["at"]),
-        latency_count=deliveries["count"],
-    )
-    rows = union(live, _notified(attempts))
+def delivery_facts(deliveries: pa.Table, attempts: pa.Table, receipts: pa.Table) -> pa.Table:
+    """What live subscribers, webhooks and durable subscriptions got. A webhook's latency ends with
+    the answer of the callback, that of a durable subscription with the first handing out."""
+    rows = union(_measured(deliveries), _notified(attempts), _fetched(receipts))
     groups = Groups(rows, ("hub", "channel", "technology", "time"))
     totals = {"deliveries": rows["count"], "bytes": rows["size"]}
     return spreads.added(rows, groups, "latency", totals)
+
+
+def _measured(rows: pa.Table) -> pa.Table:
+    """A replay counts and has no latency."""
+    count = pc.if_else(pc.is_valid(rows["latency_min"]), rows["count"], 0)
+    return with_columns(rows.select(list(_DELIVERED)), time=slots(rows["at"]), latency_count=count)
+
+
+def _fetched(receipts: pa.Table) -> pa.Table:
+    """Webhooks, whose messages are handed out to attempts, name no technology here."""
+    handed = pc.and_(pc.equal(receipts["kind"], RECEIVED), pc.is_valid(receipts["technology"]))
+    return _measured(receipts.filter(pc.and_(handed, pc.equal(receipts["delivery"], 1))))
 
 
 def _notified(attempts: pa.Table) -> pa.Table:

@@ -6,6 +6,8 @@ events at once, in whatever order they come.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -32,14 +34,21 @@ Flags = npt.NDArray[np.bool_]
 _NOWHERE: Final = np.iinfo(np.int64).max
 
 
-def rows_of(table: str, events: pa.Table) -> pa.Table:
+Endings = Mapping[str, Sequence[int]]
+"""By node, the moments in microseconds at which all that it had open was over, in their order."""
+NODE_GONE: Final = "node_gone"
+"""The reason of an end that no event tells: the node was started again, or was heard no more."""
+
+
+def rows_of(table: str, events: pa.Table, over: Endings | None = None) -> pa.Table:
     """The rows of `sessions` or `subscriptions` that these events make. `events` has the columns of
     `catalogue.SCRATCH["_session_events"]` and holds all events of each key."""
     shape = TABLES[table].schema
     events = events.filter(pc.is_in(events["kind"], pa.array(KINDS[table])))
     if not len(events):
         return shape.empty_table()
-    rows = _sessions(events) if table == "sessions" else _subscriptions(events)
+    make = _sessions if table == "sessions" else _subscriptions
+    rows = make(events, over or {})
     return pa.table(rows).select(shape.names).cast(shape)
 
 
@@ -93,7 +102,7 @@ class _Spans:
         }
 
 
-def _sessions(parts: pa.Table) -> dict[str, pa.Array]:
+def _sessions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
     events, _, starts = _ordered(parts, KEYS["sessions"], EVENT.names)
     spans = _Spans(events, starts)
     opened = _is(events, journal.SESSION_OPENED)
@@ -102,10 +111,14 @@ def _sessions(parts: pa.Table) -> dict[str, pa.Array]:
         spans.at("at", spans.first(opened)).cast(pa.int64()), spans.began(first_end)
     )
     ended = spans.at("at", end).cast(pa.int64())
-    again = spans.at("at", spans.last(opened)).cast(pa.int64())
-    over = pc.greater_equal(ended, pc.coalesce(again, ended))
-    closed_at = pc.if_else(over, ended, pa.scalar(None, pa.int64()))
-    reason = pc.if_else(over, spans.at("reason", end), pa.scalar(None, pa.string()))
+    again = spans.last(opened)
+    last_opened = spans.at("at", again).cast(pa.int64())
+    is_over = pc.greater_equal(ended, pc.coalesce(last_opened, ended))
+    closed_at = pc.if_else(is_over, ended, pa.scalar(None, pa.int64()))
+    gone = _gone(spans.at("node", again), last_opened, over)
+    said = pc.if_else(pc.is_valid(gone), NODE_GONE, pa.scalar(None, pa.string()))
+    reason = pc.if_else(pc.is_valid(closed_at), spans.at("reason", end), said)
+    closed_at = pc.coalesce(closed_at, gone)
     return spans.row(
         KEYS["sessions"],
         opened_at=opened_at.cast(TIME),
@@ -116,7 +129,20 @@ def _sessions(parts: pa.Table) -> dict[str, pa.Array]:
     )
 
 
-def _subscriptions(parts: pa.Table) -> dict[str, pa.Array]:
+def _gone(nodes: pa.Array, since: pa.Array, over: Endings) -> pa.Array:
+    """When what was open on a node since some time was over; null where nothing says so."""
+    found = [
+        moments[place]
+        if (moments := over.get(node or ""))
+        and at is not None
+        and (place := bisect_right(moments, at)) < len(moments)
+        else None
+        for node, at in zip(nodes.to_pylist(), since.to_pylist(), strict=True)
+    ]
+    return pa.array(found, pa.int64())
+
+
+def _subscriptions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
     """A start takes the end that follows it. A start after a start ends the one before; an end
     without a start stands for itself. An event that was journalled twice counts once."""
     ending = pa.array(~_is(parts, journal.SUBSCRIBED))
@@ -136,9 +162,9 @@ def _subscriptions(parts: pa.Table) -> dict[str, pa.Array]:
     alone = is_end[leads]
     ended = np.where(alone, moments[leads], np.where(last, _NOWHERE, following))
     ended_at = spans.at("at", ended).cast(pa.int64())
-    started_at = pc.if_else(
-        pa.array(alone), spans.began(spans.starts), spans.at("at", spans.starts).cast(pa.int64())
-    )
+    since = spans.at("at", spans.starts).cast(pa.int64())
+    ended_at = pc.coalesce(ended_at, _gone(spans.at("node", spans.starts), since, over))
+    started_at = pc.if_else(pa.array(alone), spans.began(spans.starts), since)
     return spans.row(
         KEYS["subscriptions"],
         started_at=started_at.cast(TIME),
