@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hubbub.domain.journal import ACKNOWLEDGED, DEAD_LETTERED, EXPIRED, RECEIVED, JournalEvent
+from hubbub.domain.journal import (
+    ACKNOWLEDGED,
+    DEAD_LETTERED,
+    EXPIRED,
+    RECEIVED,
+    JournalEvent,
+    bucket_of,
+)
 from hubbub.domain.topics import Article, SubscriptionKey, user_of
 from hubbub.engine.channels.channel import Channel
-from hubbub.engine.delivery.tally import Noted
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
@@ -49,13 +56,14 @@ class Receipts:
         event.delivery = run[0].deliveries
         if technology:
             messages = [article.message for article in run]
-            noted = Noted(channel.epoch)
-            noted.times = [each.taken_at or each.published_at * 1000 for each in messages]
             event.technology = technology
             event.size = sum(len(each.payload) for each in messages)
-            least, greatest, total, squares, buckets = noted.latencies(event.at)
-            event.latency_min, event.latency_max, event.latency_sum = least, greatest, total
-            event.latency_squares, event.latency_buckets = float(squares), buckets
+            taken = (each.taken_at or each.published_at * 1000 for each in messages)
+            latencies = [max(event.at - at, 0) for at in taken]  # a clock may be set back
+            event.latency_min, event.latency_max = min(latencies), max(latencies)
+            event.latency_sum = sum(latencies)
+            event.latency_squares = float(sum(each * each for each in latencies))
+            event.latency_buckets = dict(Counter(map(bucket_of, latencies)))
         self._journal.record(event)
 
     def acknowledged(
