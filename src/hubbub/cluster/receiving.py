@@ -65,7 +65,7 @@ class Receiver:
         self.incarnation = incarnation
         self._transport = transport
         self._owners = owners
-        self._held: list[tuple[str, Call, _Answer]] = []
+        self._held: list[tuple[str, Call, _PendingReply]] = []
         self._callers: dict[str, _Caller] = {}
         self._tasks = TaskSet()
         self._closed = False
@@ -109,7 +109,7 @@ class Receiver:
             self._transport.send(request.sender, answered)
         ready = lane.take(request.number, request.floor, request.call, request.since)
         for number, call, since in ready:
-            self._take_up(request.sender, call, _Answer(self, request, lane, number, since))
+            self._take_up(request.sender, call, _PendingReply(self, request, lane, number, since))
 
     def send_answer(self, node: str, data: bytes) -> None:
         if not self._closed:
@@ -130,7 +130,7 @@ class Receiver:
 
     # -- taking requests up ---------------------------------------------------------------------
 
-    def _take_up(self, node: str, call: Call, answer: _Answer) -> None:
+    def _take_up(self, node: str, call: Call, answer: _PendingReply) -> None:
         """A task begins in the next turn of the loop: so must all others, to keep the order."""
         place = datagrams.place_of(call)
         if place is not None:
@@ -149,7 +149,7 @@ class Receiver:
         else:
             asyncio.get_running_loop().call_soon(self._answer_now, node, call, answer)
 
-    def _answer_now(self, node: str, call: Call, answer: _Answer) -> None:
+    def _answer_now(self, node: str, call: Call, answer: _PendingReply) -> None:
         if self._closed:
             return
         place = datagrams.place_of(call)
@@ -161,14 +161,14 @@ class Receiver:
             self.service.do(node, call)
             answer.give(None)
 
-    def _publish(self, call: datagrams.Publish, answer: _Answer) -> None:
+    def _publish(self, call: datagrams.Publish, answer: _PendingReply) -> None:
         if call.awaited:
             self.service.owner.publish(call.message, answer.give_outcome)
         else:
             self.service.owner.publish(call.message, None)
             answer.give(datagrams.PublishConfirmed(0))
 
-    async def _answer_later(self, node: str, call: Call, answer: _Answer) -> None:
+    async def _answer_later(self, node: str, call: Call, answer: _PendingReply) -> None:
         try:
             answer.give(await self.service.find_out(node, call))
         except HubbubError as error:
@@ -178,7 +178,7 @@ class Receiver:
             answer.fail(Internal("the channel's owner failed to handle the request"))
 
 
-class _Answer:
+class _PendingReply:
     """Where the answer to one request goes, and where it is kept for a second asking."""
 
     __slots__ = ("_lane", "_number", "_receiver", "_request", "_since")

@@ -102,7 +102,7 @@ def import_log(
         if not dry_run:
             folder.make()
             opened.enter_context(alone(journal))
-        reader = _Reader(source, _known_ids(folder, source.hub), rejects, dry_run, moment)
+        reader = _RowReader(source, _known_ids(folder, source.hub), rejects, dry_run, moment)
         events = reader.events(read_rows(read_lines(file, source.encoding), kind, columns))
         if dry_run:
             for _ in events:
@@ -151,7 +151,7 @@ def _may_hold_imports(path: Path) -> bool:
     return path.name.startswith((f"{NODE}-", "rewritten-"))
 
 
-class _Reader:
+class _RowReader:
     """Makes events of rows, and keeps count of everything else."""
 
     def __init__(

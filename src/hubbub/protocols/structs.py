@@ -91,7 +91,7 @@ class Structs(abc.ABC):
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def _make_writer(self, struct: type[Struct], message: Descriptor) -> _Writer:
+    def _make_writer(self, struct: type[Struct], message: Descriptor) -> _RecordWriter:
         derived = derived_fields(struct, message)
         plain: list[_Plain] = [(each.name, self.name(each), None, NODEFAULT) for each in derived]
         others: list[_Write] = []
@@ -104,7 +104,7 @@ class Structs(abc.ABC):
                 others.append(self._write_conditionally(member))
             elif member.field is not None:
                 plain.append(self._plain(member))
-        return _Writer(plain, others)
+        return _RecordWriter(plain, others)
 
     def _plain(self, member: Member) -> _Plain:
         assert member.field is not None
@@ -183,7 +183,7 @@ class Structs(abc.ABC):
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _make_reader(self, struct: type[Struct], message: Descriptor) -> _Reader:
+    def _make_reader(self, struct: type[Struct], message: Descriptor) -> _RecordReader:
         plain: list[Member] = []
         others: list[_Read] = []
         for member in members(struct, message):
@@ -195,7 +195,7 @@ class Structs(abc.ABC):
                 plain.append(member)
         conversions = [(each.attribute, self._reader_of(each)) for each in plain]
         absent = _values_without_default(members(struct, message))
-        return _Reader(struct, self.fetch_all(plain), conversions, others, absent)
+        return _RecordReader(struct, self.fetch_all(plain), conversions, others, absent)
 
     def _read_flat(self, member: Member, message: Descriptor) -> _Read:
         attribute = member.attribute
@@ -250,7 +250,7 @@ class Structs(abc.ABC):
         return lambda value, where: read(value, f"{where}.")
 
 
-class _Writer:
+class _RecordWriter:
     """Fills records from structs of one type."""
 
     __slots__ = ("_fields", "_get", "_others")
@@ -268,7 +268,7 @@ class _Writer:
             write(value, record)
 
 
-class _Reader:
+class _RecordReader:
     """Makes structs of one type from records."""
 
     __slots__ = ("_absent", "_fetch", "_fields", "_nothing", "_others", "_struct")

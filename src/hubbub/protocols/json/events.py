@@ -29,14 +29,14 @@ _NULL = Raw(b"null")
 _EMPTY = Raw(b"{}")
 
 
-class _Reader(NamedTuple):
+class _EventReader(NamedTuple):
     decode: Callable[[Raw], Any]
     events: tuple[Event, ...]
 
 
-def _readers(table: tuple[Event, ...]) -> dict[str, _Reader]:
+def _readers(table: tuple[Event, ...]) -> dict[str, _EventReader]:
     return {
-        name: _Reader(_decoder(tuple(each.struct for each in found), found[0].message), found)
+        name: _EventReader(_decoder(tuple(each.struct for each in found), found[0].message), found)
         for name, found in events.by_name(table).items()
     }
 
@@ -112,7 +112,7 @@ def read_request(name: str, payload: Raw) -> list[Request]:
         return [Rejected(Malformed(f"{name}: the payload is nested too deeply"))]
 
 
-def _read(reader: _Reader, payload: Raw) -> Request:
+def _read(reader: _EventReader, payload: Raw) -> Request:
     (event,) = reader.events
     found = _REQUESTS.read(
         event.struct, event.message, reader.decode(payload), f"{event.name}: `$.payload."

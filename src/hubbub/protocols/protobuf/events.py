@@ -29,14 +29,14 @@ _REQUESTS = ProtobufStructs(strict=True)
 _NOTICES = ProtobufStructs(strict=False, faster=fast.FASTER)
 
 
-class _Reader(NamedTuple):
+class _EventReader(NamedTuple):
     parse: Callable[[bytes], Any]
     events: tuple[Event, ...]
 
 
-def _readers(table: tuple[Event, ...]) -> dict[int, _Reader]:
+def _readers(table: tuple[Event, ...]) -> dict[int, _EventReader]:
     return {
-        found[0].number: _Reader(GetMessageClass(found[0].message).FromString, found)
+        found[0].number: _EventReader(GetMessageClass(found[0].message).FromString, found)
         for found in events.by_name(table).values()
     }
 
@@ -71,7 +71,7 @@ def read_request(number: int, payload: bytes) -> list[Request]:
         return [Rejected(error, _req_id_of(payload))]
 
 
-def _read(reader: _Reader, payload: bytes) -> Request:
+def _read(reader: _EventReader, payload: bytes) -> Request:
     (event,) = reader.events
     found = _REQUESTS.read(event.struct, event.message, reader.parse(payload), f"{event.name}: `")
     return event.check(found) if event.check else found  # type: ignore[return-value]

@@ -199,8 +199,8 @@ def _open(parts: Sequence[bytes]) -> ProducerOpen:
     return ProducerOpen(_name(parts[0], "topic"), _name(parts[1], "producer"))
 
 
-_Reader = Callable[[Sequence[bytes]], Command]
-COMMANDS: dict[str, tuple[int, tuple[str, ...], _Reader]] = {
+_CommandReader = Callable[[Sequence[bytes]], Command]
+COMMANDS: dict[str, tuple[int, tuple[str, ...], _CommandReader]] = {
     "put": (2, ("topic", "payload", "options"), _put),
     "get": (0, ("topic", "options"), _get),
     "ack": (2, ("topic", "serial", "options"), _ack),
