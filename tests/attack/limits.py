@@ -19,7 +19,7 @@ def sum_of_limits() -> str:
 def _parts(settings: Settings) -> dict[str, int]:
     """What is bounded as a whole counts once, however many share it."""
     connections = settings.listener.max_connections
-    answers = settings.webhooks.max_in_flight * settings.webhooks.max_response_bytes
+    answers = settings.webhooks.in_flight * settings.webhooks.answer_bytes
     return {
         "requests that have not ended and unread answers and deliveries, all connections": (
             settings.listener.max_buffered_bytes
@@ -28,5 +28,5 @@ def _parts(settings: Settings) -> dict[str, int]:
             connections * FREE_BYTES
         ),
         "ZeroMQ messages that have not ended": settings.zeromq.max_buffered_bytes,
-        f"{settings.webhooks.max_in_flight:,} answers of receivers": answers,
+        f"{settings.webhooks.in_flight:,} answers of receivers": answers,
     }

@@ -14,10 +14,12 @@ from contract.bus_contract import HUB, SMALL, BusContract, Place, message, publi
 from contract.test_remote_bus import IMPATIENT, place_of
 from harness.engine import ANSWER_SECONDS, Cluster
 from harness.nats import SECRET, NatsNetwork, nats_server
-from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
+from hubbub.cluster.nats_connection import NatsConnection
+from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.sealing import CLOCK_TOLERANCE_SECONDS, Seals
 from hubbub.domain.errors import Unavailable
+from hubbub.domain.secret import Secret
 from hubbub.server.nats_server import NatsServer
 
 
@@ -161,11 +163,11 @@ async def test_wrong_credentials_and_absent_servers_are_refused_clearly(
     server: NatsServer,
 ) -> None:
     short = msgspec.structs.replace(server.options, connect_seconds=0.5)
-    wrong = NatsConnection(msgspec.structs.replace(short, password="wrong"), "test")
+    wrong = NatsConnection(msgspec.structs.replace(short, password=Secret("wrong")), "test")
     with pytest.raises(Unavailable, match=r"broker\.host"):
         await wrong.open()
     await wrong.close()
-    nowhere = NatsConnection(NatsOptions(("nats://127.0.0.1:1",), connect_seconds=0.3), "test")
+    nowhere = NatsConnection(NatsSettings(host="nats://127.0.0.1:1", connect_seconds=0.3), "test")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1"):
         await nowhere.open()
     await nowhere.close()

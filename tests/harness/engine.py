@@ -25,7 +25,7 @@ from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request
 from hubbub.domain.rules import AuthProvider, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
-from hubbub.engine.access.throttle import Throttle, ThrottleLimits
+from hubbub.engine.access.throttle import CallerLimits, Throttle
 from hubbub.engine.access.tokens import SigningKey, Tokens
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
@@ -48,6 +48,15 @@ N = TypeVar("N", bound=Notice)
 
 ANSWER_SECONDS = 30.0
 PATIENT = Patience(deadline_seconds=30, first_retry_seconds=0.01, longest_retry_seconds=0.05)
+
+
+NO_LIMITS = CallerLimits(
+    failed_credentials_per_minute=0,
+    anonymous_per_second=0,
+    client_per_second=0,
+    service_per_second=0,
+    connections_per_second=0,
+)
 
 
 class NoticeEncoder:
@@ -228,7 +237,7 @@ class EngineNode:
             webhooks=webhooks,
             outgoing=outgoing,
             journal=journal,
-            throttle=Throttle(clock, ThrottleLimits()),
+            throttle=Throttle(clock, NO_LIMITS, 10),
         )
         bus.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hubbub.cluster.nats_connection import NatsConnection, NatsOptions
+from hubbub.cluster.nats_connection import NatsConnection
+from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.sealing import Seals
 from hubbub.server.nats_server import NatsServer, program
@@ -64,7 +65,7 @@ async def running_nats(
 class NatsNetwork:
     """Gives each node a transport with a connection of its own."""
 
-    def __init__(self, options: NatsOptions, secret: str = SECRET) -> None:
+    def __init__(self, options: NatsSettings, secret: str = SECRET) -> None:
         self._options = options
         self._secret = secret
         self.connections: list[NatsConnection] = []

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
 import nats
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.domain.errors import Unavailable
+from hubbub.domain.secret import Secret
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -31,25 +32,10 @@ _TELLING = ("authorization", "authentication", "certificate", "permission")
 Heard = Callable[[bytes], None]
 
 
-class NatsOptions(msgspec.Struct, frozen=True):
-    """`servers` are tried in turn. `credentials` is a file with a JWT and its key."""
-
-    servers: tuple[str, ...]
-    user: str | None = None
-    password: str | None = None
-    token: str | None = None
-    credentials: Path | None = None
-    tls: bool = False
-    tls_root_certificate: Path | None = None
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    connect_seconds: float = 10.0
-
-
 class NatsConnection:
     """`changed` is called when the connection is lost, and when it is back."""
 
-    def __init__(self, options: NatsOptions, name: str) -> None:
+    def __init__(self, options: NatsSettings, name: str) -> None:
         self._options = options
         self._name = name
         self._client = Client()
@@ -76,13 +62,13 @@ class NatsConnection:
         """Raises `Unavailable` where no server answers or the credentials do not hold."""
         self._begun = True
         options = self._options
-        signature, jwt = _credentials(options.credentials)
+        signature, jwt = _credentials(options.credentials_file)
         connecting = self._client.connect(
             servers=list(options.servers),
             name=self._name,
             user=options.user,
-            password=options.password,
-            token=options.token,
+            password=_revealed(options.password),
+            token=_revealed(options.token),
             signature_cb=signature,
             user_jwt_cb=jwt,
             tls=_tls(options),
@@ -171,23 +157,24 @@ class NatsConnection:
         self.changed()
 
 
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
 def _is_telling(problem: str) -> bool:
     """Whether it says why: a server that refuses also hangs up, which says nothing."""
     return any(word in problem.lower() for word in _TELLING)
 
 
-def _tls(options: NatsOptions) -> ssl.SSLContext | None:
+def _tls(options: NatsSettings) -> ssl.SSLContext | None:
     encrypted = any(server.startswith(("tls:", "wss:")) for server in options.servers)
-    if not (options.tls or encrypted):
+    tls = options.tls
+    if not (tls.enabled or encrypted):
         return None
-    context = ssl.create_default_context(cafile=_text(options.tls_root_certificate))
-    if options.tls_certificate is not None:
-        context.load_cert_chain(options.tls_certificate, options.tls_key)
+    context = ssl.create_default_context(cafile=tls.root_cert)
+    if tls.cert is not None:
+        context.load_cert_chain(tls.cert, tls.key)
     return context
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _credentials(

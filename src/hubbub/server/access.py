@@ -8,7 +8,6 @@ from pathlib import Path
 from hubbub.domain.rules import AuthProvider
 from hubbub.engine.access.issuers import Issuers
 from hubbub.engine.access.revocations import Revocations
-from hubbub.engine.access.throttle import ThrottleLimits
 from hubbub.engine.access.tokens import KeyRing, Tokens
 from hubbub.engine.administration import LoginSettings
 from hubbub.engine.node import Node
@@ -49,18 +48,6 @@ def _keys_again(settings: Settings) -> KeyRing | None:
     except SettingsError as error:
         logger.warning("the signing keys cannot be read again: %s", error)
         return None
-
-
-def throttle_limits(settings: Settings) -> ThrottleLimits:
-    limits = settings.limits
-    return ThrottleLimits(
-        failures_per_minute=limits.failed_credentials_per_minute,
-        anonymous_per_second=limits.anonymous_per_second,
-        client_per_second=limits.client_per_second,
-        service_per_second=limits.service_per_second,
-        connections_per_second=limits.connections_per_second,
-        logins_per_minute=settings.admin.logins_per_minute,
-    )
 
 
 def metrics_access(settings: Settings, node: Node) -> MetricsAccess:

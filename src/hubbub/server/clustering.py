@@ -25,7 +25,6 @@ from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
-from hubbub.server.brokers import nats_options, reveal
 from hubbub.server.settings import Settings
 from hubbub.server.settings.cluster_checks import node_name
 from hubbub.server.telemetry.cluster import ClusterFigures
@@ -66,8 +65,9 @@ class Clustered:
         self._heartbeat_seconds = cluster.heartbeat_interval
         self._prefix = f"hubbub/{broker.subject}/"
         name = f"{self._prefix}{self.node_name}/{incarnation}"
-        self._connection = NatsConnection(nats_options(settings), name)
-        secret = reveal(cluster.secret_key) or ""
+        self._connection = NatsConnection(broker, name)
+        assert cluster.secret_key is not None
+        secret = cluster.secret_key.reveal()
         self._seals = Seals(self.node_name, incarnation, broker.subject, secret, clock.now)
         self._transport = NatsTransport(
             self.node_name, broker.subject, self._connection, self._seals

@@ -16,8 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hubbub.cluster.nats_connection import NatsOptions
+from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.domain.errors import Unavailable
+from hubbub.domain.secret import Secret
 from hubbub.server.supervisor import end_with_parent
 
 USER = "hubbub"
@@ -76,8 +77,8 @@ class NatsServer:
         return f"nats://127.0.0.1:{self.port}"
 
     @property
-    def options(self) -> NatsOptions:
-        return NatsOptions(servers=(self.url,), user=USER, password=self.password)
+    def options(self) -> NatsSettings:
+        return NatsSettings(host=self.url, user=USER, password=Secret(self.password))
 
     async def start(self) -> None:
         """Raises `Unavailable`."""

@@ -127,7 +127,6 @@ def _make_broker(settings: Settings, node_name: str) -> NatsBroker | None:
         return None
     from hubbub.cluster.nats_broker import LogOptions, NatsBroker
     from hubbub.cluster.nats_connection import NatsConnection
-    from hubbub.server.brokers import nats_options
 
     log = LogOptions(
         name=f"{broker.subject.replace('.', '_')}_streams",
@@ -137,4 +136,4 @@ def _make_broker(settings: Settings, node_name: str) -> NatsBroker | None:
         max_bytes=streams.max_bytes,
     )
     name = f"hubbub-services/{broker.subject}/{node_name}"
-    return NatsBroker(NatsConnection(nats_options(settings), name), log)
+    return NatsBroker(NatsConnection(broker, name), log)

@@ -33,7 +33,7 @@ from hubbub.gateways.live import LiveLimits
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
-from hubbub.server.access import login_settings, make_tokens, metrics_access, throttle_limits
+from hubbub.server.access import login_settings, make_tokens, metrics_access
 from hubbub.server.backup.restore import complete_restore
 from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
@@ -123,7 +123,7 @@ class Server:
             journal=self.journal or NO_JOURNAL,
             webhooks=webhooks,
             outgoing=outgoing,
-            throttle=Throttle(clock, throttle_limits(settings)),
+            throttle=Throttle(clock, settings.limits, settings.admin.logins_per_minute),
         )
         self._fabric.connect(self.owner, self.node)
         self.driver = self.owner.pushes = Driver(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from hubbub.domain.errors import Denied, RateLimited, RestoreFailed
 from hubbub.domain.limits import KeyedBuckets, network_of
@@ -20,19 +22,28 @@ _ALL_SESSIONS = 10
 """How many times the pace of one session those of one caller may have together."""
 
 
-class ThrottleLimits(msgspec.Struct, frozen=True):
-    """0 means no limit."""
+_MOST = 10_000_000
 
-    failures_per_minute: float = 0.0
-    """Wrong credentials of one address at one hub."""
-    anonymous_per_second: float = 0.0
-    """Requests of one address without an identity."""
-    client_per_second: float = 0.0
-    service_per_second: float = 0.0
-    connections_per_second: float = 0.0
-    """New live connections of one address."""
-    logins_per_minute: float = 10.0
-    """Of administrators, from one address."""
+
+class CallerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits on callers at every door, on each node. IPv6 addresses count by their /64."""
+
+    failed_credentials_per_minute: Annotated[int, Meta(ge=0, le=_MOST)] = 30
+    """Wrong tokens, passwords and keys that one address may bring to one hub each minute, and at
+    one moment; to all hubs together three times as many. Tokens that were right before are not
+    concerned; 0 means no limit."""
+    anonymous_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 100
+    """Requests and published messages without an identity that one address may send each second
+    over HTTP and ZeroMQ, and twice as many at one moment; over all of its WebSocket sessions ten
+    times as many; 0 means no limit."""
+    client_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 100
+    """The same of one user, or one token without a user, of the level client."""
+    service_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 20_000
+    """The same of one user, or one token without a user, of the levels service and admin, whose
+    sessions have no limit."""
+    connections_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 200
+    """WebSocket and Server-Sent Events connections that one address may open each second, and ten
+    times as many at one moment; 0 means no limit."""
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -47,12 +58,13 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 class Throttle:
     """Callers without an address (`""`), which are inside this process, have no limits."""
 
-    def __init__(self, clock: Clock, limits: ThrottleLimits) -> None:
+    def __init__(self, clock: Clock, limits: CallerLimits, logins_per_minute: float) -> None:
+        """`logins_per_minute` are those of administrators, from one address."""
         self._clock = clock
-        failures = limits.failures_per_minute
+        failures = limits.failed_credentials_per_minute
         self._failures = _table(failures / 60 * _ALL_HUBS, failures * _ALL_HUBS)
         self._hub_failures = _table(failures / 60, failures)
-        logins = limits.logins_per_minute
+        logins = logins_per_minute
         self._logins = _table(logins / 60, logins)
         self._all_logins = _table(logins / 6, logins * 10)
         self._connections = _table(

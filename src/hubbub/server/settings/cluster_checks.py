@@ -6,7 +6,8 @@ import re
 import socket
 from collections.abc import Iterator
 
-from hubbub.server.settings.cluster import Broker, Cluster
+from hubbub.cluster.nats_settings import NatsSettings
+from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.keys import Settings
 
 MIN_SECRET_BYTES = 32
@@ -49,9 +50,9 @@ def cluster_problems(settings: Settings) -> Iterator[str]:
         )
 
 
-def broker_problems(broker: Broker) -> Iterator[str]:
+def broker_problems(broker: NatsSettings) -> Iterator[str]:
     if not broker.servers:
-        if broker != Broker():
+        if broker != NatsSettings():
             yield "broker has no effect without broker.host; set that, or leave it out"
         return
     if broker.password is not None and broker.user is None:

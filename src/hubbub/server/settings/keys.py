@@ -14,15 +14,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.domain.rules import HubConfiguration
-from hubbub.server.settings.cluster import Broker, Cluster
+from hubbub.domain.secret import Secret as Secret
+from hubbub.engine.access.throttle import CallerLimits
+from hubbub.engine.webhooks.limits import WebhookSettings
+from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.journal import Journal
-from hubbub.server.settings.limits import Limits
 from hubbub.server.settings.network import Connection, Listener
-from hubbub.server.settings.secret import Secret as Secret
 from hubbub.server.settings.storage import Sql, Storage
 from hubbub.server.settings.streams import Streams
-from hubbub.server.settings.webhooks import Webhooks
 from hubbub.server.settings.zeromq import ZeroMq
 
 DAY = 86_400.0
@@ -166,7 +167,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection = Connection()
     zeromq: ZeroMq = ZeroMq()
     session: Session = Session()
-    limits: Limits = Limits()
+    limits: CallerLimits = CallerLimits()
     hub: Hub = Hub()
     engine: Engine = Engine()
     channel: Channel = Channel()
@@ -175,10 +176,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage = Storage()
     sql: Sql = Sql()
     journal: Journal = Journal()
-    broker: Broker = Broker()
+    broker: NatsSettings = NatsSettings()
     cluster: Cluster = Cluster()
     streams: Streams = Streams()
-    webhooks: Webhooks = Webhooks()
+    webhooks: WebhookSettings = WebhookSettings()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False

@@ -47,7 +47,8 @@ def join(path: str, key: str) -> str:
 def key_types(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, object]]:
     """The attribute name and type behind each key of a struct."""
     return {
-        wire_name(field.name): (field.name, field.type) for field in msgspec.structs.fields(kind)
+        wire_name(field.encode_name): (field.name, field.type)
+        for field in msgspec.structs.fields(kind)
     }
 
 

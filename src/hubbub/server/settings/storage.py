@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from hubbub.server.settings.secret import Secret
+from hubbub.domain.secret import Secret
 
 DAY = 86_400.0
 SslMode = Literal["auto", "disable", "require", "verify-ca", "verify-full"]
