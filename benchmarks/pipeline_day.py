@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -64,22 +64,24 @@ class Day:
     bytes: int
 
 
-def write_day(sealed: Path, count: int = EVENTS, seed: int = SEED, late: Path | None = None) -> Day:
-    """Write a day of about `count` events into a folder `sealed`, but the end of it (`LATE_SHARE`)
-    into `late` if there is one."""
+def write_day(
+    sealed: Path, count: int = EVENTS, seed: int = SEED, late: Sequence[Path] = ()
+) -> Day:
+    """Write a day of about `count` events into a folder `sealed`, but the end of it into the
+    folders `late`: `LATE_SHARE` of the day into each, the last share into the last one."""
     world = World.make(
         seed, int(count * _SESSIONS_SHARE), int(count * _SUBSCRIPTIONS_SHARE), START, _CURVE
     )
-    from_here = START + 24 * HOUR - int(LATE_SHARE * HOUR * _CURVE.sum() / _CURVE[-1])
+    share = int(LATE_SHARE * HOUR * _CURVE.sum() / _CURVE[-1])
+    ends = [START + 24 * HOUR - share * left for left in range(len(late), -1, -1)]
     written, rows = [], 0
     for hour, table in enumerate(_hours(world, count, seed)):
-        split = [(sealed, table)]
-        if late is not None:
-            is_late = pc.greater_equal(table["at"], from_here)
-            split = [(sealed, table.filter(pc.invert(is_late))), (late, table.filter(is_late))]
-        for folder, part in split:
-            paths = _write_hour(folder, part, hour, seed)
-            written += paths
+        start = 0
+        for folder, end in zip((sealed, *late), ends, strict=True):
+            stop = pc.sum(pc.less(table["at"], end)).as_py() or 0
+            part = table.slice(start, stop - start)
+            start = stop
+            written += _write_hour(folder, part, hour, seed)
             rows += len(part)
     return Day(rows, tuple(written), sum(path.stat().st_size for path in written))
 

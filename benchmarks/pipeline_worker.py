@@ -1,70 +1,121 @@
 """One measurement of the pipeline in a process of its own, with a Spark session of its own.
 
     python -m benchmarks.pipeline_worker round JOURNAL WAREHOUSE
+    python -m benchmarks.pipeline_worker rounds JOURNAL WAREHOUSE LATE
+    python -m benchmarks.pipeline_worker tasks JOURNAL WAREHOUSE
     python -m benchmarks.pipeline_worker traffic WAREHOUSE
 
-Prints one line of JSON. Starting Spark is not part of any time.
+Prints one line of JSON. Starting Spark is not part of any time. `round` means the same to the code
+of before, so that both can be measured in turns.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import sys
-import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
-
-from pyspark.sql import SparkSession
+from typing import Any
 
 from benchmarks.pipeline_duckdb import traffic as duckdb_traffic
+from benchmarks.pipeline_usage import Usage
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.jobs.rounds import run_round
 from hubbub.pipeline.session import spark_session
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.snapshot import open_snapshot
 
-_LOOK_SECONDS = 0.5
 _WARM_ROUNDS = 3
 _ROUNDS = 5
 _COMPARED = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
 _PERCENTILES = ("latency_p50", "latency_p90", "latency_p99")
+_HEAVY = 0.05
+"""A stage is heavy from this share of the time of all tasks on."""
 
 
-def run(journal: Path, folder: Path) -> dict[str, Any]:
-    """Bring a warehouse up to date, and once more with nothing new."""
-    warehouse = Location(folder)
-    steps: list[tuple[str, float]] = []
-    with spark_session(folder / "_spark") as spark, Usage(spark) as usage:
-        started, used = time.monotonic(), usage.cpu()
-        report = run_round(
-            warehouse,
-            Location(journal),
-            lambda: spark,
-            said=lambda step: steps.append((step, time.monotonic() - started)),
-        )
-        seconds = time.monotonic() - started
-        cpu = usage.cpu() - used
-        memory = usage.memory()
-        started = time.monotonic()
-        run_round(warehouse, Location(journal), lambda: spark)
-        idle = time.monotonic() - started
-    snapshot = open_snapshot(warehouse)
+def run(journal: Path, folder: Path, late: Path | None = None) -> dict[str, Any]:
+    """Bring a warehouse up to date; then, still warm, with nothing new, and with the segments of
+    the folder `late`."""
+    found: dict[str, Any] = {}
+    with (
+        spark_session(folder / "_spark") as spark,
+        Usage(os.getpid()) as usage,
+    ):
+
+        def one() -> dict[str, Any]:
+            started, used = time.monotonic(), usage.cpu()
+            steps: list[tuple[str, float]] = []
+            report = run_round(
+                Location(folder),
+                Location(journal),
+                lambda: spark,
+                said=lambda step: steps.append((step, time.monotonic() - started)),
+            )
+            return {
+                "seconds": time.monotonic() - started,
+                "cpu_seconds": usage.cpu() - used,
+                "events": report.events,
+                "segments": report.segments,
+                "tables": report.tables,
+                "steps": steps,
+            }
+
+        found = one()
+        found["memory"] = asdict(usage.memory)
+        found["idle"] = one()
+        if late is not None:
+            for segment in late.iterdir():
+                segment.rename(journal / "sealed" / segment.name)
+            found["warm"] = one()
+    found["files"] = count_files(folder)
+    return found
+
+
+def count_files(folder: Path) -> int:
+    """Data files of all tables, as of the last round."""
+    snapshot = open_snapshot(folder)
+    return sum(len(snapshot.files(table)) for table in TABLES)
+
+
+def tasks(journal: Path, folder: Path) -> dict[str, Any]:
+    """How a rebuild with eight tasks at a time is divided, from what Spark logs of itself."""
+    log = folder / "events"
+    log.mkdir(parents=True)
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file:{log}",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+    with spark_session(folder / "_spark", "local[8]", settings=settings) as spark:
+        run_round(Location(folder), Location(journal), lambda: spark)
+    times: dict[int, list[int]] = defaultdict(list)
+    names: dict[int, str] = {}
+    for path in log.iterdir():
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                times[event["Stage ID"]].append(event["Task Metrics"]["Executor Run Time"])
+            elif event["Event"] == "SparkListenerStageCompleted":
+                names[event["Stage Info"]["Stage ID"]] = event["Stage Info"]["Stage Name"]
+    total = sum(map(sum, times.values()))
     return {
-        "seconds": seconds,
-        "cpu_seconds": cpu,
-        "idle_seconds": idle,
-        "events": report.events,
-        "segments": report.segments,
-        "tables": report.tables,
-        "files": sum(len(snapshot.files(table)) for table in TABLES),
-        "steps": steps,
-        **memory,
+        "stages": [
+            {
+                "stage": names.get(stage, str(stage)),
+                "share": sum(found) / total,
+                "tasks": len(found),
+                "median_ms": median(found),
+                "largest_ms": max(found),
+            }
+            for stage, found in sorted(times.items())
+            if sum(found) >= _HEAVY * total
+        ]
     }
 
 
@@ -121,90 +172,15 @@ def _must_agree(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Non
             assert abs((row[name] or 0) - (other[name] or 0)) <= 1e-6 * (row[name] or 1), name
 
 
-class Usage:
-    """What the JVM, this process and those of Python's tasks use, looked at often: a task's process
-    may end before all others do."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        gateway: Any = spark.sparkContext._gateway
-        self._gateway = gateway
-        self._jvm: int = gateway.proc.pid
-        self._cpu: dict[int, float] = {}
-        self._tasks_peak = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def cpu(self) -> float:
-        """CPU seconds so far: steadier than the clock on a machine that has other work."""
-        self._look()
-        return sum(self._cpu.values()) + time.process_time()
-
-    def memory(self) -> dict[str, int]:
-        """The most that there ever was, in bytes; of all tasks together at one time."""
-        factory = self._gateway.jvm.java.lang.management.ManagementFactory
-        pools = factory.getMemoryPoolMXBeans()
-        heap = sum(
-            pool.getPeakUsage().getUsed()
-            for pool in pools
-            if pool.getType().toString().startswith("H")
-        )
-        return {
-            "jvm_bytes": _peak(self._jvm),
-            "heap_bytes": int(heap),
-            "python_bytes": _peak(os.getpid()),
-            "workers_bytes": self._tasks_peak,
-        }
-
-    def _watch(self) -> None:
-        while not self._over.wait(_LOOK_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
-        tasks = _below(self._jvm)
-        for process in (self._jvm, *tasks):
-            with contextlib.suppress(OSError):  # it has ended
-                stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-                self._cpu[process] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-        now = sum(_proportional(process) for process in tasks)
-        self._tasks_peak = max(self._tasks_peak, now)
-
-
-def _below(process: int) -> list[int]:
-    """Its children, and theirs. To look at every process there is would take a tenth of a core."""
-    found: list[int] = []
-    for path in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            found += map(int, path.read_text().split())
-    return [*found, *(other for child in found for other in _below(child))]
-
-
-def _proportional(process: int) -> int:
-    """Memory in bytes; what processes share counts once, in parts."""
-    with contextlib.suppress(OSError):
-        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
-        found = re.search(r"Pss:\s+(\d+) kB", rollup)
-        return int(found[1]) * 1024 if found else 0
-    return 0
-
-
-def _peak(process: int) -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) * 1024 if found else 0
-
-
 def main() -> None:
     what, *paths = sys.argv[1:]
-    folders = [Path(path) for path in paths]
-    found = run(*folders) if what == "round" else compare(*folders)
-    print(json.dumps(found))
+    known: dict[str, Callable[..., dict[str, Any]]] = {
+        "round": run,
+        "rounds": run,
+        "tasks": tasks,
+        "traffic": compare,
+    }
+    print(json.dumps(known[what](*map(Path, paths))))
 
 
 if __name__ == "__main__":

@@ -224,7 +224,8 @@ class Campaign:
             yield self
             self.settle()
         finally:
-            self.follower().stop()
+            if self._follower is not None:
+                self._follower.stop()
 
     def follower(self) -> Follower:
         if self._follower is None:

@@ -7,20 +7,40 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 
 DEADLINE_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
+_WHERE = ("--host", "127.0.0.1", "--webui-port", "0")
 
 
-@dataclass(frozen=True)
 class SparkCluster:
-    address: str
-    workers: Sequence[subprocess.Popen[bytes]]
+    """`workers` are those that were started and not killed."""
+
+    def __init__(self, folder: Path, address: str, running: contextlib.ExitStack) -> None:
+        self.address = address
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._folder = folder
+        self._running = running
+        self._started = 0
+
+    def start_worker(self) -> None:
+        """Returns once the master knows it."""
+        place = self._folder / f"{self._started}"
+        log = self._folder / f"worker{self._started}.log"
+        self._started += 1
+        size = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
+        worker = _daemon(log, f"{_DEPLOY}.worker.Worker", *_WHERE, *size, self.address)
+        self.workers.append(self._running.enter_context(worker))
+        _wait_for(log, "Successfully registered with master")
+
+    def kill_worker(self) -> bool:
+        """The oldest one. Its executors end with it."""
+        self.workers.pop(0).kill()
+        return True
 
 
 @contextlib.contextmanager
@@ -28,20 +48,14 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
     """All of it has ended when the block has."""
     with contextlib.ExitStack() as running:
         port = _free_port()
-        address = f"spark://127.0.0.1:{port}"
         log = folder / "master.log"
-        where = ("--host", "127.0.0.1", "--webui-port", "0")
-        running.enter_context(_daemon(log, f"{_DEPLOY}.master.Master", *where, "--port", str(port)))
+        master = _daemon(log, f"{_DEPLOY}.master.Master", *_WHERE, "--port", str(port))
+        running.enter_context(master)
         _wait_for(log, "New state: ALIVE")
-        started: list[subprocess.Popen[bytes]] = []
-        for number in range(workers):
-            log = folder / f"worker{number}.log"
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"{number}"))
-            worker = _daemon(log, f"{_DEPLOY}.worker.Worker", *where, *size, address)
-            started.append(running.enter_context(worker))
-        for number in range(workers):
-            _wait_for(folder / f"worker{number}.log", "Successfully registered with master")
-        yield SparkCluster(address, started)
+        cluster = SparkCluster(folder, f"spark://127.0.0.1:{port}", running)
+        for _ in range(workers):
+            cluster.start_worker()
+        yield cluster
 
 
 @contextlib.contextmanager

@@ -19,10 +19,12 @@ COMMITTED_AT = 1_793_620_800.0
 _MICROSECONDS = int(COMMITTED_AT * 1e6)
 
 
-def write_warehouse(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def write_warehouse(
+    folder: Path | Location, tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
     """One round with these rows; what a row does not say is null. The latest event is as late as
     the round."""
-    warehouse = Location(folder)
+    warehouse = folder if isinstance(folder, Location) else Location(folder)
     rounds = Rounds(warehouse)
     with rounds.running(lambda: _MICROSECONDS) as mine:
         for name, rows in tables.items():

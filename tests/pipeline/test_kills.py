@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.pipeline_kills import STAGES, STARTING, Campaign, Follower
+from harness.pipeline_kills import STARTING, Campaign, Follower
 from harness.pipeline_runs import finish, start, undisturbed, write_journal
 from harness.processes import wait_for_jvm
 from harness.segments import Pipeline
+from harness.spark_cluster import spark_cluster
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(1800)]
 
@@ -39,10 +40,16 @@ def same_as_undisturbed(spark: SparkSession, campaign: Campaign, folder: Path) -
 
 @pytest.mark.long
 def test_drivers_that_are_killed_change_nothing_and_leave_no_jvm(campaign: Campaign) -> None:
-    """In cold rounds and, every other time, in a warm one."""
+    """In the first round of a process, which is cold, and after one, when Spark is warm."""
+    cold, warm = False, True
+    moments = [
+        *(("taking in", warm), (STARTING, cold), ("taking in", cold), ("looking", cold)),
+        *(("taking out", warm), ("sessions", cold), ("threads", cold)),
+        *(("committing", warm), ("committing", cold)),
+    ]
     with campaign.running():
-        for number, stage in enumerate([*STAGES, "committing"]):
-            if number % 2 and stage != STARTING:
+        for stage, is_warm in moments:
+            if is_warm:
                 campaign.settle()
             campaign.kill_driver(stage)
     assert {kill.stage for kill in campaign.kills} >= {"taking in", "committing"}
@@ -62,6 +69,21 @@ def test_python_workers_that_are_killed_change_nothing(campaign: Campaign) -> No
         for stage in ("looking", "taking in", "taking out", "sessions", "threads"):
             campaign.settle()
             campaign.kill("Python workers", stage, Follower.kill_python_workers)
+
+
+@pytest.mark.long
+def test_cluster_workers_that_are_killed_change_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with spark_cluster(tmp_path) as cluster:
+        options = ("--master", cluster.address, "--conf", "spark.executor.memory=512m")
+        campaign = Campaign(tmp_path / "killed", 7, *options)
+        with campaign.running():
+            for stage in ("taking in", "looking", "sessions", "threads"):
+                campaign.settle()
+                campaign.kill("cluster worker", stage, lambda _: cluster.kill_worker())
+                cluster.start_worker()
+    same_as_undisturbed(spark, campaign, tmp_path / "undisturbed")
 
 
 @pytest.mark.long

@@ -3,6 +3,8 @@ does not list them."""
 
 from __future__ import annotations
 
+import re
+
 from hubbub.domain.errors import HubbubError
 
 
@@ -51,5 +53,6 @@ class QueryRefused(PipelineError):
 
 
 def in_one_line(error: BaseException) -> str:
-    """What a library says, which may be pages."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """What a library says, which may be pages, and coloured."""
+    plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
+    return " ".join(plain.split())[:300] or type(error).__name__

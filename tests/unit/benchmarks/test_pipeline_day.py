@@ -22,7 +22,7 @@ def test_a_seed_gives_the_same_day_each_time(tmp_path: Path) -> None:
 
 
 def test_it_is_a_journal_as_documented(tmp_path: Path) -> None:
-    day = write_day(tmp_path / "sealed", 20_000, late=tmp_path / "late")
+    day = write_day(tmp_path / "sealed", 20_000, late=[tmp_path / "late"])
     tables = [pq.read_table(path) for path in day.segments]
     assert all(table.schema.equals(SCHEMA) for table in tables)
     assert all(table["offset"].to_pylist() == list(range(len(table))) for table in tables)

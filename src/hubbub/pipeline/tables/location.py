@@ -55,10 +55,7 @@ def _opened(uri: str) -> tuple[fs.FileSystem, str]:
     parts = urlsplit(uri)
     try:
         if parts.scheme in _AZURE:
-            account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
-            key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
-            azure = fs.AzureFileSystem(account_name=account, account_key=key)
-            return azure, f"{parts.netloc}{parts.path}"
+            return _azure(), f"{parts.netloc}{parts.path}"
         files, path = fs.FileSystem.from_uri(uri)
         return files, path
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -66,3 +63,19 @@ def _opened(uri: str) -> tuple[fs.FileSystem, str]:
             f"{parts.scheme}://{parts.hostname} cannot be opened ({error}); give a folder, or a URL"
             " such as s3://bucket/warehouse"
         ) from error
+
+
+def _azure() -> fs.FileSystem:
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+    key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+    endpoint = urlsplit(os.environ.get("AZURE_STORAGE_ENDPOINT", ""))
+    if not endpoint.netloc:
+        return fs.AzureFileSystem(account, account_key=key)
+    return fs.AzureFileSystem(
+        account,
+        account_key=key,
+        blob_storage_authority=endpoint.netloc,
+        blob_storage_scheme=endpoint.scheme,
+        dfs_storage_authority=endpoint.netloc,
+        dfs_storage_scheme=endpoint.scheme,
+    )
