@@ -26,7 +26,7 @@ from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import last_done, versions
 from hubbub.pipeline.tables.snapshot import open_snapshot
 
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 240
 STARTING = "starting Spark"
 STAGES = (
     STARTING,

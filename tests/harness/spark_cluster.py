@@ -14,6 +14,8 @@ import pyspark
 
 DEADLINE_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""For JVMs that live for seconds."""
 _WHERE = ("--host", "127.0.0.1", "--webui-port", "0")
 
 
@@ -65,6 +67,7 @@ def _daemon(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
         "SPARK_HOME": str(script.parents[1]),
     }
     with log.open("wb") as output:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.pipeline_kills import QUICK
 from harness.processes import wait_for_jvm, wait_until_gone
 from harness.segments import NOON, delivered, published, write_segment
 from hubbub.pipeline.errors import SparkMissing
@@ -22,13 +23,6 @@ from hubbub.pipeline.tables.snapshot import open_snapshot
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-QUICK = (
-    *("--memory", "1024"),
-    *("--conf", "spark.sql.shuffle.partitions=2"),
-    *("--conf", "spark.sql.codegen.wholeStage=false"),
-    *("--conf", "spark.sql.codegen.factoryMode=NO_CODEGEN"),
-)
-"""For little data: nothing is compiled."""
 
 
 @pytest.fixture(scope="module", autouse=True)

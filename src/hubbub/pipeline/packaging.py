@@ -27,6 +27,9 @@ DISTRIBUTIONS: Final = (
 """Spark itself is on the cluster."""
 FOLDER: Final = "hubbub_pipeline"
 """What the archive is called where an executor runs."""
+_COMPRESSION: Final = 1
+"""Fast: the archive is mostly machine code, which the best compression makes a tenth smaller for
+three times the CPU time."""
 _UNUSED_FOLDERS: Final = frozenset(("tests", "include", "__pycache__"))
 _UNUSED_SUFFIXES: Final = frozenset((".pyc", ".pyi", ".pxd", ".pyx", ".h", ".hpp"))
 
@@ -39,7 +42,7 @@ def build(target: Path) -> int:
     try:
         with (
             draft.open("wb") as raw,
-            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
+            gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
         ):
             for name, path in sorted(_modules()):
