@@ -96,6 +96,7 @@ class FakeConnection:
         self.reading = True
         self.error: HubbubError | None = None
         self.session: Session | None = None
+        self._asked: list[Request] = []
         self._changed = asyncio.Event()
 
     def send(self, data: bytes) -> None:
@@ -128,6 +129,13 @@ class FakeConnection:
 
     def resume_reading(self) -> None:
         self.reading = True
+        self.say()
+
+    def say(self, *requests: Request) -> None:
+        """The client asks; what comes behind a request that takes time waits."""
+        self._asked = [*self._asked, *requests]
+        if self.session is not None:
+            del self._asked[: self.session.receive(iter(self._asked), len(self._asked))]
 
     def all(self, kind: type[N]) -> list[N]:
         return [notice for notice in self.heard if isinstance(notice, kind)]
@@ -277,8 +285,7 @@ class EngineNode:
 
 
 def receive(connection: FakeConnection, *requests: Request) -> None:
-    assert connection.session is not None
-    connection.session.receive(requests)
+    connection.say(*requests)
 
 
 async def subscribe(connection: FakeConnection, *channels: str, **position: Any) -> None:

@@ -113,9 +113,8 @@ async def test_a_newer_retained_message_is_not_missed_while_subscribing(tmp_path
         await speaker.next(Acknowledged)
         for turns in range(12):
             listener = alone.node.connect()
-            assert listener.session is not None
             wanted = (ChannelRequest("a"), ChannelRequest(f"b{turns}"))
-            listener.session.receive([Subscribe(wanted)])
+            listener.say(Subscribe(wanted))
             for _ in range(turns):
                 await asyncio.sleep(0)
             publish(speaker, "a", b"%d" % (turns + 1), req_id=1, retain=True)
@@ -124,6 +123,7 @@ async def test_a_newer_retained_message_is_not_missed_while_subscribing(tmp_path
             await listener.next(Delivery)
             newest = listener.all(Delivery)[-1].message.payload
             assert newest == b"%d" % (turns + 1)
+            assert listener.session is not None
             alone.node.node.close(listener.session)
 
 

@@ -28,6 +28,13 @@ from hubbub.ports.connection import Connection, Pausable
 
 _REMEMBERED_RULES = 4096
 
+SMALL_ANSWER_BYTES = 32 * 1024
+"""Encoding a larger one takes milliseconds."""
+TURN_BYTES = 128 * 1024
+"""For each of these a large answer waits one turn of the loop more."""
+MEMBER_BYTES = 500
+"""Encoding somebody who is present takes as long as encoding so many bytes of a message."""
+
 
 @dataclass(slots=True, eq=False)
 class Hub:
@@ -43,8 +50,7 @@ class Hub:
     message_numbers: count[int] = field(default_factory=lambda: count(1))
     sessions: dict[str, SessionState] = field(default_factory=dict)
     feeds: dict[str, Feed] = field(default_factory=dict)
-    page_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Large pages of history are encoded one in a turn of the loop."""
+    _large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
     name: str = field(init=False)
     delivery_queue: DeliveryQueue = field(init=False)
     user_channels: bool = field(init=False)
@@ -80,6 +86,14 @@ class Hub:
                 self._rules.clear()
             self._rules[channel] = rules
         return rules
+
+    async def take_turn(self, size: int) -> None:
+        """Before an answer of so many bytes is encoded. Large ones come one after the other, each
+        after some turns of the loop, in which everyone else is served."""
+        if size > SMALL_ANSWER_BYTES:
+            async with self._large_answers:
+                for _ in range(1 + size // TURN_BYTES):
+                    await asyncio.sleep(0)
 
     def hold_back(self, channel: str, publisher: Pausable) -> None:
         """Let a publisher wait if the channel's subscribers are far behind."""

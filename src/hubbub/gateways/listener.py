@@ -91,9 +91,9 @@ class Listener:
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
         self.holdings = Holdings(settings.max_buffered_bytes)
-        self._live = LiveDoor(node, settings.live, self.holdings)
-        self.now = 0.0
         self.turns = Turns()
+        self._live = LiveDoor(node, settings.live, self.holdings, self.turns)
+        self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}
         self.under_way = TaskSet()
         self._proxies = TrustedProxies(settings.trusted_proxies)

@@ -14,6 +14,7 @@ from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
+from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.sse import retry
 from hubbub.protocols.websocket import Deflate, FrameReader
@@ -40,8 +41,9 @@ class LiveLimits(msgspec.Struct, frozen=True):
 class LiveDoor:
     """Takes connections over from HTTP and opens their sessions."""
 
-    def __init__(self, node: Node, limits: LiveLimits, holdings: Holdings) -> None:
+    def __init__(self, node: Node, limits: LiveLimits, holdings: Holdings, turns: Turns) -> None:
         self._node = node
+        self._turns = turns
         self._limits = limits
         self._holdings = holdings
         self._admission: TokenBucket | None = None
@@ -75,6 +77,8 @@ class LiveDoor:
             encoder_for(codec, deflate),
             self._limits.max_message_bytes,
             self._limits.ws_send_buffer_bytes,
+            self._turns,
+            request.address,
         )
         socket.count_in(self._holdings, request.address)
         connection.hand_over(socket)

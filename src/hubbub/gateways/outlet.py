@@ -110,12 +110,10 @@ class Outlet(asyncio.Protocol):
         await asyncio.shield(self._drained)
 
     def pause_reading(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.pause_reading()
+        """Who only listens says nothing that could wait."""
 
     def resume_reading(self) -> None:
-        if not self.transport.is_closing() and not self._closing:
-            self.transport.resume_reading()
+        pass
 
     def disconnect(self, error: HubbubError) -> None:
         if self._closing:

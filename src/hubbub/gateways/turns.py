@@ -1,14 +1,20 @@
-"""Shares the event loop between HTTP connections that have more requests than fit into one turn.
+"""Shares the event loop between connections of all kinds that have more requests than fit into one
+turn: HTTP, WebSocket, ZeroMQ.
 
 Whoever used least of late comes first, by client address and then by connection. So a caller with
 many connections, or with thousands of requests ahead of their answers, waits for itself: others,
 who ask for little, find the queue as if it were empty.
+
+An answer takes several turns of the loop (tasks, the store, fan-out), so turns must be short. How
+many requests fit into one follows from how long the last ones took, whatever took the time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from heapq import heappop, heappush
+from time import perf_counter
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -18,9 +24,11 @@ SLICE_REQUESTS = 16
 """Requests of one connection that are answered before the next connection has its turn."""
 SLICE_BYTES = 32 * 1024
 """The same in bytes that are read."""
-_TURN_COST = 128
-"""What all connections may use up in one turn of the loop: 1 for a request and for 512 bytes."""
-_HALF_COST = _TURN_COST // 2
+TURN_COST, LEAST_COST = 128, 8
+"""What all connections may use up in one turn of the loop, at most and at least: 1 for a request
+and for 512 bytes."""
+TURN_SECONDS = 0.002
+"""A longer turn halves what may be used up in the next one; a turn of less than half doubles it."""
 _WINDOW_SECONDS = 1.0
 
 
@@ -70,10 +78,26 @@ class Served(Protocol):
 class Turns:
     """The queue of all connections that wait."""
 
-    __slots__ = ("_addresses", "_number", "_queue", "_scheduled", "_waiting", "_window", "left")
+    __slots__ = (
+        "_addresses",
+        "_clock",
+        "_cost",
+        "_number",
+        "_queue",
+        "_scheduled",
+        "_since",
+        "_waiting",
+        "_window",
+        "left",
+    )
 
-    def __init__(self) -> None:
-        self.left = _TURN_COST
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock = clock
+        self._cost = TURN_COST
+        """What may be used up in a turn, as turns take at present."""
+        self._since = 0.0
+        """When the turn began for which somebody has to wait."""
+        self.left = TURN_COST
         """What may still be used up before everybody has to wait for the next turn of the loop.
         It counts on over turns in which there is little to do, which costs nothing to keep; the
         next turn has all of it again once half is used up."""
@@ -98,7 +122,7 @@ class Turns:
         self.left -= cost
         connection.usage.total += cost
         connection.address.total += cost
-        if self.left < _HALF_COST and not self._scheduled:
+        if self.left < TURN_COST // 2 and not self._scheduled:
             self._schedule()
 
     def wait(self, connection: Served) -> None:
@@ -119,6 +143,7 @@ class Turns:
 
     def _schedule(self) -> None:
         self._scheduled = True
+        self._since = self._clock()
         loop = asyncio.get_running_loop()
         self._window = int(loop.time() / _WINDOW_SECONDS)
         loop.call_soon(self._run)
@@ -126,7 +151,8 @@ class Turns:
     def _run(self) -> None:
         """One turn: as many slices as there are connections in the queue, as far as that goes."""
         self._scheduled = False
-        self.left = _TURN_COST
+        began = self._clock()
+        self.left = self._cost = _adapted(self._cost, began - self._since)
         slices = self._waiting
         try:
             while slices and self.left > 0:
@@ -135,6 +161,7 @@ class Turns:
         finally:  # also after a fault, which must not silence the others
             if self._waiting and not self._scheduled:
                 self._schedule()
+            self._since = began
 
     def _serve_next(self) -> None:
         address = heappop(self._queue)[-1]
@@ -145,3 +172,10 @@ class Turns:
             connection.take_turn()
         finally:
             self._enter(address)
+
+
+def _adapted(cost: int, seconds: float) -> int:
+    """What may be used up in a turn after one that took so long."""
+    if seconds > TURN_SECONDS:
+        return max(LEAST_COST, cost // 2)
+    return min(TURN_COST, cost * 2) if seconds < TURN_SECONDS / 2 else cost

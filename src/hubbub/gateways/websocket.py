@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from itertools import chain
 
 from hubbub.domain.errors import GoingAway, HubbubError, Malformed, TooLarge
 from hubbub.domain.notices import Disconnect
+from hubbub.domain.requests import Request
 from hubbub.gateways.encoders import WebSocketEncoder
 from hubbub.gateways.outlet import Outlet
+from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Turns, Usage
 from hubbub.protocols.websocket import (
     Event,
     FrameError,
@@ -19,13 +23,28 @@ from hubbub.protocols.websocket import (
 )
 
 UNSUPPORTED_DATA = 1003
-TURN_BYTES = 32 * 1024
+LAST_REQUESTS = 64
+"""Requests that are still handled where the client hangs up while they wait for their turn."""
 
 
 class WebSocketConnection(Outlet):
     """From the end of the handshake to the close."""
 
-    __slots__ = ("_codec", "_held", "_reader", "_rest", "_unfinished_bytes")
+    __slots__ = (
+        "_codec",
+        "_counted",
+        "_events",
+        "_held",
+        "_paused",
+        "_pending",
+        "_queued",
+        "_reader",
+        "_requests",
+        "_rest",
+        "_turns",
+        "address",
+        "usage",
+    )
 
     technology = "websocket"
 
@@ -35,91 +54,134 @@ class WebSocketConnection(Outlet):
         encoder: WebSocketEncoder,
         max_message_bytes: int,
         send_buffer_bytes: int,
+        turns: Turns,
+        peer: str = "",
     ) -> None:
+        """`peer` is the client's address."""
         super().__init__(transport, encoder, send_buffer_bytes)
         self._codec = encoder.codec
         self._reader = FrameReader(max_message_bytes, encoder.deflate)
+        self._turns = turns
+        self.address = turns.address_of(peer)
+        self.usage = Usage()
         self._rest = b""
-        """What came in and has to wait for the next turn of the loop."""
+        """What came in and was not read yet."""
+        self._events: Iterator[Event] = iter(())
+        """Frames that were read and not handled."""
+        self._requests: Iterator[Request] | None = None
+        """What is left of the frame that is being handled."""
+        self._pending = False
+        """Something came in that may not be handled yet."""
+        self._queued = False
+        self._paused = False
         self._held = 0
         """By how many it is told to wait: its session, and channels that are behind."""
-        self._unfinished_bytes = 0
-        """What the reader held when that was last counted."""
+        self._counted = 0
+        """What waited here when it was last counted."""
+
+    # -- in -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """A client that sends much is served in turns, like everyone else."""
-        if self._closing or (len(data) <= TURN_BYTES and not (self._rest or self._held)):
-            self._read(data)
-        elif self._rest or self._held:
-            self._rest += data
-            self._count()
+        if self._closing:
+            self._await_close(data)
+        elif self._pending or self._held or self._turns.left <= 0:
+            self._keep(data)
         else:
             self._rest = data
-            self.transport.pause_reading()
-            self._next_turn()
+            self._serve(SLICE_REQUESTS)
 
-    def _next_turn(self) -> None:
-        if not self._rest or self._held:
-            return
-        data, self._rest = self._rest[:TURN_BYTES], self._rest[TURN_BYTES:]
-        self._read(data)
-        self._count()
-        if self._rest:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        elif not self._held:
-            super().resume_reading()
+    def _keep(self, data: bytes) -> None:
+        """It is not the connection's turn."""
+        self._rest += data
+        self._pending = True
+        if self.session is not None:
+            self.session.last_seen = self.session.clock.monotonic()
+        self._go_on()
+
+    def take_turn(self) -> None:
+        """Called by `Turns`."""
+        self._queued = False
+        if not self._closing:
+            self._serve(SLICE_REQUESTS)
+
+    def _serve(self, left: int) -> None:
+        """Handle a slice of what came in; what is left waits for another turn."""
+        most, size = left, len(self._rest)
+        while left > 0 and not (self._held or self._closing):
+            if self._requests is not None:
+                if self.session is not None:
+                    left -= self.session.receive(self._requests, left)
+                if left > 0 and not self._held:
+                    self._requests = None
+            elif (event := next(self._events, None)) is not None:
+                left -= self._handle(event)
+            elif self._rest:
+                data, self._rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
+                self._read(data)
+            else:
+                self._pending = False
+                break
+        else:
+            self._pending = True
+        self._turns.charge(self, most - left, size - len(self._rest))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Wait for a turn if there is something to do, and take in as much as may wait."""
+        if self._pending and not (self._queued or self._held or self._closing):
+            self._queued = True
+            self._turns.wait(self)
+        held = self._reader.held_bytes + len(self._rest)
+        if held != self._counted:
+            self._counted = held
+            self._count()
+        pause = len(self._rest) > SLICE_BYTES
+        if pause is not self._paused and not self.transport.is_closing():
+            self._paused = pause
+            (self.transport.pause_reading if pause else self.transport.resume_reading)()
 
     def pause_reading(self) -> None:
         self._held += 1
-        super().pause_reading()
 
     def resume_reading(self) -> None:
         self._held = max(0, self._held - 1)
-        if self._held:
-            return
-        if self._rest:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        else:
-            super().resume_reading()
-
-    def _read(self, data: bytes) -> None:
-        try:
-            events = self._reader.feed(data)
-        except FrameError as error:
-            self._handle(error.events)
-            self._fail(error.close_code, error.message)
-            return
-        self._handle(events)
-        unfinished = self._reader.held_bytes
-        if unfinished != self._unfinished_bytes:
-            self._unfinished_bytes = unfinished
-            self._count()
+        if not self._held:
+            self._go_on()
 
     @property
     def held_bytes(self) -> int:
         return self.buffered + self._reader.held_bytes + len(self._rest)
 
-    def _handle(self, events: list[Event]) -> None:
-        for event in events:
-            session = self.session
-            if self._closing or session is None:
-                if event.opcode is Opcode.CLOSE:
-                    self.transport.close()
-                    return
-                continue
-            opcode = event.opcode
-            if opcode == self._codec.opcode:
-                session.receive(self._codec.decode(event.data))
-            elif opcode is Opcode.PING:
-                session.last_seen = session.clock.monotonic()
-                self.send(frame(Opcode.PONG, event.data))
-            elif opcode is Opcode.PONG:
-                session.last_seen = session.clock.monotonic()
-            elif opcode is Opcode.CLOSE:
-                self._answer_close(event)
-            else:
-                kind = "text" if self._codec.opcode == Opcode.TEXT else "binary"
-                self._fail(UNSUPPORTED_DATA, f"{self._codec.subprotocol} uses {kind} messages")
+    def _read(self, data: bytes) -> None:
+        try:
+            self._events = iter(self._reader.feed(data))
+        except FrameError as error:
+            self._events = self._until(error)
+
+    def _until(self, error: FrameError) -> Iterator[Event]:
+        """What came before the client broke the protocol."""
+        yield from error.events
+        self._fail(error.close_code, error.message)
+
+    def _handle(self, event: Event) -> int:
+        """Answers what it costs, beside the requests of a message."""
+        session, opcode = self.session, event.opcode
+        if opcode == self._codec.opcode:
+            self._requests = iter(self._codec.decode(event.data))
+            return 0
+        if session is None:
+            return 1
+        if opcode is Opcode.PING:
+            session.last_seen = session.clock.monotonic()
+            self.send(frame(Opcode.PONG, event.data))
+        elif opcode is Opcode.PONG:
+            session.last_seen = session.clock.monotonic()
+        elif opcode is Opcode.CLOSE:
+            self._answer_close(event)
+        else:
+            kind = "text" if self._codec.opcode == Opcode.TEXT else "binary"
+            self._fail(UNSUPPORTED_DATA, f"{self._codec.subprotocol} uses {kind} messages")
+        return 1
 
     def _answer_close(self, event: Event) -> None:
         """The client closes: echo its code, keep its state, hang up."""
@@ -147,14 +209,22 @@ class WebSocketConnection(Outlet):
         return self.encoder.pack([unit]) + close_frame(code, f"{error.code}: {error.message}")
 
     def _close_soon(self) -> None:
-        """What it says does not count any more, except that it closes too."""
         super()._close_soon()
         self._held = 0
-        rest, self._rest = self._rest, b""
-        if rest:
-            asyncio.get_running_loop().call_soon(self._read, rest)
+        if self._pending or self._rest:
+            asyncio.get_running_loop().call_soon(self._await_close)
+
+    def _await_close(self, data: bytes = b"") -> None:
+        """What it says does not count any more, except that it closes too."""
+        unhandled = self._events
+        rest, self._rest = self._rest + data, b""
+        self._read(rest)
+        if any(event.opcode is Opcode.CLOSE for event in chain(unhandled, self._events)):
+            self.transport.close()
 
     def eof_received(self) -> None:
+        if self._pending:
+            self._serve(LAST_REQUESTS)
         self._end_session()
 
     def connection_lost(self, exc: Exception | None) -> None:

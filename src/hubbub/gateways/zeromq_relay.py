@@ -24,6 +24,7 @@ import zmq
 from hubbub.domain.errors import Malformed
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
+from hubbub.gateways.turns import Address, Turns, Usage
 from hubbub.protocols.zeromq.zmtp import UnsettledFrames
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ STALLED_SECONDS = 1.0
 """How long a connection that is over its bound may go without a message that is whole."""
 CONNECTIONS_WAITING = 2048
 """To be accepted."""
+SLICE_FRAMES, SLICE_COST = 256, 4
+"""Frames of one connection that are looked at before the next has its turn, and what that costs."""
 UNKNOWN = "unknown"
 """In place of the address of a client that is gone; they all count as one."""
 
@@ -59,6 +62,7 @@ class Relay:
         """By the name of the local socket."""
         self._peers: dict[bytes, Client] = {}
         """By the id that libzmq gave them."""
+        self.turns = Turns()
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -165,7 +169,7 @@ class Relay:
         client.frames.settle([len(frame) for frame in frames[1:]])
         client.stalled = False
         self.count(client)
-        return client.address
+        return client.peer_address
 
     def _meet(self, peer: bytes, frame: zmq.Frame) -> Client | None:
         """The first message of a connection: libzmq tells the descriptor of its local socket, whose
@@ -195,8 +199,12 @@ class Client(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.frames = UnsettledFrames(relay.overhead)
         self.name = ""
-        self.address = ""
+        self.peer_address = ""
         self.network = ""
+        self.address: Address
+        self.usage = Usage()
+        self._rest = b""
+        """What came in and has to wait for the connection's turn."""
         self.peer: bytes | None = None
         self.stalled = False
         """Over the bound since before the last look, without a message that came out."""
@@ -208,8 +216,9 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.address = peer[0] if isinstance(peer, tuple) else "local"
-        self.network = network_of(self.address)
+        self.peer_address = peer[0] if isinstance(peer, tuple) else "local"
+        self.network = network_of(self.peer_address)
+        self.address = self._relay.turns.address_of(self.peer_address)
         end = transport.get_extra_info("socket")
         if end is not None and end.family != socket.AF_UNIX:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -238,17 +247,39 @@ class Client(asyncio.Protocol):
         self.hold("connecting", False)
 
     def data_received(self, data: bytes) -> None:
+        waits, self._rest = bool(self._rest), self._rest + data
+        if waits:
+            return
+        if self._relay.turns.left > 0:
+            self.take_turn()
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        self.hold("turn", True)
+        self._relay.turns.wait(self)
+
+    def take_turn(self) -> None:
+        """Called by `Turns`: look at a slice, and pass it on."""
+        if self.transport.is_closing():
+            return
         try:
-            self.frames.feed(data)
+            end = self.frames.feed(self._rest, SLICE_FRAMES)
         except Malformed:
             self.abort()
             return
+        data, self._rest = self._rest[:end], self._rest[end:]
+        self._relay.turns.charge(self, SLICE_COST, end)
         if self._inner is None:  # an event loop may begin to read before it was told not to
             self._early += data
             self.transport.pause_reading()
         elif not self._inner.transport.is_closing():
             self._inner.transport.write(data)
         self._relay.count(self)
+        if self._rest:
+            self._wait()
+        else:
+            self.hold("turn", False)
 
     def hold(self, reason: str, holds: bool) -> None:
         """Read no more while there is a reason."""
@@ -275,7 +306,7 @@ class Client(asyncio.Protocol):
         self._relay.cut += 1
         logger.warning(
             "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
-            self.address,
+            self.peer_address,
             self.frames.held_bytes,
         )
         self.abort()

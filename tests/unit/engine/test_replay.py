@@ -35,9 +35,8 @@ def come_back(
     connection = to.alone.node.connect()
     if reads is not None:
         connection.drain = reads.wait  # type: ignore[assignment, method-assign]
-    assert connection.session is not None
     wanted = ChannelRequest("news", serial=serial, epoch=epoch)
-    connection.session.receive([Subscribe((wanted,))])
+    connection.say(Subscribe((wanted,)))
     return connection
 
 

@@ -12,6 +12,7 @@ from hubbub.gateways.encoders import SSE, encoder_for
 from hubbub.gateways.http import Request
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.sse import SseConnection
+from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import WebSocketConnection
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.websocket import Opcode
@@ -184,7 +185,8 @@ async def test_backlogs_of_sessions_count_from_where_the_kernel_takes_no_more() 
 async def test_websocket_messages_that_have_not_ended_count() -> None:
     holdings = Holdings(LIMIT)
     transport = FakeTransport()
-    connection = WebSocketConnection(transport, encoder_for(JSON_V1, None), 1 << 18, 1 << 20)
+    encoder = encoder_for(JSON_V1, None)
+    connection = WebSocketConnection(transport, encoder, 1 << 18, 1 << 20, Turns())
     connection.count_in(holdings, "192.0.2.1")
     ping = bytes([0x80 | Opcode.PING, 0x80, 0, 0, 0, 0])
     start = bytes([0x80 | Opcode.TEXT, 0x80 | 126]) + (20_000).to_bytes(2, "big") + bytes(4)

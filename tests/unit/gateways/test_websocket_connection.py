@@ -1,12 +1,18 @@
-"""A WebSocket connection that is told to wait, by more than one."""
+"""WebSocket connections that have to wait: for their session, for channels, for their turn."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
+from harness.clock import FakeClock
+from hubbub.domain.requests import Request
+from hubbub.engine.sessions.session import Session
 from hubbub.gateways.encoders import encoder_for
+from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Turns
 from hubbub.gateways.websocket import WebSocketConnection
 from hubbub.protocols.json.codec import JSON_V1
 
@@ -32,14 +38,116 @@ class FakeTransport(asyncio.Transport):
         return 0
 
 
+PING = b'{"event":"Ping","payload":{"reqID":1}}'
+
+
+class FakeSession:
+    """Counts its requests; the first of them takes time where it is `slow`."""
+
+    clock = FakeClock()
+    last_seen = 0.0
+
+    def __init__(self, connection: WebSocketConnection, slow: bool = False) -> None:
+        self.handled = 0
+        self.slow = slow
+        self.connection = connection
+        connection.session = cast(Session, self)
+
+    def receive(self, received: Iterator[Request], most: int) -> int:
+        handled = 0
+        while handled < most and next(received, None) is not None:
+            handled += 1
+            if self.slow:
+                self.slow = False
+                self.connection.pause_reading()
+                break
+        self.handled += handled
+        return handled
+
+    def disconnected(self, keep_state: bool = True) -> None:
+        pass
+
+
+def connect(turns: Turns, peer: str, slow: bool = False) -> tuple[WebSocketConnection, FakeSession]:
+    encoder = encoder_for(JSON_V1, None)
+    connection = WebSocketConnection(FakeTransport(), encoder, 1 << 20, 1 << 20, turns, peer)
+    return connection, FakeSession(connection, slow)
+
+
+def text(payload: bytes) -> bytes:
+    """A frame of a client, with a mask of zeros."""
+    head = bytes([0x81, 0x80 | 126]) + len(payload).to_bytes(2, "big")
+    if len(payload) < 126:
+        head = bytes([0x81, 0x80 | len(payload)])
+    return head + bytes(4) + payload
+
+
 @pytest.mark.spec("LIVE-16", "OPS-03")
 async def test_who_is_told_to_wait_by_two_waits_for_both() -> None:
     """Else a client that floods would be read on as soon as one of them has room."""
-    transport = FakeTransport()
-    connection = WebSocketConnection(transport, encoder_for(JSON_V1, None), 1000, 1000)
+    connection, session = connect(Turns(), "192.0.2.1")
     connection.pause_reading()
     connection.pause_reading()
+    connection.data_received(text(PING))
     connection.resume_reading()
-    assert not transport.reading
+    await asyncio.sleep(0)
+    assert session.handled == 0
     connection.resume_reading()
+    await asyncio.sleep(0)
+    assert session.handled == 1
+
+
+@pytest.mark.spec("SEC-01", "OPS-03")
+@pytest.mark.parametrize(
+    "flood", [text(PING) * 2000, text(b"\n".join([PING] * 100)) * 20], ids=["frames", "envelopes"]
+)
+async def test_a_flood_is_handled_in_slices_and_others_come_first(flood: bytes) -> None:
+    """In one frame or in many: a slice of it, then whoever used less."""
+    turns = Turns()
+    flooding, flooded = connect(turns, "192.0.2.1")
+    other, served = connect(turns, "192.0.2.2")
+    flooding.data_received(flood)
+    assert flooded.handled == SLICE_REQUESTS
+    turns.left = 0
+    other.data_received(text(PING))
+    assert served.handled == 0  # the turn is over
+    await asyncio.sleep(0)
+    assert served.handled == 1
+    assert flooded.handled <= 2 * SLICE_REQUESTS
+    while flooded.handled < 2000:
+        before = flooded.handled
+        await asyncio.sleep(0)
+        assert before < flooded.handled <= before + SLICE_REQUESTS
+
+
+@pytest.mark.spec("LIVE-05")
+async def test_what_comes_behind_a_request_that_takes_time_waits_and_keeps_its_order() -> None:
+    connection, session = connect(Turns(), "192.0.2.1", slow=True)
+    connection.data_received(text(b"\n".join([PING] * 3)) + text(PING) * 3)
+    connection.data_received(text(PING))
+    await asyncio.sleep(0)
+    assert session.handled == 1
+    connection.resume_reading()
+    await asyncio.sleep(0)
+    assert session.handled == 7
+
+
+@pytest.mark.spec("SEC-01", "OPS-03")
+async def test_a_client_that_has_to_wait_is_read_up_to_a_bound() -> None:
+    connection, _ = connect(Turns(), "192.0.2.1")
+    transport = cast(FakeTransport, connection.transport)
+    connection.pause_reading()
+    connection.data_received(bytes(SLICE_BYTES))
     assert transport.reading
+    connection.data_received(b"x")
+    assert not transport.reading
+
+
+@pytest.mark.spec("LIVE-05")
+async def test_what_waits_for_its_turn_is_handled_where_the_client_hangs_up() -> None:
+    turns = Turns()
+    connection, session = connect(turns, "192.0.2.1")
+    turns.left = 0
+    connection.data_received(text(PING) * 20)
+    connection.eof_received()
+    assert session.handled == 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -12,12 +11,9 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage, Member, Presence
 from hubbub.domain.permissions import Identity, may_subscribe
 from hubbub.domain.requests import History, PresenceQuery
-from hubbub.engine.hub import Hub, SessionState
+from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.bus import Bus
-
-_SMALL_PAGE_BYTES = 32 * 1024
-"""Encoding a larger page takes milliseconds."""
 
 
 class Queries:
@@ -70,14 +66,16 @@ class Queries:
                 epoch=request.epoch or None,
             )
         )
-        await _take_turn(hub, found)
+        await hub.take_turn(sum(len(message.payload) for message in found.messages))
         return msgspec.structs.replace(found, req_id=request.req_id)
 
     async def members(self, hub: Hub, identity: Identity, channel: str) -> tuple[Member, ...]:
         self._check(hub, identity, channel, "see who is in")
         if not hub.rules_for(channel).presence:
             raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
-        return await self._bus.members(hub.name, channel)
+        members = await self._bus.members(hub.name, channel)
+        await hub.take_turn(len(members) * MEMBER_BYTES)
+        return members
 
     def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
         """That at least one of the channels may be followed. Raises the `NotPermitted` or
@@ -96,10 +94,3 @@ class Queries:
     def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
         if not may_subscribe(identity, channel, hub.rules_for(channel), hub.user_channels):
             raise NotPermitted(f"no permission to {action} {channel!r}")
-
-
-async def _take_turn(hub: Hub, page: HistoryPage) -> None:
-    """Let everyone else have a turn of the loop before the next large page of this hub."""
-    if sum(len(message.payload) for message in page.messages) > _SMALL_PAGE_BYTES:
-        async with hub.page_turn:
-            await asyncio.sleep(0)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +42,6 @@ from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
-MAX_WAITING_REQUESTS = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -76,12 +73,11 @@ class Session(SessionState):
 
     __slots__ = (
         "_bucket",
+        "_busy",
         "_can",
-        "_paused",
         "_refused",
         "_service_requests",
         "_topic_requests",
-        "_waiting",
     )
 
     def __init__(
@@ -95,12 +91,11 @@ class Session(SessionState):
         super().__init__(hub, connection, identity, address, can.clock, can.tokens)
         self._can = can
         self._bucket: TokenBucket | None = None
-        self._paused = False
+        self._busy = False
+        """A request is under way that the next one has to wait for."""
         self._refused = 0
         self._service_requests: ServiceRequests | None = None
         self._topic_requests: TopicRequests | None = None
-        self._waiting: deque[Request] | None = None
-        """Requests behind one that is under way; None: nothing is."""
 
     # -- access that ends -----------------------------------------------------------------------
 
@@ -112,25 +107,21 @@ class Session(SessionState):
 
     # -- in -------------------------------------------------------------------------------------
 
-    def receive(self, received: Iterable[Request]) -> None:
-        """Handle what one frame brought."""
+    def receive(self, received: Iterator[Request], most: int) -> int:
+        """Handle requests one after the other, until one takes time or so many were handled.
+        Answers how many. Where one takes time, the connection's `resume_reading` is called after
+        it."""
         self.last_seen = self.clock.monotonic()
         if self.spent_hash is not None:
             self._can.restore_keys.spend(self)
-        for request in received:
-            if self.closed:
-                return
-            if self._waiting is None:
-                self._handle(request)
-            else:
-                self._wait(request)
-
-    def _wait(self, request: Request) -> None:
-        assert self._waiting is not None
-        self._waiting.append(request)
-        if len(self._waiting) >= MAX_WAITING_REQUESTS and not self._paused:
-            self._paused = True
-            self.connection.pause_reading()
+        handled = 0
+        while handled < most and not (self._busy or self.closed):
+            request = next(received, None)
+            if request is None:
+                break
+            handled += 1
+            self._handle(request)
+        return handled
 
     def _handle(self, request: Request) -> None:
         try:
@@ -253,11 +244,11 @@ class Session(SessionState):
 
     def run(self, work: Coroutine[Any, Any, None], req_id: int = 0) -> None:
         """Do this first; requests that come meanwhile wait."""
-        self._waiting = deque()
+        self._busy = True
+        self.connection.pause_reading()
         self._can.tasks.start(self._finish(work, req_id))
 
     async def _finish(self, work: Coroutine[Any, Any, None], req_id: int) -> None:
-        """Do the work, then what waited behind it, until nothing is left or takes time again."""
         try:
             await work
         except HubbubError as error:
@@ -267,12 +258,5 @@ class Session(SessionState):
         except Exception:
             logger.exception("a request failed in an unforeseen way")
             self.send(notices.Failed(Internal("the hub failed to handle the request"), req_id))
-        waiting, self._waiting = self._waiting, None
-        while waiting and not self.closed:
-            if self._waiting is not None:
-                self._waiting.extend(waiting)
-                break
-            self._handle(waiting.popleft())
-        if self._paused and len(self._waiting or ()) < MAX_WAITING_REQUESTS:
-            self._paused = False
-            self.connection.resume_reading()
+        self._busy = False
+        self.connection.resume_reading()

@@ -30,7 +30,7 @@ from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.hub import Hub, SessionState
+from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.catch_up import Replayer
 from hubbub.engine.sessions.journal import Chronicle
@@ -360,6 +360,7 @@ class Subscriptions:
             if rules.presence:
                 self._bus.join(hub, channel, [session.member()])
                 members = await self._bus.members(hub, channel)
+                await session.hub.take_turn(len(members) * MEMBER_BYTES)
             if rules.occupancy:
                 self._bus.occupy(hub, channel, feed.subscribers)
                 count = await self._bus.occupancy(hub, channel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable
 
@@ -55,10 +56,11 @@ class UnsettledFrames:
     def held_bytes(self) -> int:
         return self._settleable + self._unfinished
 
-    def feed(self, data: bytes) -> None:
-        """Bytes as they come. Raises `Malformed` for what no supported client sends."""
+    def feed(self, data: bytes, most: int = sys.maxsize) -> int:
+        """Bytes as they come, up to the end of so many frames; answers how many bytes that were.
+        Raises `Malformed` for what no supported client sends."""
         start, end = 0, len(data)
-        while start < end:
+        while start < end and most > 0:
             if self._skip:
                 step = min(self._skip, end - start)
                 self._skip -= step
@@ -69,6 +71,8 @@ class UnsettledFrames:
                     self._frame_ends()
                 continue
             start = self._read_head(data, start)
+            most -= 1
+        return start
 
     def _read_head(self, data: bytes, start: int) -> int:
         """Take as much as the head needs; answers where it ends."""

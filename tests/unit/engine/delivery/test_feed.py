@@ -211,8 +211,7 @@ async def test_a_message_that_comes_while_a_node_attaches_does_not_fall_in_betwe
         publish(speaker, "news", b"0")
         for turns in range(8):
             listener = alone.node.connect()
-            assert listener.session is not None
-            listener.session.receive([Subscribe((ChannelRequest("news"),))])
+            listener.say(Subscribe((ChannelRequest("news"),)))
             for _ in range(turns):
                 await asyncio.sleep(0)
             publish(speaker, "news", b"%d" % turns)
@@ -222,6 +221,7 @@ async def test_a_message_that_comes_while_a_node_attaches_does_not_fall_in_betwe
             first = listener.deliveries("news")[0].serial
             assert first == confirmed + 1
             assert listener.all(ChannelReset) == []
+            assert listener.session is not None
             alone.node.node.close(listener.session)
 
 

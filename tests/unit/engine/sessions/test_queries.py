@@ -26,10 +26,8 @@ async def test_a_session_that_does_not_read_is_answered_when_it_has_read(
         slow, quick = alone.node.connect(), alone.node.connect()
         reads = asyncio.Event()
         slow.drain = reads.wait  # type: ignore[assignment, method-assign]
-        assert slow.session is not None
-        assert quick.session is not None
-        slow.session.receive([question] * 3)
-        quick.session.receive([question])
+        slow.say(*[question] * 3)
+        quick.say(question)
         await quick.next(answer)
         assert not [each for each in slow.heard if isinstance(each, answer)]
         reads.set()
