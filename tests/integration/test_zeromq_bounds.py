@@ -96,10 +96,11 @@ async def test_many_messages_that_never_end_have_one_bound_together(start_hub: S
     many = [await Endless.connect(hub) for _ in range(20)]
     for each in many:
         await each.send(MEGABYTE)
-    async with zeromq_clients(hub) as clients:
-        assert await clients.make().put("acme", "news", "hello") == 1
-    assert relay.total <= 8 * MEGABYTE
-    assert relay.cut >= 12
+    async with asyncio.timeout(20), zeromq_clients(hub) as clients:
+        client = clients.make()
+        while relay.cut < 12:  # served meanwhile, again and again
+            await client.put("acme", "news", "hello")
+            assert relay.total <= 8 * MEGABYTE
     for each in many:
         each.close()
 

@@ -138,7 +138,7 @@ class Relay:
 
     def count(self, client: Client) -> None:
         """What a connection has under way has changed."""
-        held = client.frames.held_bytes
+        held = client.held_bytes
         client.hold("full", held > self.limits.connection_bytes)
         if held > self.limits.connection_bytes and self._sweep is None:
             self._sweep_later()
@@ -204,7 +204,8 @@ class Client(asyncio.Protocol):
         self.address: Address
         self.usage = Usage()
         self._rest = b""
-        """What came in and has to wait for the connection's turn."""
+        """What came in and has to wait for the connection's turn, from `_at` on."""
+        self._at = 0
         self.peer: bytes | None = None
         self.stalled = False
         """Over the bound since before the last look, without a message that came out."""
@@ -247,10 +248,11 @@ class Client(asyncio.Protocol):
         self.hold("connecting", False)
 
     def data_received(self, data: bytes) -> None:
-        waits, self._rest = bool(self._rest), self._rest + data
+        waits = bool(self._rest)
+        self._rest, self._at = self._rest[self._at :] + data, 0
         if waits:
-            return
-        if self._relay.turns.left > 0:
+            self._relay.count(self)
+        elif self._relay.turns.left > 0:
             self.take_turn()
         else:
             self._wait()
@@ -258,28 +260,35 @@ class Client(asyncio.Protocol):
     def _wait(self) -> None:
         self.hold("turn", True)
         self._relay.turns.wait(self)
+        self._relay.count(self)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.frames.held_bytes + len(self._rest) - self._at
 
     def take_turn(self) -> None:
         """Called by `Turns`: look at a slice, and pass it on."""
         if self.transport.is_closing():
             return
         try:
-            end = self.frames.feed(self._rest, SLICE_FRAMES)
+            end = self.frames.feed(self._rest, self._at, SLICE_FRAMES)
         except Malformed:
             self.abort()
             return
-        data, self._rest = self._rest[:end], self._rest[end:]
-        self._relay.turns.charge(self, SLICE_COST, end)
+        data = self._rest[self._at : end]
+        self._at = end
+        self._relay.turns.charge(self, SLICE_COST, len(data))
         if self._inner is None:  # an event loop may begin to read before it was told not to
             self._early += data
             self.transport.pause_reading()
         elif not self._inner.transport.is_closing():
             self._inner.transport.write(data)
-        self._relay.count(self)
-        if self._rest:
+        if self._at < len(self._rest):
             self._wait()
         else:
+            self._rest, self._at = b"", 0
             self.hold("turn", False)
+            self._relay.count(self)
 
     def hold(self, reason: str, holds: bool) -> None:
         """Read no more while there is a reason."""
@@ -307,7 +316,7 @@ class Client(asyncio.Protocol):
         logger.warning(
             "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
             self.peer_address,
-            self.frames.held_bytes,
+            self.held_bytes,
         )
         self.abort()
 

@@ -56,10 +56,10 @@ class UnsettledFrames:
     def held_bytes(self) -> int:
         return self._settleable + self._unfinished
 
-    def feed(self, data: bytes, most: int = sys.maxsize) -> int:
-        """Bytes as they come, up to the end of so many frames; answers how many bytes that were.
-        Raises `Malformed` for what no supported client sends."""
-        start, end = 0, len(data)
+    def feed(self, data: bytes, start: int = 0, most: int = sys.maxsize) -> int:
+        """Bytes as they come, from `start` on, in which at most so many frames begin; answers where
+        they end. Raises `Malformed` for what no supported client sends."""
+        end = len(data)
         while start < end and most > 0:
             if self._skip:
                 step = min(self._skip, end - start)

@@ -69,3 +69,18 @@ def test_heartbeats_do_not_add_up_but_commands_that_could_be_kept_do() -> None:
 def test_what_is_not_zmtp_is_refused(greeting: bytes) -> None:
     with pytest.raises(Malformed):
         UnsettledFrames().feed(greeting + bytes(20))
+
+
+@pytest.mark.spec("SEC-01")
+def test_frames_are_counted_in_slices_of_so_many() -> None:
+    """Empty frames take two bytes each: a read of the socket brings 100,000 of them."""
+    frames, data = UnsettledFrames(), GREETING + frame(0, MORE) * 1000
+    at = frames.feed(data, 0, 100)
+    slices = 1
+    while at < len(data):
+        before = frames.held_bytes
+        at = frames.feed(data, at, 100)
+        slices += 1
+        assert frames.held_bytes - before <= cost(0) * 100
+    assert slices > 10
+    assert frames.held_bytes == cost(0) * 1000
