@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from harness.clock import FakeClock
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
 from hubbub.gateways.http import Head, HttpLimits, Request
@@ -98,7 +99,7 @@ class Door:
         max_buffered_bytes: int = 128 << 20,
     ) -> None:
         self.now = 0.0
-        self.turns = Turns()
+        self.turns = Turns(FakeClock())
         self.holdings = Holdings(max_buffered_bytes)
         self.known_heads: dict[bytes, Head] = {} if known_heads is None else known_heads
         self.under_way = TaskSet()

@@ -91,7 +91,7 @@ class Listener:
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
         self.holdings = Holdings(settings.max_buffered_bytes)
-        self.turns = Turns()
+        self.turns = Turns(node.clock)
         self._live = LiveDoor(node, settings.live, self.holdings, self.turns)
         self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}

@@ -12,13 +12,12 @@ many requests fit into one follows from how long the last ones took, whatever to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from heapq import heappop, heappush
-from time import perf_counter
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 from hubbub.domain.limits import network_of
+from hubbub.ports.clock import Clock
 
 SLICE_REQUESTS = 16
 """Requests of one connection that are answered before the next connection has its turn."""
@@ -91,7 +90,7 @@ class Turns:
         "left",
     )
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cost = TURN_COST
         """What may be used up in a turn, as turns take at present."""
@@ -143,7 +142,7 @@ class Turns:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self._since = self._clock()
+        self._since = self._clock.monotonic()
         loop = asyncio.get_running_loop()
         self._window = int(loop.time() / _WINDOW_SECONDS)
         loop.call_soon(self._run)
@@ -151,7 +150,7 @@ class Turns:
     def _run(self) -> None:
         """One turn: as many slices as there are connections in the queue, as far as that goes."""
         self._scheduled = False
-        began = self._clock()
+        began = self._clock.monotonic()
         self.left = self._cost = _adapted(self._cost, began - self._since)
         slices = self._waiting
         try:

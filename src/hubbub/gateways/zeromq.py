@@ -78,6 +78,7 @@ class ZeroMqDoor:
                 connections=settings.max_connections,
             ),
             0 if settings.curve is None else CURVE_OVERHEAD,
+            service.clock,
         )
         self.undelivered = 0
         """Answers whose client was gone, or did not read."""

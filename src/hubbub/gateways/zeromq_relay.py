@@ -25,6 +25,7 @@ from hubbub.domain.errors import Malformed
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
 from hubbub.gateways.turns import Address, Turns, Usage
+from hubbub.ports.clock import Clock
 from hubbub.protocols.zeromq.zmtp import UnsettledFrames
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class RelayLimits(msgspec.Struct, frozen=True):
 class Relay:
     """`start` it after libzmq is bound to `inner`, `stop` it before libzmq ends."""
 
-    def __init__(self, limits: RelayLimits, overhead: int) -> None:
+    def __init__(self, limits: RelayLimits, overhead: int, clock: Clock) -> None:
         """`overhead`: by how much CURVE makes a frame longer."""
         self.limits = limits
         self.overhead = overhead
@@ -62,7 +63,7 @@ class Relay:
         """By the name of the local socket."""
         self._peers: dict[bytes, Client] = {}
         """By the id that libzmq gave them."""
-        self.turns = Turns()
+        self.turns = Turns(clock)
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 

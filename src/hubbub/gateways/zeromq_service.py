@@ -39,6 +39,7 @@ class TopicService:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.clock = node.clock
 
     async def answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
         """`key` is the caller's CURVE key, if that is known. Raises what speaks against it."""

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from harness.clock import FakeClock
 from harness.http_connections import Door, FakeTransport
 from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.gateways.encoders import SSE, encoder_for
@@ -186,7 +187,7 @@ async def test_websocket_messages_that_have_not_ended_count() -> None:
     holdings = Holdings(LIMIT)
     transport = FakeTransport()
     encoder = encoder_for(JSON_V1, None)
-    connection = WebSocketConnection(transport, encoder, 1 << 18, 1 << 20, Turns())
+    connection = WebSocketConnection(transport, encoder, 1 << 18, 1 << 20, Turns(FakeClock()))
     connection.count_in(holdings, "192.0.2.1")
     ping = bytes([0x80 | Opcode.PING, 0x80, 0, 0, 0, 0])
     start = bytes([0x80 | Opcode.TEXT, 0x80 | 126]) + (20_000).to_bytes(2, "big") + bytes(4)

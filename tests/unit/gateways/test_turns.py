@@ -6,23 +6,16 @@ import asyncio
 
 import pytest
 
+from harness.clock import FakeClock
 from hubbub.gateways.turns import LEAST_COST, SLICE_REQUESTS, TURN_COST, TURN_SECONDS, Turns, Usage
 
 pytestmark = pytest.mark.spec("SEC-01", "OPS-03")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 class Busy:
     """A connection that always has more requests, each of which takes so many seconds."""
 
-    def __init__(self, turns: Turns, clock: Clock, peer: str, seconds: float) -> None:
+    def __init__(self, turns: Turns, clock: FakeClock, peer: str, seconds: float) -> None:
         self.turns = turns
         self.clock = clock
         self.seconds = seconds
@@ -34,13 +27,13 @@ class Busy:
     def take_turn(self) -> None:
         requests = min(SLICE_REQUESTS, self.turns.left)
         self.served += requests
-        self.clock.seconds += requests * self.seconds
+        self.clock.advance(requests * self.seconds)
         self.turns.charge(self, requests, 0)
         self.turns.wait(self)
 
 
 async def served_in_a_turn(seconds: float, turns_before: int = 20) -> int:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(clock)
     connections = [Busy(turns, clock, f"192.0.2.{number}", seconds) for number in range(20)]
     for _ in range(turns_before):
@@ -57,7 +50,7 @@ async def test_turns_are_kept_short_whatever_requests_cost() -> None:
 
 
 async def test_turns_grow_again_when_requests_cost_less() -> None:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(clock)
     connections = [Busy(turns, clock, f"192.0.2.{number}", 1.0) for number in range(20)]
     for _ in range(20):
@@ -71,7 +64,7 @@ async def test_turns_grow_again_when_requests_cost_less() -> None:
 
 
 async def test_who_used_least_comes_first_by_address() -> None:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(clock)
     flood = [Busy(turns, clock, "192.0.2.1", TURN_SECONDS) for _ in range(100)]
     for _ in range(50):

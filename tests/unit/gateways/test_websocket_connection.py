@@ -85,7 +85,7 @@ def text(payload: bytes) -> bytes:
 @pytest.mark.spec("LIVE-16", "OPS-03")
 async def test_who_is_told_to_wait_by_two_waits_for_both() -> None:
     """Else a client that floods would be read on as soon as one of them has room."""
-    connection, session = connect(Turns(), "192.0.2.1")
+    connection, session = connect(Turns(FakeClock()), "192.0.2.1")
     connection.pause_reading()
     connection.pause_reading()
     connection.data_received(text(PING))
@@ -103,7 +103,7 @@ async def test_who_is_told_to_wait_by_two_waits_for_both() -> None:
 )
 async def test_a_flood_is_handled_in_slices_and_others_come_first(flood: bytes) -> None:
     """In one frame or in many: a slice of it, then whoever used less."""
-    turns = Turns()
+    turns = Turns(FakeClock())
     flooding, flooded = connect(turns, "192.0.2.1")
     other, served = connect(turns, "192.0.2.2")
     flooding.data_received(flood)
@@ -122,7 +122,7 @@ async def test_a_flood_is_handled_in_slices_and_others_come_first(flood: bytes) 
 
 @pytest.mark.spec("LIVE-05")
 async def test_what_comes_behind_a_request_that_takes_time_waits_and_keeps_its_order() -> None:
-    connection, session = connect(Turns(), "192.0.2.1", slow=True)
+    connection, session = connect(Turns(FakeClock()), "192.0.2.1", slow=True)
     connection.data_received(text(b"\n".join([PING] * 3)) + text(PING) * 3)
     connection.data_received(text(PING))
     await asyncio.sleep(0)
@@ -134,7 +134,7 @@ async def test_what_comes_behind_a_request_that_takes_time_waits_and_keeps_its_o
 
 @pytest.mark.spec("SEC-01", "OPS-03")
 async def test_a_client_that_has_to_wait_is_read_up_to_a_bound() -> None:
-    connection, _ = connect(Turns(), "192.0.2.1")
+    connection, _ = connect(Turns(FakeClock()), "192.0.2.1")
     transport = cast(FakeTransport, connection.transport)
     connection.pause_reading()
     connection.data_received(bytes(SLICE_BYTES))
@@ -145,7 +145,7 @@ async def test_a_client_that_has_to_wait_is_read_up_to_a_bound() -> None:
 
 @pytest.mark.spec("LIVE-05")
 async def test_what_waits_for_its_turn_is_handled_where_the_client_hangs_up() -> None:
-    turns = Turns()
+    turns = Turns(FakeClock())
     connection, session = connect(turns, "192.0.2.1")
     turns.left = 0
     connection.data_received(text(PING) * 20)
