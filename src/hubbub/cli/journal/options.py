@@ -26,29 +26,24 @@ archive_option = click.option(
 
 
 def journal_command(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the journal's folder as `journal`, and clear failures."""
+    """Gives a command the journal's folder as `journal`, the archive's URL as `archive` where the
+    command has that option, and clear failures."""
 
     @functools.wraps(command)
     def with_folder(journal: Path | None, config: Path | None, **arguments: Any) -> None:
         with clear_failures(), needing_arrow():
+            if "archive" in arguments:
+                arguments["archive"] = arguments["archive"] or load_settings(config).journal.archive
+                if not arguments["archive"]:
+                    fail("which archive? Give --archive URL, or set journal.archive", WRONG)
             command(journal=journal or _configured(config), **arguments)
 
     return journal_option(config_option(with_folder))
 
 
 def archive_command(command: Callable[..., None]) -> Callable[..., None]:
-    """Like `journal_command`; gives it the archive's URL as `archive` besides."""
-
-    @functools.wraps(command)
-    def with_archive(archive: str | None, config: Path | None, **arguments: Any) -> None:
-        with clear_failures(), needing_arrow():
-            url = archive or load_settings(config).journal.archive
-            if not url:
-                fail("which archive? Give --archive URL, or set journal.archive", WRONG)
-            folder = arguments.pop("journal") or _configured(config)
-            command(journal=folder, archive=url, **arguments)
-
-    return archive_option(journal_option(config_option(with_archive)))
+    """Like `journal_command`, with the option for the archive."""
+    return archive_option(journal_command(command))
 
 
 def _configured(config: Path | None) -> Path:

@@ -69,11 +69,25 @@ def serve(
     worker: int | None,
 ) -> None:
     """Run a hub until Ctrl-C or SIGTERM."""
-    if workers is not None and workers > 1:
-        _serve_with_workers(dev, config, host, port, workers)
-        return
-    from hubbub.server.lifecycle import run
     from hubbub.server.logs import configure
+
+    many = workers is not None and workers > 1
+    with clear_failures():
+        settings = load_settings(config, dev, host, port, 0 if many else worker)
+        configure(settings.debug.level, settings.debug.log_format)
+        try:
+            if many:
+                given = ["--dev"] if dev else []
+                given += [] if config is None else ["--config", str(config)]
+                _run_workers(settings, workers or 1, given)
+            else:
+                _run(settings)
+        except OSError as error:
+            fail(_explain(error, settings))
+
+
+def _run(settings: Settings) -> None:
+    from hubbub.server.lifecycle import run
     from hubbub.server.wiring import Server
 
     def started(server: Server) -> None:
@@ -81,39 +95,21 @@ def serve(
         for caution in cautions(settings):
             click.echo(f"caution: {caution}", err=True)
 
-    with clear_failures():
-        settings = load_settings(config, dev, host, port, worker)
-        configure(settings.debug.level, settings.debug.log_format)
-        try:
-            run(settings, started)
-        except OSError as error:
-            fail(_explain(error, settings))
+    run(settings, started)
 
 
-def _serve_with_workers(
-    dev: bool, config: Path | None, host: str | None, port: int | None, count: int
-) -> None:
-    from hubbub.server.logs import configure
+def _run_workers(settings: Settings, count: int, arguments: list[str]) -> None:
     from hubbub.server.supervisor import NotReady
     from hubbub.server.workers import run_workers
-
-    arguments = ["--dev"] if dev else []
-    if config is not None:
-        arguments += ["--config", str(config)]
 
     def started(shared_port: int) -> None:
         click.echo(banner(settings, shared_port))
         click.echo(f"{count} workers share the port")
 
-    with clear_failures():
-        settings = load_settings(config, dev, host, port, worker=0)
-        configure(settings.debug.level, settings.debug.log_format)
-        try:
-            run_workers(settings, count, arguments, started)
-        except NotReady as error:
-            fail(str(error))
-        except OSError as error:
-            fail(_explain(error, settings))
+    try:
+        run_workers(settings, count, arguments, started)
+    except NotReady as error:
+        fail(str(error))
 
 
 def _explain(error: OSError, settings: Settings) -> str:
