@@ -77,6 +77,18 @@ def test_nothing_of_the_user_is_left_and_all_counts_stay(tmp_path: Path) -> None
         assert len({getattr(e, name) for e in after}) == len({getattr(e, name) for e in before})
 
 
+@pytest.mark.spec("NOTE-01")
+def test_notifications_of_the_users_own_channel_go_too(tmp_path: Path) -> None:
+    own = event(kinds.NOTIFICATION_CREATED, 1, channel="notification:u:ann", payload=b"secret")
+    read = event(kinds.NOTIFICATION_READ, 2, channel="notification:all", user="ann")
+    seal(tmp_path, own, read, event(kinds.NOTIFICATION_READ, 3, channel="notification:u:annette"))
+    proof, _ = erase(tmp_path, "demo", "ann")
+    assert (proof.complete, proof.records) == (True, 2)
+    first, second, third = counted(tmp_path)
+    assert (first.payload, first.channel) == (None, f"notification:u:{second.user}")
+    assert third.channel == "notification:u:annette"
+
+
 def test_own_payloads_go_and_those_of_others_stay(tmp_path: Path) -> None:
     a_day(tmp_path)
     proof, _ = erase(tmp_path, "demo", "ann")

@@ -8,10 +8,12 @@ from hubbub import __version__
 from hubbub.cli.administration.channels import channels
 from hubbub.cli.administration.hubs import hubs
 from hubbub.cli.administration.namespaces import namespaces
+from hubbub.cli.administration.notifications import notifications
 from hubbub.cli.administration.rules import rules
 from hubbub.cli.administration.sessions import sessions
 from hubbub.cli.administration.stats import stats
 from hubbub.cli.administration.subscriptions import subscriptions
+from hubbub.cli.administration.users import users
 from hubbub.cli.administration.webhooks import webhooks
 from hubbub.cli.completion import completion
 from hubbub.cli.journal import journal
@@ -40,7 +42,10 @@ def main() -> None:
 
 _TALKING = (publish, subscribe, history, presence, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
-_ADMINISTERING = (hubs, channels, rules, namespaces, sessions, subscriptions, webhooks, stats)
+_ADMINISTERING = (
+    hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
+    stats,
+)  # fmt: skip
 _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):

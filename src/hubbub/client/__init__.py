@@ -30,6 +30,9 @@ from hubbub.client.events import (
     Joined,
     Left,
     Member,
+    NotificationInfo,
+    NotificationNew,
+    NotificationRead,
     Occupancy,
     Presence,
 )
@@ -42,6 +45,7 @@ from hubbub.client.messages import (
     ServiceAnswer,
     TopicMessage,
 )
+from hubbub.client.notifications import Notification, NotificationPage, Notifications
 from hubbub.client.options import Options
 from hubbub.client.outbox.outbox import Outbox, put_in
 from hubbub.client.outbox.tables import Limits, Refusal
@@ -52,6 +56,7 @@ from hubbub.client.topics.topics import Topics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
+from hubbub.domain.notifications import NotificationState
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 
 __all__ = [
@@ -78,6 +83,13 @@ __all__ = [
     "Member",
     "Message",
     "MessagesLost",
+    "Notification",
+    "NotificationInfo",
+    "NotificationNew",
+    "NotificationPage",
+    "NotificationRead",
+    "NotificationState",
+    "Notifications",
     "Occupancy",
     "Options",
     "Outbox",

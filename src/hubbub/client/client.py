@@ -29,12 +29,14 @@ from hubbub.client.messages import (
     item_of,
     publish_item,
 )
+from hubbub.client.notifications import Notifications
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.topics.topics import Topics
 from hubbub.domain import notices
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.names import user_notifications
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery
 from hubbub.protocols.json.codec import JSON_V1
@@ -193,6 +195,19 @@ class Client:
         if handler is not None:
             self._handlers.start(_hand_over(subscription, handler))
         return subscription
+
+    def notifications(
+        self, channel: str | None = None, *, since: int | None = None
+    ) -> Notifications:
+        """Follow a notification channel, that of the session's user where none is named. `since` is
+        a timestamp: notifications after it are handed out first (0: all). Raises `BadRequest`
+        where the session has no user."""
+        if channel is None:
+            info = self._state.info
+            if info is None or info.user_id is None:
+                raise BadRequest("nobody is authenticated: name the notification channel")
+            channel = user_notifications(info.user_id)
+        return Notifications(self._supervisor, channel, self.subscribe, since)
 
     # -- asking ---------------------------------------------------------------------------------
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.notices import Joined, Left, Member, Occupancy, Presence
+from hubbub.domain.notices import (
+    Joined,
+    Left,
+    Member,
+    NotificationInfo,
+    NotificationNew,
+    NotificationRead,
+    Occupancy,
+    Presence,
+)
 
 __all__ = [
     "AccessLost",
@@ -16,6 +25,9 @@ __all__ = [
     "Joined",
     "Left",
     "Member",
+    "NotificationInfo",
+    "NotificationNew",
+    "NotificationRead",
     "Occupancy",
     "Presence",
 ]
@@ -56,4 +68,7 @@ class AccessLost(msgspec.Struct, frozen=True):
     error: HubbubError
 
 
-Event = Connected | Disconnected | AccessLost | Gap | Presence | Joined | Left | Occupancy
+Told = Presence | Joined | Left | Occupancy | NotificationNew | NotificationRead | NotificationInfo
+"""What the hub says of a channel besides messages."""
+
+Event = Connected | Disconnected | AccessLost | Gap | Told

@@ -9,12 +9,22 @@ from typing import Literal, Protocol
 
 from hubbub.client.connection.tracker import Tracker, Verdict
 from hubbub.client.errors import ClientClosed, MessagesLost
-from hubbub.client.events import Gap, Joined, Left, Member, Occupancy, Presence
+from hubbub.client.events import (
+    Gap,
+    Joined,
+    Left,
+    Member,
+    NotificationInfo,
+    Occupancy,
+    Presence,
+    Told,
+)
 from hubbub.client.messages import Message, from_delivery
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+from hubbub.domain.notifications import NotificationState
 
-ChannelEvent = Gap | Presence | Joined | Left | Occupancy
+ChannelEvent = Gap | Told
 OnGap = Literal["mark", "raise"]
 
 
@@ -61,6 +71,8 @@ class Subscription:
         """Who is present in each channel, by session id, as far as its rules tell."""
         self.occupancy: dict[str, int] = {}
         """How many follow each channel, as far as its rules tell."""
+        self.notifications: dict[str, NotificationState] = {}
+        """Notification channels in numbers."""
 
     # -- for the application --------------------------------------------------------------------
 
@@ -215,18 +227,24 @@ class Subscription:
         if not tracker.recovering and notice.channel not in self._behind:
             self._note(tracker.reset(notice))
 
-    def tell(self, event: Presence | Joined | Left | Occupancy) -> None:
-        members = self.members.setdefault(event.channel, {})
+    def tell(self, event: Told) -> None:
         if isinstance(event, Occupancy):
             self.occupancy[event.channel] = event.count
-        elif isinstance(event, Left):
+        elif isinstance(event, NotificationInfo):
+            self.notifications[event.channel] = event.state
+        elif isinstance(event, Presence | Joined | Left):
+            self._count_members(event)
+        self._put_event(event)
+
+    def _count_members(self, event: Presence | Joined | Left) -> None:
+        members = self.members.setdefault(event.channel, {})
+        if isinstance(event, Left):
             for member in event.members:
                 members.pop(member.session_id, None)
-        else:
-            if isinstance(event, Presence):
-                members.clear()
-            members.update({member.session_id: member for member in event.members})
-        self._put_event(event)
+            return
+        if isinstance(event, Presence):
+            members.clear()
+        members.update({member.session_id: member for member in event.members})
 
     def finish(self, error: HubbubError | None) -> None:
         """No more messages will come."""

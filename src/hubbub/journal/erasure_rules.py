@@ -1,10 +1,11 @@
 """What erasure does to one event of a user: who it was goes, what can be counted stays.
 
 An event is the user's own if it names the user as its doer, author, sender or receiver, if it
-belongs to one of the user's sessions or durable subscriptions, or to the user's own channel. Of
-those the payload, the headers, the extra values, the language and the location are removed. Names
-and ids that lead to the user become an alias, the same one everywhere, so that sessions, users,
-sequences and threads are counted as before. The alias is random: nobody can find the user by it.
+belongs to one of the user's sessions or durable subscriptions, or to one of the user's own channels
+(`u:<user>`, `notification:u:<user>`). Of those the payload, the headers, the extra values, the
+language and the location are removed. Names and ids that lead to the user become an alias, the same
+one everywhere, so that sessions, users, sequences and threads are counted as before. The alias is
+random: nobody can find the user by it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.domain.journal import JournalEvent
-from hubbub.domain.names import user_channel
+from hubbub.domain.names import user_channel, user_notifications
 
 REMOVED: Final = ("payload", "headers", "extra", "language", "location")
 MAPS: Final = ("headers", "extra")
@@ -35,8 +36,11 @@ class Subject:
     def __init__(self, hub: str, user: str) -> None:
         self.hub = hub
         self.user = user
-        self.channel = user_channel(user)
         self.alias = f"erased-{secrets.token_hex(6)}"
+        self.channels = {
+            of_user(user): of_user(self.alias) for of_user in (user_channel, user_notifications)
+        }
+        """The user's own channels, and the names that they get."""
         self.sessions: set[str] = set()
         self.subscriptions: set[tuple[str | None, str]] = set()
         """Durable ones, each with its channel: their names may also be others'."""
@@ -46,7 +50,7 @@ class Subject:
     def owns(self, row: Row) -> bool:
         return (
             self.user in (row["user"], row["author"], row["sender"], row["receiver"])
-            or row["channel"] == self.channel
+            or row["channel"] in self.channels
             or row["session"] in self.sessions
             or (row["channel"], row["subscription"]) in self.subscriptions
         )
@@ -60,8 +64,8 @@ class Subject:
         for name in NAMES:
             if done[name] == self.user:
                 done[name] = self.alias
-            elif done[name] == self.channel:
-                done[name] = user_channel(self.alias)
+            elif done[name] in self.channels:
+                done[name] = self.channels[done[name]]
         for name in MAPS:
             if done[name] is not None:
                 done[name] = [pair for pair in done[name] if not self._is_named(pair)]

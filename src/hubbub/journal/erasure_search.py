@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 def touched(batch: pa.RecordBatch, subject: Subject) -> Mask:
     """Which rows have something of the user."""
     mask = np.zeros(batch.num_rows, bool)
-    names = pa.array([subject.user, subject.channel])
+    names = pa.array([subject.user, *subject.channels])
     for name in NAMES:
         mask |= flags(pc.is_in(batch.column(name), names))
     for name in MAPS:
@@ -66,6 +66,6 @@ def in_raw(path: Path, subject: Subject) -> int:
         return 0  # sealed meanwhile
     rows = (msgspec.structs.asdict(event) for event in events if event.hub == subject.hub)
     return sum(
-        subject.owns(row) or any(row[name] in (subject.user, subject.channel) for name in NAMES)
+        subject.owns(row) or any(row[name] in (subject.user, *subject.channels) for name in NAMES)
         for row in rows
     )

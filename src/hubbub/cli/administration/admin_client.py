@@ -84,8 +84,8 @@ class AdminClient:
             headers["If-None-Match"] = "*"
         return self._send("PUT", path, body=body, headers=headers)[0]
 
-    def delete(self, *path: str) -> None:
-        self._send("DELETE", path)
+    def delete(self, *path: str) -> Any:
+        return self._send("DELETE", path)[0]
 
     def close(self) -> None:
         self._connection.close()

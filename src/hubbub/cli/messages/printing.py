@@ -7,8 +7,21 @@ import re
 
 import msgspec
 
-from hubbub.client import Gap, Joined, Left, Message, Occupancy, Presence, TopicMessage
+from hubbub.client import (
+    Gap,
+    Joined,
+    Left,
+    Message,
+    NotificationInfo,
+    NotificationNew,
+    NotificationRead,
+    Occupancy,
+    Presence,
+    TopicMessage,
+)
 from hubbub.client.envelope import fields_of
+from hubbub.client.events import Told
+from hubbub.client.messages import decode_data
 from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import is_json, is_text
 
@@ -89,13 +102,25 @@ def _message_json(message: Message) -> str:
     return to_json(shown)
 
 
-def describe_event(event: Gap | Presence | Joined | Left | Occupancy, as_json: bool) -> str:
+NOTIFICATION_EVENTS = (NotificationNew, NotificationRead, NotificationInfo)
+
+
+def describe_event(event: Gap | Told, as_json: bool) -> str:
     if as_json:
         return to_json({"event": type(event).__name__, **msgspec.to_builtins(event)})
     if isinstance(event, Occupancy):
         return f"{event.channel}: {event.count} here"
     if isinstance(event, Gap):
         return f"{event.channel}: messages may be missing here: {event.reason}"
+    if isinstance(event, NotificationInfo):
+        return f"{event.channel}: {event.state.unread} of {event.state.total} unread"
+    if isinstance(event, NotificationRead):
+        which = ", ".join(event.ids) or f"up to {event.up_to}"
+        return escape_control(f"{event.channel}: read by {event.read_by or 'somebody'}: {which}")
+    if isinstance(event, NotificationNew):
+        new = event.notification
+        text = repr(decode_data(new.payload, new.content_type))
+        return escape_control(f"{event.channel}: {new.event or 'notification'} {new.id} {text}")
     names = ", ".join(member.user_id or member.session_id for member in event.members)
     verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
     return escape_control(f"{event.channel}: {verb} {names or 'nobody'}")

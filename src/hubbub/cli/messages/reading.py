@@ -10,7 +10,7 @@ import click
 
 from hubbub.cli.failures import run
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import describe_event, message_line
+from hubbub.cli.messages.printing import NOTIFICATION_EVENTS, describe_event, message_line
 from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
 from hubbub.cli.tables import answer
 from hubbub.client import Client, Disconnected, Gap, Message, MessagesLost
@@ -69,7 +69,7 @@ def subscribe(
                     raise MessagesLost(event)
                 elif isinstance(event, Gap):
                     print_note(f"messages of {event.channel} may be missing here: {event.reason}")
-                elif presence:
+                elif presence or isinstance(event, NOTIFICATION_EVENTS):
                     click.echo(describe_event(event, as_json))
 
     run(work(), until_interrupted=count is None)

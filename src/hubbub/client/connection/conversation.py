@@ -26,7 +26,14 @@ logger = logging.getLogger("hubbub.client")
 N = TypeVar("N", bound=Notice)
 Answered = Callable[[notices.PublishResult], None]
 
-_TOLD = (notices.Joined, notices.Left, notices.Occupancy)
+_TOLD = (
+    notices.Joined,
+    notices.Left,
+    notices.Occupancy,
+    notices.NotificationNew,
+    notices.NotificationRead,
+    notices.NotificationInfo,
+)
 
 
 class Conversation:

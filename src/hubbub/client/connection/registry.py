@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from hubbub.client.connection.tracker import Tracker
-from hubbub.client.events import AccessLost, Event
+from hubbub.client.events import AccessLost, Event, Told
 from hubbub.client.subscription import Subscription
 from hubbub.domain.errors import Conflict, HubbubError
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Delivery,
-    Joined,
-    Left,
-    Occupancy,
-    Presence,
     SubscribedChannel,
     Unsubscribed,
 )
@@ -93,7 +89,7 @@ class Registry:
                 self._emit(AccessLost(failure.channel, failure.error))
                 self._end(failure.channel, failure.error)
 
-    def tell(self, event: Presence | Joined | Left | Occupancy) -> None:
+    def tell(self, event: Told) -> None:
         subscription = self._by_channel.get(event.channel)
         if subscription is not None:
             subscription.tell(event)

@@ -20,6 +20,8 @@ from hubbub.client import client as asynchronous
 from hubbub.client.client import Client as AsyncClient
 from hubbub.client.client import Since
 from hubbub.client.messages import Message
+from hubbub.client.notifications import Notification
+from hubbub.client.notifications import Notifications as AsyncNotifications
 from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Token
 from hubbub.client.subscription import OnGap
@@ -27,6 +29,7 @@ from hubbub.client.subscription import Subscription as AsyncSubscription
 from hubbub.client.sync.topics import Inbox, Outbox, SharedReader, Topics
 from hubbub.client.sync.waiting import Blocking, passes, waits
 from hubbub.domain.notices import SessionInfo
+from hubbub.domain.notifications import NotificationState
 
 __all__ = ["Client", "Inbox", "Outbox", "SharedReader", "Subscription", "Topics", "connect"]
 
@@ -97,6 +100,16 @@ class Client(Blocking[AsyncClient]):
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)
 
+    def notifications(
+        self, channel: str | None = None, *, since: int | None = None
+    ) -> Notifications:
+        """Follow a notification channel, that of the session's user where none is named."""
+
+        async def begin() -> AsyncNotifications:
+            return await self._inner.notifications(channel, since=since).__aenter__()
+
+        return Notifications(self, self.run(begin()))
+
     def subscribe(
         self, *channels: str, since: Since | None = None, on_gap: OnGap = "mark"
     ) -> Subscription:
@@ -127,6 +140,39 @@ class Subscription(Blocking[AsyncSubscription]):
         if not self._batch:
             raise StopIteration
         return self._batch.popleft()
+
+
+class Notifications(Blocking[AsyncNotifications]):
+    """A notification channel: iterate over it for new ones."""
+
+    def __enter__(self) -> Notifications:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    close = waits(AsyncNotifications.close)
+    count = waits(AsyncNotifications.count)
+    page = waits(AsyncNotifications.page)
+    mark_read = waits(AsyncNotifications.mark_read)
+    mark_seen = waits(AsyncNotifications.mark_seen)
+
+    @property
+    def state(self) -> NotificationState | None:
+        return self._inner.state
+
+    @property
+    def unread(self) -> int:
+        return self._inner.unread
+
+    def __iter__(self) -> Iterator[Notification]:
+        return self
+
+    def __next__(self) -> Notification:
+        try:
+            return self._runner.run(self._inner.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
 
 
 def connect(

@@ -1,0 +1,30 @@
+"""`hubbub users`: what a hub keeps about a user."""
+
+from __future__ import annotations
+
+import click
+
+from hubbub.cli.administration.admin_client import AdminClient
+from hubbub.cli.administration.options import admin_options, confirm, yes_option
+from hubbub.cli.messages.options import hub_option
+from hubbub.cli.tables import json_option, show_entry
+
+
+@click.group()
+def users() -> None:
+    """Erase what a hub keeps about a user."""
+
+
+@users.command()
+@click.argument("user")
+@yes_option
+@json_option
+@hub_option
+@admin_options
+def erase(admin: AdminClient, hub: str, user: str, yes: bool, as_json: bool) -> None:
+    """Delete the notifications and push tokens of USER, and take the user's name off others.
+
+    The journal has a command of its own: `hubbub journal erase`.
+    """
+    confirm(f"Erase what the hub {hub!r} keeps about {user!r}?", yes)
+    show_entry(admin.delete("hubs", hub, "users", user), as_json)
