@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from harness.views import MONDAY, records, view
 from hubbub.pipeline.views.columns import TIME
 from hubbub.pipeline.views.forecast import Capacity, make_view
+from hubbub.pipeline.views.seasonal_model import predicted
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,6 +56,39 @@ def test_it_beats_the_same_hour_yesterday_on_held_back_days() -> None:
         assert row.verdict == "better than the same hour yesterday"
         assert row.error_share < 0.2
         assert row.error < 0.7 * row.yesterday_error
+
+
+def demand() -> list[int]:
+    """Hourly electricity demand of England and Wales, 12 weeks from Monday, 2000-06-05 on, as the
+    package pmdarima has it. The package is not imported: what it needs is large."""
+    try:
+        found = distribution("pmdarima").locate_file("pmdarima/datasets/taylor.py")
+    except PackageNotFoundError:
+        pytest.skip("pmdarima is not installed; run: pip install --no-deps pmdarima")
+    text = Path(str(found)).read_text()
+    halves = [int(number) for number in re.findall(r"\b\d{5}\b", text[text.index("rslt") :])]
+    assert len(halves) == 12 * 7 * 48
+    return [sum(halves[place : place + 2]) for place in range(0, len(halves), 2)]
+
+
+@pytest.mark.spec("PIPE-03")
+def test_on_a_real_series_it_beats_the_same_hour_yesterday_and_last_week() -> None:
+    """For days that it has not seen, after four weeks and each week after that."""
+    load = np.array(demand())
+    start = int(datetime(2000, 6, 5, tzinfo=UTC).timestamp()) // 3600
+    off: dict[str, list[float]] = {"model": [], "yesterday": [], "last week": []}
+    for weeks in range(4, 13):
+        known = load[: weeks * 7 * 24]
+        for days_before, asked, expected in predicted(known, start + len(known)):
+            if days_before:
+                came = load[asked - start]
+                off["model"] += abs(expected - came).tolist()
+                off["yesterday"] += abs(load[asked - start - 24] - came).tolist()
+                off["last week"] += abs(load[asked - start - 7 * 24] - came).tolist()
+    error, yesterday, last_week = (float(np.mean(each)) for each in off.values())
+    assert error < 0.25 * yesterday
+    assert error < 0.75 * last_week
+    assert error < 0.02 * load.mean()
 
 
 @pytest.mark.spec("PIPE-03")

@@ -1,5 +1,5 @@
 """A model of hourly load that can be explained: level and trend, times hour of the day, times day
-of the week, times hour of the week.
+of the week, times hour of the week, times how the last day was against that.
 
 It is fitted at several moments, the origins: now, for what is to come, and at the start of each of
 the last days, which it must not see, to find out how good it is."""
@@ -23,9 +23,13 @@ TREND_FROM_DAYS = 14
 Reals = npt.NDArray[np.float64]
 
 _TREND_WEIGHT = 7
-_DAY_WEIGHT, _HOUR_WEIGHT = 12, 2
+_DAY_WEIGHT, _HOUR_WEIGHT = 2, 0.5
 """How many hours as usual are assumed beside those that were seen, so that a single odd day does
 not make a rule."""
+_LASTING = 0.8
+"""How much of what the last day was off is expected of the next day, and of each day after it."""
+_MOST_OFF = 2.0
+"""A day that was further off, a day without service for example, tells nothing of the next one."""
 
 
 def predicted(load: Integers, newest: int) -> Iterator[tuple[int, Integers, Reals]]:
@@ -46,7 +50,8 @@ def predicted(load: Integers, newest: int) -> Iterator[tuple[int, Integers, Real
 
 def _fitted(values: Integers, origin: int, asked: Integers) -> Reals:
     """What the level leaves is explained by the hour of the day; what that leaves, by the day of
-    the week; and what that leaves, by the hour of the week."""
+    the week; what that leaves, by the hour of the week; and what the last day leaves, by what is
+    special these days, which fades."""
     hours = origin - len(values) + np.arange(len(values))
     level = _Level(values, _block(hours, origin))
     rest = _divided(values, level.at(_block(hours, origin)))
@@ -56,7 +61,14 @@ def _fitted(values: Integers, origin: int, asked: Integers) -> Reals:
         rest = _divided(rest, factor[places(hours)])
         asked_for = factor[places(asked)]
         found = found * np.where(np.isnan(asked_for), 1.0, asked_for)
-    return found
+    return found * (1 + (_off(rest[-24:], values[-24:]) - 1) * _LASTING ** ((asked - origin) // 24))
+
+
+def _off(rest: Reals, values: Integers) -> float:
+    """How a day was against what is usual: the mean of what is left, weighted by what came."""
+    expected = values / np.where(np.isnan(rest) | (rest == 0), 1.0, rest)
+    off = float(values.sum() / expected.sum()) if expected.sum() else 1.0
+    return off if 1 / _MOST_OFF <= off <= _MOST_OFF else 1.0
 
 
 class _Level:
@@ -95,7 +107,7 @@ def _of_both(hours: Integers) -> Integers:
     return _of_week(hours) * 24 + _of_day(hours)
 
 
-def _factor(places: Integers, rest: Reals, weight: int | None) -> Reals:
+def _factor(places: Integers, rest: Reals, weight: float | None) -> Reals:
     """The mean of each place, which is not a number where there is none; with a weight, as many
     hours as usual are among them."""
     known = ~np.isnan(rest)
