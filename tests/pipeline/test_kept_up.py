@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from harness.histories import RandomHistory
 from harness.segments import HOUR, NOON, Pipeline, published
 from hubbub.pipeline.jobs import threads as jobs
+from hubbub.pipeline.jobs import upkeep
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
 NAMES = (
@@ -152,3 +153,16 @@ def test_threads_that_nothing_touches_keep_their_files(talks: Pipeline) -> None:
     after = {file.path for file in talks.snapshot.files("linked_messages")}
     assert len(before) == len(after) == 2
     assert len(before & after) == 1
+
+
+@pytest.mark.spec("PIPE-05")
+def test_small_files_that_pile_up_are_joined_by_the_round(
+    talks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "PILE", 3)
+    for number in range(1, 4):
+        talks.write(f"s{number}", published(number, NOON + number, conversation_id=f"c{number}"))
+        talks.run()
+    assert {len(talks.snapshot.files(name)) for name in ("messages", "linked_messages")} == {1}
+    assert len(talks.rows("messages")) == 3
+    same_as_a_rebuild(talks)

@@ -6,6 +6,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +110,43 @@ def package(target: Path | None) -> None:
         )
 
 
-COMMANDS = (sql, export, status, package)
+@click.command()
+@click.option("--publishes", type=click.FloatRange(0, min_open=True), help="Messages a second.")
+@click.option("--deliveries", type=click.FloatRange(0, min_open=True), help="Deliveries a second.")
+@click.option(
+    "--used",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="How much of a node may be in use, so that one may fail or a peak may come.",
+)
+@warehouse_command
+@json_option
+def capacity(
+    warehouse: Path | str,
+    as_json: bool,
+    publishes: float | None,
+    deliveries: float | None,
+    used: float | None,
+) -> None:
+    """Tell or set what one node can take, by which the forecast counts nodes.
+
+    Without a setting it is what was measured (docs/benchmarks.md)."""
+    from hubbub.pipeline.tables.capacity import read_capacity, write_capacity
+    from hubbub.pipeline.tables.location import Location
+
+    place = Location(warehouse)
+    given = {
+        "publishes_per_second": publishes,
+        "deliveries_per_second": deliveries,
+        "used": used,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    now = replace(read_capacity(place), **changes)
+    if changes:
+        write_capacity(place, now)
+    show_entry(asdict(now), as_json)
+
+
+COMMANDS = (sql, export, status, package, capacity)
 
 
 def _snapshot(warehouse: Path | str) -> Snapshot:

@@ -12,11 +12,13 @@ from harness.command import hubbub
 from harness.warehouse import write_warehouse
 from harness.warehouse_rows import NOON, published
 from hubbub.pipeline.jobs import upkeep
+from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.migration import replace_old_tables
 from hubbub.pipeline.tables.rounds import DONE, Rounds, versions
 from hubbub.pipeline.tables.snapshot import open_snapshot
+from hubbub.pipeline.views.forecast import Capacity
 
 NOW = int(NOON.timestamp() * 1e6)
 
@@ -96,3 +98,29 @@ def test_tables_of_an_earlier_version_go_unless_they_hold_more(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["quarantine"]
     assert [path.name for path in (tmp_path / "quarantine").iterdir()] == ["_delta_log"]
     assert replace_old_tables(tmp_path, ["a"]) is None
+
+
+@pytest.mark.spec("PIPE-05")
+async def test_what_a_node_can_take_is_a_setting_of_the_warehouse(tmp_path: Path) -> None:
+    there = ("--warehouse", str(tmp_path), "--json")
+    asked = await hubbub("pipeline", "capacity", *there)
+    measured = msgspec.json.decode(asked.out)
+    assert measured == {
+        "publishes_per_second": 14_400,
+        "deliveries_per_second": 300_000,
+        "used": 0.6,
+    }
+    await hubbub("pipeline", "capacity", "--publishes", "500", *there)
+    assert read_capacity(Location(tmp_path)) == Capacity(publishes_per_second=500)
+    refused = await hubbub("pipeline", "capacity", "--used", "0", *there)
+    assert refused.code == 2
+
+
+@pytest.mark.spec("PIPE-05")
+def test_vacuum_removes_what_killed_rounds_left_for_themselves(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    left = tmp_path / "_links" / "00000007-dead.parquet"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    upkeep.vacuum(Location(tmp_path), 24, lambda: NOW)
+    assert not left.exists()

@@ -5,6 +5,7 @@ plan → ingest → copies of segments and messages → intervals → threads �
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections import Counter, defaultdict
@@ -20,7 +21,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
-from hubbub.pipeline.jobs.changes import Changes
+from hubbub.pipeline.errors import PipelineBusy
+from hubbub.pipeline.jobs.changes import Changes, drop_scratch
 from hubbub.pipeline.jobs.ingest import Answer, Rules, Summary, ingest
 from hubbub.pipeline.jobs.intervals import intervals
 from hubbub.pipeline.jobs.planning import (
@@ -34,6 +36,7 @@ from hubbub.pipeline.jobs.planning import (
 )
 from hubbub.pipeline.jobs.repeats import Repeat, find_repeats
 from hubbub.pipeline.jobs.threads import threads
+from hubbub.pipeline.jobs.upkeep import compact, piled_up
 from hubbub.pipeline.jobs.work import Said, write
 from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import unreadable
@@ -94,8 +97,12 @@ def run_round(
             base = versions.get(table)
             versions[table] = commit(warehouse, table, mine.round, added, removed, base)
         rounds.finish(_done(mine, report, work, versions, now()))
-        changes.drop_scratch(warehouse)
+        drop_scratch(warehouse)
         report.round = mine.round
+    if piled := piled_up(open_snapshot(warehouse)):
+        said(f"joining the small files of {len(piled)} tables")
+        with contextlib.suppress(PipelineBusy):  # then the next round does it
+            compact(warehouse, now, piled)
     report.seconds = time.monotonic() - started
     return report
 

@@ -5,7 +5,7 @@ Each is a round of its own, so that it excludes others, and readers see it as a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,12 +17,16 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.jobs.changes import drop_scratch
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, TABLE, Round, Rounds, versions
+from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import TARGET_BYTES
 
 _TYPE: Final = 'Timestamp(Microsecond, Some("UTC"))'
 _CHECKED_ROWS: Final = 65_536
+PILE: Final = 64
+"""Small files of a table, after which a round joins them: some rounds' worth of each task's."""
 
 
 class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +46,25 @@ class Trace(msgspec.Struct, frozen=True):
     rows: int
 
 
-def compact(warehouse: Location, now: Callable[[], int]) -> Upkeep:
+def piled_up(snapshot: Snapshot) -> list[str]:
+    """The tables with many files that are far smaller than they should be."""
+    return [
+        table
+        for table in TABLES
+        if sum(file.size < TARGET_BYTES // 4 for file in snapshot.files(table)) >= PILE
+    ]
+
+
+def compact(
+    warehouse: Location, now: Callable[[], int], tables: Collection[str] = tuple(TABLES)
+) -> Upkeep:
     """Joins files that are smaller than 64 MB. Rows stay as they are."""
     removed = 0
 
     def work(delta: DeltaTable) -> bool:
         nonlocal removed
+        if delta.metadata().name not in tables:
+            return False
         found = delta.optimize.compact(target_size=TARGET_BYTES)
         removed += int(found["numFilesRemoved"])
         return bool(found["numFilesRemoved"])
@@ -86,7 +103,11 @@ def vacuum(warehouse: Location, retention_hours: int, now: Callable[[], int]) ->
         removed += len(found)
         return bool(found)
 
-    tables = _each(warehouse, now, work)
+    def cleared(delta: DeltaTable) -> bool:
+        drop_scratch(warehouse)
+        return work(delta)
+
+    tables = _each(warehouse, now, cleared)
     work(DeltaTable(str(warehouse / TABLE)))
     return Upkeep(tables=tables, files=removed)
 

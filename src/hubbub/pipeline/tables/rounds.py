@@ -34,7 +34,7 @@ from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
 
 TABLE: Final = "rounds"
 LAYOUT: Final = 1
-"""Of the tables. A warehouse of a later one is refused, one of an earlier one is rebuilt."""
+"""Of the tables. A warehouse of a later one is refused."""
 LEASE_SECONDS: Final = 120.0
 _RENEWED_SECONDS: Final = 20.0
 _KEPT: Final = 1000

@@ -19,10 +19,12 @@ from deltalake import DeltaTable
 
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import Round, last_done
 from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.columns import DAY, HOUR, TIME
+from hubbub.pipeline.views.forecast import make_view
 from hubbub.pipeline.views.view import View
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,6 +145,8 @@ class Snapshot:
                 else self._rows(name, window, columns)
                 for name, columns in view.sources.items()
             }
+            if view.name == "forecast":
+                view = make_view(read_capacity(self.location))
             known = self._read[view.name, window] = view.evaluate(sources)
         return known
 
