@@ -20,7 +20,7 @@ from hubbub.client.connection.conversation import Answered, Conversation
 from hubbub.client.outbox import tables
 from hubbub.client.outbox.lane import Lane
 from hubbub.client.outbox.sender import Sender
-from hubbub.client.outbox.tables import Draft, QueuedMessage
+from hubbub.client.outbox.tables import QueuedMessage
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.requests import PublishItem
 
@@ -52,7 +52,7 @@ def arrange(point: str, target: str) -> None:
     if point == "writing":  # in the file, not committed
         add = tables.add
 
-        def adding(file: Any, draft: Draft) -> int:
+        def adding(file: Any, draft: PublishItem) -> int:
             stopping = draft.payload.decode() == target
             return int(after(add, file, draft)) if stopping else add(file, draft)
 
@@ -81,7 +81,7 @@ def arrange(point: str, target: str) -> None:
             under_way: dict[int, QueuedMessage],
             result: PublishResult,
         ) -> None:
-            if message.draft.payload.decode() == target:
+            if message.item.payload.decode() == target:
                 stop_here()
             answered(self, message, under_way, result)
 

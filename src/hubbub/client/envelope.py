@@ -11,6 +11,7 @@ from hubbub.domain.envelope import check_attributes
 from hubbub.domain.errors import InvalidAttribute
 from hubbub.domain.messages import Attributes
 from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.requests import PublishItem
 
 NO_ATTRIBUTES: Final = Attributes()
 _ANYONE: Final = Identity(level=Level.SERVICE)
@@ -65,6 +66,7 @@ def fields_of(attributes: Attributes) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def size_of(attributes: Attributes | None) -> int:
-    """Bytes that the fields take, about."""
-    return 0 if attributes is None else len(msgspec.json.encode(attributes))
+def size_of(item: PublishItem) -> int:
+    """Bytes of the payload and of the rarer fields."""
+    attributes = item.attributes
+    return len(item.payload) + (0 if attributes is None else len(msgspec.json.encode(attributes)))

@@ -60,7 +60,7 @@ class SendQueue:
         size = 0
         while self._queue and len(items) < FRAME_ITEMS:
             outgoing = self._queue[0]
-            size += len(outgoing.item.payload) + size_of(outgoing.item.attributes)
+            size += size_of(outgoing.item)
             if items and size > FRAME_BYTES:
                 break
             self._queue.popleft()

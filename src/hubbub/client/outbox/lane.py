@@ -14,8 +14,11 @@ from collections import Counter
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from hubbub.client.connection.backoff import Backoff
 from hubbub.client.connection.conversation import Conversation
+from hubbub.client.envelope import size_of
 from hubbub.client.errors import ConnectionLost, OutboxMismatch
 from hubbub.client.local_file import FileThread
 from hubbub.client.outbox import tables
@@ -225,7 +228,7 @@ class Lane:
         frame: list[QueuedMessage] = []
         size = 0
         for message in following:
-            size += message.draft.size
+            size += size_of(message.item)
             if frame and size > self._context.frame_bytes:
                 break
             frame.append(message)
@@ -319,13 +322,5 @@ def _refuses(error: HubbubError) -> bool:
 
 
 def _item(message: QueuedMessage, producer: str, fence: int) -> PublishItem:
-    draft = message.draft
-    return PublishItem(
-        draft.topic,
-        draft.event,
-        draft.payload,
-        draft.content_type,
-        store=True,
-        producer=Producer(producer, message.sequence, fence),
-        attributes=draft.attributes,
-    )
+    stamp = Producer(producer, message.sequence, fence)
+    return msgspec.structs.replace(message.item, producer=stamp)

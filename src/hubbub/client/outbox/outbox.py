@@ -23,8 +23,9 @@ from hubbub.client.local_file import FileLock, FileThread, join_transaction
 from hubbub.client.messages import Receipt
 from hubbub.client.outbox import tables
 from hubbub.client.outbox.sender import POLL_SECONDS, OnRefused, Sender
-from hubbub.client.outbox.tables import Draft, Limits, OutboxOptions, Refusal
+from hubbub.client.outbox.tables import Limits, OutboxOptions, Refusal
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.requests import PublishItem
 
 CLOSE_SECONDS = 5.0
 
@@ -152,10 +153,10 @@ class Outbox:
         place = await self._write(tables.draft(topic, data, event, **options))
         return self._sender.receipt(place)
 
-    async def _write(self, message: Draft) -> int:
+    async def _write(self, message: PublishItem) -> int:
         self._sender.check()
         place = await self._file.write(lambda file: tables.add(file, message))
-        self._sender.stir(message.topic)
+        self._sender.stir(message.channel)
         return place
 
     def put_in(

@@ -15,13 +15,14 @@ from typing import Any, Unpack
 
 import msgspec
 
-from hubbub.client.envelope import Envelope, attributes_of
+from hubbub.client.envelope import Envelope, attributes_of, size_of
 from hubbub.client.errors import OutboxFull, OutboxMismatch
 from hubbub.client.messages import encode_data
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import typed_payload
+from hubbub.domain.requests import PublishItem
 from hubbub.protocols.checks import check_event_name
 
 FORMAT = 2
@@ -86,27 +87,12 @@ class OutboxOptions(Envelope, total=False):
     content_type: str | None
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """A message that is about to be put, checked as far as a client can."""
-
-    topic: str
-    event: str
-    content_type: str
-    payload: bytes
-    attributes: Attributes | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes that count towards the outbox's limit."""
-        return len(self.payload) + len(_written(self.attributes) or b"")
-
-
 class QueuedMessage(msgspec.Struct, frozen=True):
     """A message that the hub has not confirmed. `place` is its own in the whole file."""
 
     place: int
     sequence: int
-    draft: Draft
+    item: PublishItem
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -130,14 +116,22 @@ class OutboxOwner(msgspec.Struct, frozen=True):
     user: str | None
 
 
-def draft(topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]) -> Draft:
-    """Raises `InvalidName`, `InvalidAttribute` or `InvalidPayload`: what no hub would take is never
-    written down."""
+def draft(
+    topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]
+) -> PublishItem:
+    """A put without its sequence, checked as far as a client can: no message that every hub would
+    refuse is written down. Raises `InvalidName`, `InvalidAttribute` or `InvalidPayload`."""
     check_name(topic, "topic")
     check_event_name(event)
     envelope: dict[str, Any] = {**options}
     payload, plain_type = typed_payload(*encode_data(data, envelope.pop("content_type", None)))
-    return Draft(topic, event, plain_type, payload, attributes_of(envelope))
+    return _put(topic, event, plain_type, payload, attributes_of(envelope))
+
+
+def _put(
+    topic: str, event: str, content_type: str, payload: bytes, attributes: Attributes | None
+) -> PublishItem:
+    return PublishItem(topic, event, payload, content_type, store=True, attributes=attributes)
 
 
 def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> None:
@@ -200,9 +194,9 @@ def sent_by(connection: sqlite3.Connection, user: str) -> None:
         )
 
 
-def add(connection: sqlite3.Connection, message: Draft) -> int:
+def add(connection: sqlite3.Connection, message: PublishItem) -> int:
     """Write a message down behind those of its topic; answers its place. Raises `OutboxFull`."""
-    size = message.size
+    size = size_of(message)
     held, held_bytes, most, most_bytes, found = connection.execute(
         "SELECT messages, bytes, max_messages, max_bytes, format FROM hubbub_outbox"
     ).fetchone()
@@ -210,18 +204,18 @@ def add(connection: sqlite3.Connection, message: Draft) -> int:
     if held >= most or held_bytes + size > most_bytes:
         raise OutboxFull(
             f"the outbox holds {held} messages with {held_bytes} bytes, at most {most} with "
-            f"{most_bytes} are allowed; put to {message.topic!r} again when the hub took some"
+            f"{most_bytes} are allowed; put to {message.channel!r} again when the hub took some"
         )
     ((number,),) = connection.execute(
         "INSERT INTO hubbub_outbox_topics (topic, next) VALUES (?, 2)"
         " ON CONFLICT (topic) DO UPDATE SET next = next + 1 RETURNING next - 1",
-        (message.topic,),
+        (message.channel,),
     ).fetchall()
     added = connection.execute(
         "INSERT INTO hubbub_outbox_messages"
         " (topic, number, event, content_type, payload, attributes) VALUES (?, ?, ?, ?, ?, ?)",
         (
-            message.topic,
+            message.channel,
             number,
             message.event,
             message.content_type,
@@ -254,7 +248,7 @@ def waiting(
     )
     return [
         QueuedMessage(
-            place, number - given_back, Draft(topic, event, kind, payload, _read(attributes))
+            place, number - given_back, _put(topic, event, kind, payload, _read(attributes))
         )
         for place, number, event, kind, payload, attributes in found
     ]
@@ -336,8 +330,8 @@ def put_again(connection: sqlite3.Connection, place: int) -> str | None:
         (place,),
     ).fetchall()
     for topic, event, content_type, payload, attributes in found:
-        message = Draft(topic, event, content_type, payload, _read(attributes))
-        _count(connection, -1, -message.size)
+        message = _put(topic, event, content_type, payload, _read(attributes))
+        _count(connection, -1, -size_of(message))
         add(connection, message)
         return str(topic)
     return None

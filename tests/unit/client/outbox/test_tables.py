@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.client import FileInUse, OutboxFull, OutboxMismatch, put_in
-from hubbub.client.envelope import fields_of
+from hubbub.client.envelope import fields_of, size_of
 from hubbub.client.local_file import FileLock, open_file, transaction
 from hubbub.client.outbox import tables
 from hubbub.domain.errors import InvalidAttribute, InvalidName, InvalidPayload, NotPermitted
@@ -35,7 +35,7 @@ def add(file: sqlite3.Connection, *texts: str, topic: str = "t") -> list[int]:
 
 def numbered(file: sqlite3.Connection, topic: str = "t", after: int = 0) -> list[tuple[int, str]]:
     found = tables.waiting(file, topic, after, 100)
-    return [(each.sequence, each.draft.payload.decode()) for each in found]
+    return [(each.sequence, each.item.payload.decode()) for each in found]
 
 
 def test_each_topic_counts_on_its_own(file: sqlite3.Connection) -> None:
@@ -204,15 +204,15 @@ def test_the_envelope_is_kept_until_the_hub_has_the_message(file: sqlite3.Connec
     given = Attributes(conversation_id="c", ttl=5, headers={"k": [1]})
     place = tables.add(file, tables.draft("t", "a", **fields_of(given)))
     (waiting,) = tables.waiting(file, "t", 0, 10)
-    assert waiting.draft.attributes == given
-    assert held_bytes(file) == waiting.draft.size > len("a")
+    assert waiting.item.attributes == given
+    assert held_bytes(file) == size_of(waiting.item) > len("a")
     refusal = tables.refuse(file, place, NotPermitted("no"))
     assert refusal is not None
     assert refusal.attributes == given
     assert tables.refused(file) == [refusal]
     tables.put_again(file, place)
     (again,) = tables.waiting(file, "t", 0, 10)
-    assert again.draft == waiting.draft
+    assert again.item == waiting.item
     tables.confirm(file, [again.place])
     assert held_bytes(file) == 0
 
