@@ -11,8 +11,6 @@ import ssl
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
 from hubbub.domain.envelope_headers import FIELDS, SECURITY_HEADER
 from hubbub.domain.errors import (
     HubbubError,
@@ -37,9 +35,10 @@ from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import Exchange, HttpConnection
 from hubbub.gateways.hub_api import HubApi
-from hubbub.gateways.live import LiveDoor, LiveLimits
+from hubbub.gateways.live import LiveDoor
 from hubbub.gateways.origins import is_loopback, origin_allowed
 from hubbub.gateways.proxies import TrustedProxies
+from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
 from hubbub.tasks import TaskSet
@@ -55,22 +54,6 @@ class Page(Protocol):
         """Status, content type, body. Raises `HubbubError`."""
 
 
-class ListenerSettings(msgspec.Struct, frozen=True):
-    """What the listener needs to know; sizes in bytes."""
-
-    http: HttpLimits = HttpLimits()
-    live: LiveLimits = LiveLimits()
-    allowed_origins: Sequence[str] = ()
-    echo: bool = False
-    loopback_only: bool = False
-    """Serve only requests that name this machine, so that no foreign page gets in by giving its
-    own name this machine's address (DNS rebinding)."""
-    access_log: bool = False
-    trusted_proxies: Sequence[str] = ()
-    max_buffered_bytes: int = 128 << 20
-    """That clients make the listener hold, all together."""
-
-
 class Listener:
     """Serves all connections of a process. It is the `Handler` of its HTTP connections."""
 
@@ -78,21 +61,39 @@ class Listener:
         self,
         node: Node,
         settings: ListenerSettings,
+        connection: ConnectionSettings,
         pages: dict[str, Page],
         admin: AdminDoor | None = None,
+        *,
+        access_log: bool = False,
+        developer: bool = False,
     ) -> None:
-        """`admin` serves the admin API and its description."""
+        """`admin` serves the admin API and its description. `developer`: only requests that name
+        this machine are served, so that no foreign page gets in by giving its own name this
+        machine's address (DNS rebinding); and there is an echo for conformance suites."""
         self._admin = admin
         self._node = node
         self._settings = settings
+        self._access_log = access_log
+        self._developer = developer
+        self._http = HttpLimits(
+            head_bytes=settings.max_header_bytes,
+            body_bytes=connection.http.max_body_bytes,
+            head_seconds=settings.header_timeout,
+        )
         self._pages = pages
         self._web = WebDoors(node)
         self._api = HubApi(node, self._links)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
-        self.holdings = Holdings(settings.max_buffered_bytes)
+        largest = max(
+            connection.http.max_body_bytes,
+            connection.ws.send_buffer_bytes,
+            connection.sse.send_buffer_bytes,
+        )
+        self.holdings = Holdings(max(settings.max_buffered_bytes, 2 * largest))
         self.turns = Turns(node.clock)
-        self._live = LiveDoor(node, settings.live, self.holdings, self.turns)
+        self._live = LiveDoor(node, settings, connection, self.holdings, self.turns)
         self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}
         self.under_way = TaskSet()
@@ -139,13 +140,13 @@ class Listener:
             connection.time_out()
 
     def _connection(self) -> HttpConnection:
-        if self._settings.access_log:
-            return LoggedConnection(self, self._settings.http, self, self._proxies)
-        return HttpConnection(self, self._settings.http, self)
+        if self._access_log:
+            return LoggedConnection(self, self._http, self, self._proxies)
+        return HttpConnection(self, self._http, self)
 
     def watch(self, connection: HttpConnection) -> None:
         self._watched.add(connection)
-        if len(self._watched) + self._node.session_count > self._settings.live.max_connections:
+        if len(self._watched) + self._node.session_count > self._settings.max_connections:
             connection.refuse(Overloaded("all places are taken; try again later"))
 
     def unwatch(self, connection: HttpConnection) -> None:
@@ -235,7 +236,7 @@ class Listener:
 
     def _check_host(self, request: Request) -> None:
         """Raises `OriginRefused`."""
-        if self._settings.loopback_only and not is_loopback(request.header(b"host")):
+        if self._developer and not is_loopback(request.header(b"host")):
             raise OriginRefused(
                 f"the host {request.header(b'host')!r} is not this machine; developer mode serves "
                 "only localhost"
@@ -283,7 +284,7 @@ class Listener:
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
-        echo = self._settings.echo and segments == ("v1", "echo")
+        echo = self._developer and segments == ("v1", "echo")
         if not echo and (segments[:2] != ("v1", "hubs") or segments[3:] != ("socket",)):
             raise NotFound("there is no WebSocket here; connect to /v1/hubs/{hub}/socket")
         origin = request.headers.get(b"origin")

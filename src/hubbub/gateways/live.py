@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import TokenBucket
@@ -13,6 +11,7 @@ from hubbub.gateways.encoders import encoder_for
 from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange, HttpConnection
+from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
@@ -26,25 +25,21 @@ _SSE_HEAD = (
 )
 
 
-class LiveLimits(msgspec.Struct, frozen=True):
-    """Sizes in bytes."""
-
-    max_message_bytes: int = 256 * 1024
-    ws_send_buffer_bytes: int = 1024 * 1024
-    sse_send_buffer_bytes: int = 1024 * 1024
-    sse_retry_milliseconds: int = 2000
-    compression: bool = False
-    max_connections: int = 50_000
-    connections_per_second: float = 2000.0
-
-
 class LiveDoor:
     """Takes connections over from HTTP and opens their sessions."""
 
-    def __init__(self, node: Node, limits: LiveLimits, holdings: Holdings, turns: Turns) -> None:
+    def __init__(
+        self,
+        node: Node,
+        listener: ListenerSettings,
+        connection: ConnectionSettings,
+        holdings: Holdings,
+        turns: Turns,
+    ) -> None:
         self._node = node
         self._turns = turns
-        self._limits = limits
+        self._listener = listener
+        self._ws, self._sse = connection.ws, connection.sse
         self._holdings = holdings
         self._admission: TokenBucket | None = None
 
@@ -52,12 +47,12 @@ class LiveDoor:
         """Under a storm of connections, take as many as can be served well and send the others
         away for a moment. Raises `Overloaded`, `RateLimited`."""
         self._node.throttle.connect(address)
-        limits = self._limits
-        if self._node.session_count >= limits.max_connections:
-            raise Overloaded(f"all {limits.max_connections} places are taken; try again later")
+        most = self._listener.max_connections
+        if self._node.session_count >= most:
+            raise Overloaded(f"all {most} places are taken; try again later")
         now = self._node.clock.monotonic()
         if self._admission is None:
-            rate = limits.connections_per_second
+            rate = self._listener.connections_per_second
             self._admission = TokenBucket(rate, rate, now)
         if not self._admission.take(1, now):
             raise Overloaded("too many connect at once; try again in a second")
@@ -75,8 +70,8 @@ class LiveDoor:
         socket = WebSocketConnection(
             connection.transport,
             encoder_for(codec, deflate),
-            self._limits.max_message_bytes,
-            self._limits.ws_send_buffer_bytes,
+            self._ws.max_message_bytes,
+            self._ws.send_buffer_bytes,
             self._turns,
             request.address,
         )
@@ -108,7 +103,7 @@ class LiveDoor:
 
     def _negotiate_deflate(self, request: Request) -> tuple[Deflate | None, str | None]:
         offer = request.header(b"sec-websocket-extensions")
-        agreed = Deflate.negotiate(offer) if offer and self._limits.compression else None
+        agreed = Deflate.negotiate(offer) if offer and self._ws.compression else None
         return agreed if agreed is not None else (None, None)
 
     def open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
@@ -126,12 +121,10 @@ class LiveDoor:
         self._admit(request.address)
         http = exchange.connection
         http.flush()
-        stream = SseConnection(
-            http.transport, encoder_of(channels), self._limits.sse_send_buffer_bytes
-        )
+        stream = SseConnection(http.transport, encoder_of(channels), self._sse.send_buffer_bytes)
         stream.count_in(self._holdings, request.address)
         head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
-        stream.send(head + retry(self._limits.sse_retry_milliseconds))
+        stream.send(head + retry(self._sse.retry))
         http.hand_over(stream)
         try:
             stream.session = self._node.open(hub, stream, identity, request.address)

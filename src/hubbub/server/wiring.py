@@ -27,9 +27,7 @@ from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.admin_door import AdminDoor, Application
-from hubbub.gateways.http import HttpLimits
-from hubbub.gateways.listener import Listener, ListenerSettings, tls_context
-from hubbub.gateways.live import LiveLimits
+from hubbub.gateways.listener import Listener, tls_context
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
@@ -173,7 +171,8 @@ class Server:
         self.admin_door = AdminDoor(self._application, settings.admin.request_timeout)
         self.listener = Listener(
             self.node,
-            listener_settings(settings),
+            settings.listener,
+            settings.connection,
             {
                 "/metrics": telemetry.metrics,
                 "/healthz": telemetry.health,
@@ -181,6 +180,8 @@ class Server:
                 **(developer_pages() if settings.developer else {}),
             },
             self.admin_door,
+            access_log=settings.debug.access_log,
+            developer=settings.developer,
         )
         self.door = make_door(settings, self.node, self.stop_requested.set)
         self._clock = clock
@@ -360,37 +361,6 @@ def engine_limits(settings: Settings) -> EngineLimits:
         hub_calls=settings.hub.max_calls,
         call_seconds=settings.hub.call_timeout,
         subject_root=settings.broker.subject,
-    )
-
-
-def listener_settings(settings: Settings) -> ListenerSettings:
-    listener, connection = settings.listener, settings.connection
-    largest = max(
-        connection.http.max_body_bytes,
-        connection.ws.send_buffer_bytes,
-        connection.sse.send_buffer_bytes,
-    )
-    return ListenerSettings(
-        http=HttpLimits(
-            head_bytes=listener.max_header_bytes,
-            body_bytes=connection.http.max_body_bytes,
-            head_seconds=listener.header_timeout,
-        ),
-        live=LiveLimits(
-            max_message_bytes=connection.ws.max_message_bytes,
-            ws_send_buffer_bytes=connection.ws.send_buffer_bytes,
-            sse_send_buffer_bytes=connection.sse.send_buffer_bytes,
-            sse_retry_milliseconds=connection.sse.retry,
-            compression=connection.ws.compression,
-            max_connections=listener.max_connections,
-            connections_per_second=listener.connections_per_second,
-        ),
-        allowed_origins=listener.allowed_origins,
-        echo=settings.developer,
-        loopback_only=settings.developer,
-        access_log=settings.debug.access_log,
-        trusted_proxies=listener.trusted_proxies,
-        max_buffered_bytes=max(listener.max_buffered_bytes, 2 * largest),
     )
 
 

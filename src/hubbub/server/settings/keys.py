@@ -19,9 +19,9 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.secret import Secret as Secret
 from hubbub.engine.access.throttle import CallerLimits
 from hubbub.engine.webhooks.limits import WebhookSettings
+from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.journal import Journal
-from hubbub.server.settings.network import Connection, Listener
 from hubbub.server.settings.storage import Sql, Storage
 from hubbub.server.settings.streams import Streams
 from hubbub.server.settings.zeromq import ZeroMq
@@ -163,8 +163,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `worker` by `serve --workers`: the number of a process that shares its port and its data folder
     with others."""
 
-    listener: Listener = Listener()
-    connection: Connection = Connection()
+    listener: ListenerSettings = ListenerSettings()
+    connection: ConnectionSettings = ConnectionSettings()
     zeromq: ZeroMq = ZeroMq()
     session: Session = Session()
     limits: CallerLimits = CallerLimits()

@@ -1,4 +1,5 @@
-"""The keys of the configuration that concern the network; `keys` says how to read them."""
+"""The keys of the listener and of the connections to it; `server.settings.keys` says how to read
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """PEM file with the certificate's key."""
 
 
-class Listener(msgspec.Struct, frozen=True, kw_only=True):
+class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The one port for WebSocket, Server-Sent Events and HTTP."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
@@ -80,7 +81,7 @@ class Http(msgspec.Struct, frozen=True, kw_only=True):
     """Size of a request body at most."""
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The ways in: WebSocket (`ws`), Server-Sent Events (`sse`) and plain HTTP (`http`)."""
 
     ws: WebSocket = WebSocket()
