@@ -29,9 +29,10 @@ MayTake = Callable[[], Awaitable[bool]]
 
 
 class Ownership:
-    """`cluster.owners.Owners`, with everything that follows from a change. `changed` is called with
-    the partitions whose owner is another one, `effective` when this node serves all that the ring
-    gives it, `regained` with partitions that it took over again without a change of the ring."""
+    """`cluster.transport.Owners`, with everything that follows from a change. `changed` is called
+    with the partitions whose owner is another one, `effective` when this node serves all that the
+    ring gives it, `regained` with partitions that it took over again without a change of the
+    ring."""
 
     def __init__(self, node: str, store: PartitionStore, may_take: MayTake) -> None:
         self._node = node

@@ -11,9 +11,8 @@ import msgspec
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request, Stranger
 from hubbub.cluster.lanes import ReceivingLane
-from hubbub.cluster.owners import Owners
 from hubbub.cluster.service import QUESTIONS, Service
-from hubbub.cluster.transport import Transport
+from hubbub.cluster.transport import Owners, Transport
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.ports.bus import HeadAnnounced, PublishOutcome

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request
 from hubbub.cluster.emitting import HUB_LANE, Emitter, ignore
-from hubbub.cluster.owners import Owners
 from hubbub.cluster.receiving import Receiver
 from hubbub.cluster.routes import Routes
 from hubbub.cluster.sending import Patience, Requests
 from hubbub.cluster.service import Service
-from hubbub.cluster.transport import Transport
+from hubbub.cluster.transport import Owners, Transport
 from hubbub.domain.errors import HubbubError, Internal, Malformed
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message

@@ -15,9 +15,9 @@ from typing import Any
 
 from hubbub.cluster.datagrams import Call, Publish, PublishConfirmed, may_repeat
 from hubbub.cluster.lanes import Conclude, awaited
-from hubbub.cluster.owners import Owners
 from hubbub.cluster.sending import NodeLost, Requests
 from hubbub.cluster.service import QUESTIONS, Service
+from hubbub.cluster.transport import Owners
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.ports.bus import PublishOutcome, PublishReply

@@ -1,4 +1,4 @@
-"""What carries datagrams between nodes."""
+"""What the bus between nodes is built on: a carrier of datagrams, and knowledge of the ring."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ class Transport(Protocol):
 
     def send(self, node: str, data: bytes) -> None:
         """Try to bring `data` to the node. Never blocks and never raises."""
+
+
+class Owners(Protocol):
+    """What the bus must know about the ring. It is told when that changes."""
+
+    def owner_of(self, partition: int) -> str:
+        """The node that owns a partition, or is about to; "" while nobody is known."""
+
+    def serves(self, partition: int) -> bool:
+        """Whether this node owns the partition and has taken it over."""

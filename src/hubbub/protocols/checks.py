@@ -104,17 +104,17 @@ def parse_start(text: str, where: str) -> Start:
     raise Malformed(f"{where} is {text[:20]!r}; expected 'new', 'first' or a serial, like '42'")
 
 
-def check_get(request: TopicGet, where: str = "TopicGet") -> TopicGet:
+def check_get(request: TopicGet) -> TopicGet:
     if not 1 <= request.limit <= MAX_BATCH:
-        raise Malformed(f"{where}: `limit` is {request.limit}; give 1 to {MAX_BATCH}")
+        raise Malformed(f"TopicGet: `limit` is {request.limit}; give 1 to {MAX_BATCH}")
     if not 0 <= request.wait_seconds <= MAX_WAIT_SECONDS:
         raise Malformed(
-            f"{where}: `wait` is {request.wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds"
+            f"TopicGet: `wait` is {request.wait_seconds:g}; give 0 to {MAX_WAIT_SECONDS:g} seconds"
         )
-    _check_consumer(request.consumer, where)
+    _check_consumer(request.consumer, "TopicGet")
     if request.topic is None and request != TopicGet(name=request.name, req_id=request.req_id):
         raise Malformed(
-            f"{where}: `limit`, `wait`, `consumer`, `ackUpTo` and `after` need a `topic`; "
+            "TopicGet: `limit`, `wait`, `consumer`, `ackUpTo` and `after` need a `topic`; "
             "without one, each topic answers one message"
         )
     return request

@@ -11,9 +11,9 @@ from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
+from hubbub.gateways.admin.shapes import into
 from hubbub.gateways.calls import NoQuery
 
 

@@ -13,6 +13,12 @@ from hubbub.engine.administration.views import Counters
 
 T = TypeVar("T")
 
+
+def into(kind: type[T], value: object) -> T:
+    """The same values as another struct."""
+    return msgspec.convert(value, kind, from_attributes=True)
+
+
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Entries in one page at most.")]
 Cursor = Annotated[str, Meta(max_length=1024, description="`next` of the page before.")]
 

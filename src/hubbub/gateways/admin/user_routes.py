@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
-from hubbub.gateways.admin.conversion import into
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
-from hubbub.gateways.admin.shapes import Shape
+from hubbub.gateways.admin.shapes import Shape, into
 from hubbub.gateways.calls import NoQuery
 
 USER_ROUTES = Routes(
