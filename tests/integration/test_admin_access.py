@@ -11,7 +11,9 @@ from aiohttp import web
 
 from harness.admin import HUB, Caller, admin_of, client_of, service_of
 from harness.clock import FakeClock
+from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
+from hubbub.domain.permissions import Level
 from hubbub.ports.storage.administration import Revocation
 from hubbub.server.secrets import rotate
 from hubbub.server.wiring import Server
@@ -135,6 +137,22 @@ async def test_revocation_cuts_live_sessions_and_keeps_them_out(
     assert (await client_of(hub)("GET", HISTORY)).status == 200
     listed = await admin_of(hub).all(f"{HUB}/revocations", 1)
     assert [(entry["kind"], entry["subject"]) for entry in listed] == [(kind, subject)]
+
+
+@pytest.mark.spec("ADMIN-03")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_request_whose_token_was_good_a_moment_ago_is_refused_after_its_revocation(
+    hub: RunningHub, method: str
+) -> None:
+    bearer = f"Authorization: Bearer {hub.token('ann', level=Level.SERVICE)}"
+    async with await RawConnection.open(hub.address) as connection:
+        found = []
+        for each in range(4):
+            if each == 2:
+                await admin_of(hub)("POST", f"{HUB}/revocations", {"kind": "hub"})
+            connection.request(f"{method} {HISTORY}", bearer, body=b"hello")
+            found.append((await connection.response()).status)
+    assert found == [200, 200, 401, 401]
 
 
 @pytest.mark.spec("ADMIN-03")

@@ -102,7 +102,7 @@ def json_text(body: bytes) -> bytes:
         except (msgspec.DecodeError, RecursionError):
             pass  # what is wrong with it is said below
         else:
-            return _on_one_line(body)
+            return body if NEWLINE not in body and _RETURN not in body else _on_one_line(body)
     if not body.isascii() and not is_utf8(body):
         raise InvalidPayload("the payload is not UTF-8, but its content type is application/json")
     try:

@@ -116,19 +116,21 @@ class Exchange(msgspec.Struct, eq=False):
         else:
             self.answer(error.http_status, error_body(error), headers=headers)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Answer later; whatever happens, the client gets an answer. The work is given up if the
-        client goes away."""
+    def run(self, work: Coroutine[Any, Any, bytes | None]) -> None:
+        """Answer later; whatever happens, the client gets an answer. The work either gives it or
+        comes to its JSON. It is given up if the client goes away."""
         self.connection.spawn(self._guard(work))
 
-    def complete(self, work: Coroutine[Any, Any, None]) -> None:
+    def complete(self, work: Coroutine[Any, Any, bytes | None]) -> None:
         """The same for work that changes something, which a client that goes away must not cut in
         half."""
         self.connection.complete(self._guard(work))
 
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, bytes | None]) -> None:
         try:
-            await work
+            said = await work
+            if said is not None:
+                self.answer_json(said)
         except HubbubError as error:
             self.fail(error)
         except asyncio.CancelledError:
@@ -388,7 +390,10 @@ class HttpConnection(asyncio.Protocol):
             self._count()
         else:
             self.deadline = self._watcher.now + self._limits.idle_seconds
-            self._write(data)
+            if self._answers is None:
+                self.transport.write(data)
+            else:
+                self._write(data)
         if not keep_alive or self._leaving:
             self._close()
         elif self._rest and self._answers is None:

@@ -62,21 +62,21 @@ class HubApi:
             elif what == "messages" and method in (b"GET", b"HEAD"):
                 identity = require_identity(request, target, hub, self._node)
                 exchange.extra_headers += self._links(request, exchange, hub, channel).encode()
-                exchange.run(self._history(target, exchange, hub, identity, channel))
+                exchange.run(self._history(target, hub, identity, channel))
             elif what == "presence" and method == b"GET":
                 identity = require_identity(request, target, hub, self._node)
-                exchange.run(self._presence(exchange, hub, identity, channel))
+                exchange.run(self._presence(hub, identity, channel))
             elif what in ("messages", "presence"):
                 raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
             elif what == "notifications":
                 self._notifications.handle(request, target, exchange, hub)
             else:
                 raise no_path(request)
-        elif rest[:1] == ("channels",) and rest[2:] == ("notifications", "read"):
+        elif rest[0] == "channels" and rest[2:] == ("notifications", "read"):
             self._notifications.handle(request, target, exchange, hub)
-        elif rest[:1] in (("topics",), ("subscriptions",)):
+        elif rest[0] in ("topics", "subscriptions"):
             self._topics.handle(request, target, exchange, hub)
-        elif rest[:1] in (("rpc",), ("streams",)):
+        elif rest[0] in ("rpc", "streams"):
             self._services.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
@@ -210,9 +210,7 @@ class HubApi:
 
     # -- questions ------------------------------------------------------------------------------
 
-    async def _history(
-        self, target: Target, exchange: Exchange, hub: Hub, identity: Identity, channel: str
-    ) -> None:
+    async def _history(self, target: Target, hub: Hub, identity: Identity, channel: str) -> bytes:
         query = History(
             channel=channel,
             after=_number(target, "after"),
@@ -222,13 +220,10 @@ class HubApi:
             epoch=target.first("epoch"),
             limit=_number(target, "limit") or 0,
         )
-        exchange.answer_json(page_json(await self._node.queries.page(hub, identity, query)))
+        return page_json(await self._node.queries.page(hub, identity, query))
 
-    async def _presence(
-        self, exchange: Exchange, hub: Hub, identity: Identity, channel: str
-    ) -> None:
-        members = await self._node.queries.members(hub, identity, channel)
-        exchange.answer_json(presence_json(channel, members))
+    async def _presence(self, hub: Hub, identity: Identity, channel: str) -> bytes:
+        return presence_json(channel, await self._node.queries.members(hub, identity, channel))
 
 
 def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | HubbubError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -40,6 +40,7 @@ from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import check_event_name, parse_start
 from hubbub.protocols.json import topics_http as bodies
 from hubbub.protocols.json.events import notice_json
+from hubbub.protocols.json.fast import articles_json
 from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
@@ -124,7 +125,7 @@ class TopicsApi:
                 work, run = self._get_each(call), exchange.run
             case _:
                 raise no_path(request)
-        run(_answer(exchange, work))
+        run(work)
 
     def stop(self) -> None:
         """Whoever waits is sent away."""
@@ -211,8 +212,9 @@ class TopicsApi:
         )
         work = self._node.topics.get(call.hub, call.identity, wanted, "http")
         found = await (self._wait_for(work) if query.wait else work)
-        self._node.tokens.check(call.identity, call.hub.name)  # it may have ended meanwhile
-        return bodies.articles_json(TopicArticles(found.messages))
+        if query.wait:  # it may have ended meanwhile
+            self._node.tokens.check(call.identity, call.hub.name)
+        return articles_json(TopicArticles(found.messages))
 
     async def _get_each(self, call: HubRequest) -> bytes:
         name = check_name(call.query(NameQuery).name, "subscription")
@@ -238,10 +240,6 @@ class TopicsApi:
             if current is not None and current.cancelling():
                 raise
             raise GoingAway("the server is shutting down; ask again") from None
-
-
-async def _answer(exchange: Exchange, work: Awaitable[bytes]) -> None:
-    exchange.answer_json(await work)
 
 
 def _producer(query: PutQuery) -> Producer | None:

@@ -414,6 +414,15 @@ def test_a_fresh_message_is_what_the_general_codec_writes(message: Message) -> N
 
 @pytest.mark.spec("LIVE-01")
 @settings(quick, max_examples=100)
+@given(st.builds(notices.TopicArticles, articles))
+def test_articles_are_written_by_hand_as_by_the_general_codec(found: notices.TopicArticles) -> None:
+    general = JsonStructs(strict=False).record(found, pb.TopicArticles.DESCRIPTOR)
+    by_hand = json.loads(json_fast.articles_json(found))
+    assert by_hand == json.loads(msgspec.json.encode(general))
+
+
+@pytest.mark.spec("LIVE-01")
+@settings(quick, max_examples=100)
 @given(publish_items())
 def test_an_item_is_read_by_hand_as_by_the_general_codec(item: requests.PublishItem) -> None:
     message = pb.PubRequestInfo.DESCRIPTOR

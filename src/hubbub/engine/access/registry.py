@@ -11,8 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
-from hubbub.domain.permissions import Reader, may_read
+from hubbub.domain.permissions import Identity, Reader, may_read
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.directory import ConfigurationOf
@@ -50,6 +52,15 @@ class Subscriber(ABC):
         subscriber gets no more messages when this returns. Never raises."""
 
 
+class _Decided(msgspec.Struct, eq=False):
+    """What the settings of a hub say about a channel."""
+
+    configuration: HubConfiguration
+    rules: Rules
+    reader: Identity | None = None
+    """The last one who was found to be permitted to read it."""
+
+
 class AccessRegistry:
     """All subscribers of one node. On the event loop's thread; nothing here waits."""
 
@@ -57,8 +68,8 @@ class AccessRegistry:
         self._configuration_of = configuration_of
         self._tokens = tokens
         self._of_hub: dict[str, dict[Subscriber, None]] = {}
-        self._rules: dict[tuple[str, str], tuple[HubConfiguration, Rules]] = {}
-        """By hub and channel, as the configuration beside them has them."""
+        self._rules: dict[tuple[str, str], _Decided] = {}
+        """By hub and channel."""
         self._under_review: dict[str, bool] = {}
         """Hubs, and whether something changed again since their review began."""
 
@@ -103,11 +114,16 @@ class AccessRegistry:
     def _may_read(self, reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
         key = configuration.hub, channel
         known = self._rules.get(key)
-        if known is None or known[0] is not configuration:
+        if known is None or known.configuration is not configuration:
             if len(self._rules) >= _REMEMBERED_RULES:
                 self._rules.clear()
-            known = self._rules[key] = (configuration, configuration.rules_for(channel))
-        return may_read(reader, channel, configuration, known[1])
+            known = self._rules[key] = _Decided(configuration, configuration.rules_for(channel))
+        if known.reader is reader.identity:
+            return True
+        permitted = may_read(reader, channel, configuration, known.rules)
+        if permitted and not reader.open_topic:
+            known.reader = reader.identity
+        return permitted
 
     # -- taking away ----------------------------------------------------------------------------
 

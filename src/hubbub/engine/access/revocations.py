@@ -45,21 +45,20 @@ class Revocations:
     def __init__(self, store: AdministrationStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._hubs: dict[str, _OfHub] = {}
+        self.in_force: dict[str, _OfHub] = {}
+        """By hub, or `ANY_HUB`; none: nobody is covered."""
 
     def covers(self, hub: str, identity: Identity) -> bool:
         """Whether this identity was revoked, in this hub or everywhere."""
-        if not self._hubs:
-            return False
         return any(
-            (revoked := self._hubs.get(where)) is not None and revoked.covers(identity)
+            (revoked := self.in_force.get(where)) is not None and revoked.covers(identity)
             for where in ((ANY_HUB,) if identity.all_hubs else (hub, ANY_HUB))
         )
 
     async def add(self, revocation: Revocation, audit: AuditEntry | None = None) -> None:
         """In force on this node when it returns; the caller tells the others."""
         await self._store.save_revocation(revocation, audit)
-        self._hubs.setdefault(revocation.hub, _OfHub()).add(revocation)
+        self.in_force.setdefault(revocation.hub, _OfHub()).add(revocation)
 
     async def load(self, hub: str | None = None) -> None:
         """Read those of one hub, or all, again."""
@@ -68,7 +67,7 @@ class Revocations:
         for row in rows:
             read.setdefault(row.hub, _OfHub()).add(row)
         if hub is None:
-            self._hubs = read
+            self.in_force = read
         else:
-            self._hubs.pop(hub, None)
-            self._hubs.update(read)
+            self.in_force.pop(hub, None)
+            self.in_force.update(read)

@@ -236,7 +236,8 @@ class Tokens:
         """Raises `InvalidToken` where the identity has expired, or was revoked in this hub."""
         if identity.expires_at is not None and identity.expires_at < self._clock.now():
             raise InvalidToken("the token has expired; get a new one")
-        if self._revocations is not None and self._revocations.covers(hub, identity):
+        revocations = self._revocations
+        if revocations is not None and revocations.in_force and revocations.covers(hub, identity):
             raise InvalidToken("the token was revoked; get a new one")
 
     def revoked(self, identity: Identity, hub: str) -> bool:

@@ -10,8 +10,8 @@ What it promises:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import HistoryQuery
@@ -52,6 +52,7 @@ from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Deleted
 
+_T = TypeVar("_T")
 Publish = Callable[[Message, PublishReply], None]
 
 
@@ -235,31 +236,36 @@ class ChannelOwner:
         hub, name = channel_of(request)
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
-        async with self._held(hub, name) as channel:
-            if not channel.rules.store:
-                raise no_topic(hub, name)
-            if isinstance(request, OpenProducer):
-                return await self._producers.open(channel, request.principal, request.producer)
-            return await self.durable.serve(channel, request)
+        return await self._serve(hub, name, lambda channel: self._serve_topic(channel, request))
+
+    async def _serve_topic(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
+        if not channel.rules.store:
+            raise no_topic(channel.hub, channel.name)
+        if isinstance(request, OpenProducer):
+            return await self._producers.open(channel, request.principal, request.producer)
+        return await self.durable.serve(channel, request)
 
     async def notification(self, request: NotificationRequest) -> NotificationAnswer:
         """What `NotificationOwner.serve` answers and raises."""
-        async with self._held(request.hub, request.channel) as channel:
-            return await self.notifications.serve(channel, request)
+        return await self._serve(
+            request.hub,
+            request.channel,
+            lambda channel: self.notifications.serve(channel, request),
+        )
 
     async def expire_notifications(self) -> None:
         """Called from time to time. Raises `StoreUnavailable`."""
         await self.notifications.expire(lambda hub, name: self._open.get((hub, name)))
 
-    @asynccontextmanager
-    async def _held(self, hub: str, name: str) -> AsyncIterator[Channel]:
-        """The channel, read from disk, which stays open. If it moves to another node meanwhile,
-        whatever fails fails with `StaleOwner`."""
+    async def _serve(self, hub: str, name: str, serve: Callable[[Channel], Awaitable[_T]]) -> _T:
+        """`serve` is given the channel, read from disk, which stays open. If it moves to another
+        node meanwhile, whatever fails fails with `StaleOwner`."""
         channel = self.channels.use(hub, name)
         channel.hold()
         try:
-            await self.channels.ready(channel)
-            yield channel
+            if channel.state is not State.READY:
+                await self.channels.ready(channel)
+            return await serve(channel)
         except HubbubError as error:
             if channel.closed_by is not None:
                 raise channel.closed_by from error
@@ -275,7 +281,7 @@ class ChannelOwner:
         """Decide how durable the message must be, and deliver it once it is."""
         if message.stamp is not None:
             self._producers.put(channel, message, reply or _ignore)
-        elif channel.must_store(message):
+        elif channel.rules.store and channel.must_store(message):
             self.stored_bytes.check(channel, len(message.payload))
             self._appender.append(channel, message, reply)
         elif channel.queue or channel.state > State.READY:
@@ -293,7 +299,7 @@ class ChannelOwner:
         message.store = False
         channel.number(message)
         self._deliver(channel, message)
-        if channel.must_retain(message):
+        if message.retain and channel.must_retain(message):
             self._retained.save(channel, message, reply)
         elif reply is not None:
             reply(PublishOutcome(message.serial))

@@ -62,7 +62,10 @@ class CursorCache:
 
     async def subscription(self, channel: Channel, key: SubscriptionKey) -> DurableSubscription:
         """Raises `NotSubscribed`, `TopicNotFound`."""
-        return self.find(channel, await self.cursors(channel), key)
+        cursors = channel.cursors
+        if cursors is None or not cursors.ready.is_set():
+            cursors = await self.cursors(channel)
+        return self.find(channel, cursors, key)
 
     @staticmethod
     def find(channel: Channel, cursors: Cursors, key: SubscriptionKey) -> DurableSubscription:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, field
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes, Message
-from hubbub.domain.notices import Delivery, Published, PublishResult
+from hubbub.domain.notices import Delivery, Published, PublishResult, TopicArticles
 from hubbub.domain.payloads import readable_json, typed_payload
 from hubbub.domain.requests import Producer, Publish, PublishItem
 from hubbub.domain.topics import Article
@@ -86,6 +86,11 @@ def article_json(article: Article) -> bytes:
         article.deliveries,
         b"true" if article.redelivered else b"false",
     )
+
+
+def articles_json(found: TopicArticles) -> bytes:
+    """The text of a TopicArticles."""
+    return b'{"answer":"%b","messages":%b}' % (found.answer.encode(), _articles(found.messages))
 
 
 def _messages(messages: Iterable[Message]) -> Raw:

@@ -11,7 +11,6 @@ from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.notices import (
     EachTopicMessages,
     ProducerOpened,
-    TopicArticles,
 )
 from hubbub.domain.payloads import read_json
 from hubbub.domain.requests import TopicAck
@@ -19,6 +18,7 @@ from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import MAX_ITEMS, check_ack
 from hubbub.protocols.json.events import struct_json
+from hubbub.protocols.json.fast import articles_json
 from hubbub.protocols.json.structs import Serial
 
 _encode = msgspec.json.Encoder().encode
@@ -70,10 +70,11 @@ def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:
 
 def put_json(message_id: str | None, serial: int, duplicate: bool) -> bytes:
     """A put that was reclaimed has neither id nor serial any more."""
-    reply: dict[str, object] = {"answer": "PutReply"}
+    place = b""
     if message_id and serial:
-        reply |= {"msgID": message_id, "channelSerial": str(serial)}
-    return _encode(reply | {"duplicate": duplicate})
+        place = b'"msgID":%b,"channelSerial":"%d",' % (_encode(message_id), serial)
+    known = b"true" if duplicate else b"false"
+    return b'{"answer":"PutReply",%b"duplicate":%b}' % (place, known)
 
 
 def producer_json(opened: ProducerOpened) -> bytes:
@@ -82,10 +83,6 @@ def producer_json(opened: ProducerOpened) -> bytes:
 
 def state_json(info: SubscriptionInfo) -> bytes:
     return struct_json(info, pb.TopicState.DESCRIPTOR)
-
-
-def articles_json(found: TopicArticles) -> bytes:
-    return struct_json(found, pb.TopicArticles.DESCRIPTOR)
 
 
 def each_json(found: EachTopicMessages) -> bytes:
