@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contract.storage.administration import AdministrationContract
+from contract.storage.documents import DocumentsContract
 from contract.storage.messages import MessagesContract
 from contract.storage.notifications import NotificationsContract
 from contract.storage.records import (
@@ -36,6 +37,7 @@ class StoreContract(
     MessagesContract,
     TopicsContract,
     NotificationsContract,
+    DocumentsContract,
     WebhooksContract,
     SettingsContract,
     AdministrationContract,

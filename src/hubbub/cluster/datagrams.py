@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.documents.changes import ChangeOutcome, DocumentQuery, DocumentState
 from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -78,6 +79,10 @@ class AskHistory(msgspec.Struct, frozen=True, tag="history"):
     query: HistoryQuery
 
 
+class AskDocument(msgspec.Struct, frozen=True, tag="document"):
+    query: DocumentQuery
+
+
 class AskTopic(msgspec.Struct, frozen=True, tag="topic"):
     request: TopicRequest
 
@@ -92,6 +97,7 @@ class PublishConfirmed(msgspec.Struct, frozen=True):
     serial: int
     duplicate: bool = False
     message_id: str | None = None
+    change: ChangeOutcome | None = None
 
 
 class Tell(msgspec.Struct, frozen=True, tag="tell"):
@@ -137,6 +143,7 @@ Call = (
     | AskMembers
     | AskOccupancy
     | AskHistory
+    | AskDocument
     | AskTopic
     | AskNotifications
     | Tell
@@ -202,6 +209,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     channel: str
     epoch: str
     head: int
+    document: DocumentState | None = None
 
 
 class Heads(msgspec.Struct, frozen=True, tag="heads"):
@@ -216,7 +224,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
     """The channel, by hub and name, whose owner must answer the call; None where any node may."""
     if isinstance(call, Publish):
         return call.message.hub, call.message.channel
-    if isinstance(call, AskHistory):
+    if isinstance(call, AskHistory | AskDocument):
         return call.query.hub, call.query.channel
     if isinstance(call, AskTopic):
         return channel_of(call.request)
@@ -242,13 +250,17 @@ _ERRORS = catalogue()
 
 def _write_error(value: Any) -> Any:
     if isinstance(value, HubbubError):
-        return [value.code, value.message]
+        said = [value.code, value.message]
+        return [*said, value.details] if value.details else said
     raise NotImplementedError(f"{type(value).__name__} is nothing that nodes tell each other")
 
 
 def _read_error(kind: type, value: Any) -> Any:
-    code, message = value
-    return _ERRORS.get(code, Internal)(message)
+    code, message, *details = value
+    error = _ERRORS.get(code, Internal)(message)
+    for each in details:
+        error.details |= each
+    return error
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_write_error)

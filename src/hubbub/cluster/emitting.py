@@ -17,7 +17,7 @@ from hubbub.cluster.service import Service
 from hubbub.cluster.transport import Transport
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS, partition_of
-from hubbub.ports.bus import FeedEvent, HeadAnnounced, MessagePublished
+from hubbub.ports.bus import DocumentChanged, FeedEvent, HeadAnnounced, MessagePublished
 
 HUB_LANE = -1
 """The lane of what concerns a whole hub; those of calls to owners are numbered like the
@@ -55,14 +55,14 @@ class Emitter:
         others = [node for node in nodes if node != self._node]
         if not others:
             return
-        if isinstance(event, MessagePublished):
+        if isinstance(event, MessagePublished | DocumentChanged):
             self._events += 1
             feed = Feed(self._node, self._incarnation, self._events, hub, channel, event)
             data = datagrams.encode(feed)
             for node in others:
                 self._transport.send(node, data)
         elif isinstance(event, HeadAnnounced):
-            head = Head(hub, channel, event.epoch, event.head)
+            head = Head(hub, channel, event.epoch, event.head, event.document)
             for node in others:
                 self._announce(node, head)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -61,6 +62,9 @@ class LocalBus:
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         return await self._owner.history(query)
+
+    async def document(self, query: DocumentQuery) -> DocumentAnswer:
+        return await self._owner.document(query)
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         return await self._owner.topic(request)

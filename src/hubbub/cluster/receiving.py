@@ -89,7 +89,7 @@ class Receiver:
     def receive_heads(self, heads: Heads) -> None:
         if self._caller(heads.sender, heads.incarnation) is not None:
             for each in heads.heads:
-                event = HeadAnnounced(each.epoch, each.head)
+                event = HeadAnnounced(each.epoch, each.head, each.document)
                 self.service.sink.receive(each.hub, each.channel, event)
 
     def receive_request(self, request: Request) -> None:
@@ -208,9 +208,8 @@ class _PendingReply:
         if outcome.error is not None:
             self.fail(outcome.error)
         else:
-            self.give(
-                datagrams.PublishConfirmed(outcome.serial, outcome.duplicate, outcome.message_id)
-            )
+            o = outcome
+            self.give(datagrams.PublishConfirmed(o.serial, o.duplicate, o.message_id, o.change))
 
     def fail(self, error: HubbubError) -> None:
         if isinstance(error, StaleOwner):

@@ -23,6 +23,7 @@ from hubbub.cluster.routes import Routes
 from hubbub.cluster.sending import Patience, Requests
 from hubbub.cluster.service import Service
 from hubbub.cluster.transport import Owners, Transport
+from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError, Internal, Malformed
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -164,6 +165,11 @@ class RemoteBus:
     async def history(self, query: HistoryQuery) -> HistoryPage:
         call = datagrams.AskHistory(query)
         return await self._ask(query.hub, query.channel, call, HistoryPage)
+
+    async def document(self, query: DocumentQuery) -> DocumentAnswer:
+        call = datagrams.AskDocument(query)
+        answer: DocumentAnswer = await self._ask(query.hub, query.channel, call, DocumentAnswer)
+        return answer
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         hub, channel = channel_of(request)

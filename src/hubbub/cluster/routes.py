@@ -274,7 +274,7 @@ def _told(reply: PublishReply | None) -> Conclude:
             reply(PublishOutcome(error=error))
         else:
             p = published
-            reply(PublishOutcome(p.serial, error, p.duplicate, p.message_id))
+            reply(PublishOutcome(p.serial, error, p.duplicate, p.message_id, p.change))
 
     return conclude
 
@@ -286,7 +286,8 @@ def _telling(conclude: Conclude) -> PublishReply:
         if outcome.error is not None:
             conclude(None, outcome.error)
         else:
-            conclude(PublishConfirmed(outcome.serial, outcome.duplicate, outcome.message_id), None)
+            o = outcome
+            conclude(PublishConfirmed(o.serial, o.duplicate, o.message_id, o.change), None)
 
     return reply
 

@@ -16,6 +16,7 @@ QUESTIONS = (
     | datagrams.AskMembers
     | datagrams.AskOccupancy
     | datagrams.AskHistory
+    | datagrams.AskDocument
     | datagrams.AskTopic
     | datagrams.AskNotifications
     | datagrams.Question
@@ -69,6 +70,8 @@ class Service:
             return await owner.occupancy(call.hub, call.channel)
         if isinstance(call, datagrams.AskHistory):
             return await owner.history(call.query)
+        if isinstance(call, datagrams.AskDocument):
+            return await owner.document(call.query)
         if isinstance(call, datagrams.AskTopic):
             return await owner.topic(call.request)
         if isinstance(call, datagrams.AskNotifications):

@@ -6,11 +6,13 @@ HubbubError
 │   ├── UnknownEvent      an event name that the protocol does not have
 │   ├── InvalidName       a hub, channel or event name that breaks the naming rules
 │   ├── InvalidPayload    a payload that is not what its content type claims
+│   ├── InvalidPatch      operations on a document that are none
 │   ├── InvalidAttribute  a field of a message's envelope that is out of its bounds
 │   ├── TooLarge          over a size limit
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
 │   ├── UpgradeRequired   the path is for WebSocket, in its version 13
+│   ├── UnsupportedMediaType  a body of a kind that the path does not take
 │   ├── WrongChannelKind  the channel's kind does not take this request
 │   ├── SecretNeeded      a kept secret was given for another address; give it again
 │   └── ServiceRefused    the service that was called says no
@@ -24,9 +26,11 @@ HubbubError
 │   ├── HubNotFound       there is no such hub, and none comes into being by use
 │   ├── TopicNotFound     nobody has put anything there, or the channel does not store
 │   ├── ServiceNotFound   no service of the hub answers this method
+│   ├── HistoryGone       of a document, as it was then
 │   └── NotSubscribed     the caller has no durable subscription of this name there
 ├── Conflict              the state does not allow it
 │   ├── VersionMismatch   somebody else changed it since it was read
+│   ├── PatchFailed       an operation does not fit the document
 │   ├── SessionReplaced   the session went on over another connection
 │   ├── RestoreFailed     the restore key is unknown, spent or expired
 │   ├── SequenceGap       a put leaves out sequence numbers of its producer
@@ -61,7 +65,7 @@ are part of the table too, but only the edges read them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class HubbubError(Exception):
@@ -80,6 +84,8 @@ class HubbubError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+        self.details: dict[str, Any] = {}
+        """What a program can act on, as JSON has it: the names are those of the protocol."""
 
 
 class BadRequest(HubbubError):
@@ -104,6 +110,13 @@ class InvalidName(BadRequest):
 
 class InvalidPayload(BadRequest):
     code = "invalid_payload"
+    http_status = 422
+
+
+class InvalidPatch(BadRequest):
+    """`opIndex` of its details: the operation that is none."""
+
+    code = "invalid_patch"
     http_status = 422
 
 
@@ -135,6 +148,15 @@ class MethodNotAllowed(BadRequest):
 class UpgradeRequired(BadRequest):
     code = "upgrade_required"
     http_status = 426
+
+
+class UnsupportedMediaType(BadRequest):
+    code = "unsupported_media_type"
+    http_status = 415
+
+    def __init__(self, message: str, accepted: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.accepted = tuple(accepted)
 
 
 class WrongChannelKind(BadRequest):
@@ -204,6 +226,11 @@ class ServiceNotFound(NotFound):
     code = "service_not_found"
 
 
+class HistoryGone(NotFound):
+    code = "history_gone"
+    http_status = 410
+
+
 class NotSubscribed(NotFound):
     code = "not_subscribed"
 
@@ -216,10 +243,23 @@ class Conflict(HubbubError):
 
 
 class VersionMismatch(Conflict):
-    """What was to be changed is not at the version that the caller has seen."""
+    """What was to be changed is not at the version that the caller has seen. Of a document, its
+    details say the `version` and `epoch` that it has."""
 
     code = "version_mismatch"
     http_status = 412
+
+
+class PatchFailed(Conflict):
+    """`opIndex` of its details: the operation that does not fit; `reason`: `test`, `missing`,
+    `index` or `inside`."""
+
+    code = "patch_failed"
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        if reason:
+            self.details["reason"] = reason
 
 
 class SessionReplaced(Conflict):

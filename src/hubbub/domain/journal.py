@@ -42,6 +42,9 @@ NOTIFICATION_READ: Final = "notification.read"
 """By `user`; `duration` is the time since it was created."""
 NODE_STARTED: Final = "node.started"
 """A node began to write, at the time of its start; of no hub. What it had open before is over."""
+DOCUMENT_CHANGED: Final = "document.changed"
+"""A change of a channel's document: `serial` is the version that it led to, `message_id` the id of
+the change, `size` the bytes of its operations, `extra.documentBytes` those of the document."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
@@ -67,6 +70,7 @@ KINDS: Final = frozenset(
         NOTIFICATION_CREATED,
         NOTIFICATION_READ,
         NODE_STARTED,
+        DOCUMENT_CHANGED,
         TELEMETRY_LOST,
     )
 )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.wire import LOCAL, Wire
 
 JSON = "application/json"
@@ -38,6 +39,8 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_seq: Annotated[int | None, LOCAL] = None
     dead_letter_of: Annotated[str | None, LOCAL] = None
     """The id of the message whose dead letter this is. Like the two above, only the hub sets it."""
+    change: Annotated[ChangeOptions | None, LOCAL] = None
+    """On its way to the owner only: the message changes the channel's document."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -81,6 +84,12 @@ class Message(msgspec.Struct, gc=False):
     taken_at: Annotated[int, LOCAL] = 0
     session: Annotated[str | None, LOCAL] = None
     technology: Annotated[str | None, LOCAL] = None
+
+
+def change_of(message: Message) -> ChangeOptions | None:
+    """None: it is a message like any other."""
+    attributes = message.attributes
+    return None if attributes is None else attributes.change
 
 
 def is_json(content_type: str) -> bool:

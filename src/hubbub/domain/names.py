@@ -65,11 +65,15 @@ def namespace_of(channel: str) -> str | None:
 def kind_of(channel: str) -> ChannelKind:
     if ":" not in channel:
         return ChannelKind.DEFAULT
-    if channel.startswith("doc:"):
+    if is_document(channel):
         return ChannelKind.DOCUMENT
     if channel.startswith(NOTIFICATIONS):
         return ChannelKind.NOTIFICATION
     return ChannelKind.DEFAULT
+
+
+def is_document(channel: str) -> bool:
+    return channel.startswith("doc:")
 
 
 def user_channel(user_id: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import Notification, NotificationState
@@ -163,6 +164,61 @@ class ChannelReset(msgspec.Struct, frozen=True):
     channel: str
     epoch: str
     serial: int
+
+
+class DocumentUpdated(msgspec.Struct, frozen=True):
+    """What raised a document to a version, as RFC 6902 operations that any library can follow."""
+
+    channel: str
+    epoch: str
+    version: int
+    timestamp: int
+    change_id: str
+    ops: JsonList
+    author: str | None = None
+
+
+class DocumentInfo(msgspec.Struct, frozen=True):
+    """Where a document stands; who has another version catches up or reads it again."""
+
+    channel: str
+    epoch: str
+    version: int
+    timestamp: int
+    size: int
+
+
+class DocumentFound(msgspec.Struct, frozen=True):
+    """Event `DocumentGet`: the document, or the updates that lead to it."""
+
+    channel: str
+    epoch: str = ""
+    version: Annotated[int, Wire(unless="error")] = 0
+    timestamp: Annotated[int, Wire(unless="error")] = 0
+    document: JsonText | None = None
+    updates: tuple[DocumentUpdated, ...] = ()
+    more: bool = False
+    req_id: int = 0
+    error: HubbubError | None = None
+
+
+class DocumentChanged(msgspec.Struct, frozen=True):
+    """Event `DocumentChange`: what became of it. Where a version was expected that is not the
+    document's, `version` is what it has."""
+
+    channel: str
+    epoch: str = ""
+    version: int | None = None
+    timestamp: int = 0
+    duplicate: bool = False
+    error: HubbubError | None = None
+    op_index: int | None = None
+    reason: str | None = None
+    req_id: int = 0
+
+    @derived
+    def success(self) -> bool:
+        return self.error is None
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -358,6 +414,10 @@ Notice = (
     | Delivery
     | HistoryPage
     | ChannelReset
+    | DocumentUpdated
+    | DocumentInfo
+    | DocumentFound
+    | DocumentChanged
     | Presence
     | Joined
     | Left

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hubbub.domain.documents.text import JsonList
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import Attributes
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
@@ -40,11 +41,14 @@ class Authenticate(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place in a channel: right after the message with this serial."""
+    """A place in a channel: right after the message with this serial, and at this version of its
+    document."""
 
     channel: str
     serial: int
     epoch: str = ""
+    document_version: int | None = None
+    document_epoch: str | None = None
 
 
 class Restore(msgspec.Struct, frozen=True):
@@ -54,12 +58,15 @@ class Restore(msgspec.Struct, frozen=True):
 
 
 class ChannelRequest(msgspec.Struct, frozen=True):
-    """A channel to subscribe to; with `serial` or `timestamp`, what was missed is sent too."""
+    """A channel to subscribe to; with `serial` or `timestamp`, what was missed is sent too; with
+    `document_version`, what its document changed since."""
 
     channel: str
     timestamp: int | None = None
     serial: int | None = None
     epoch: str | None = None
+    document_version: int | None = None
+    document_epoch: str | None = None
 
 
 class Subscribe(msgspec.Struct, frozen=True):
@@ -118,6 +125,32 @@ class History(msgspec.Struct, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
     limit: int = 0
+
+
+class DocumentGet(msgspec.Struct, frozen=True):
+    """A document, a part of it, as it was, or what changed since a version."""
+
+    channel: str
+    req_id: int = 0
+    path: str = ""
+    since: int | None = None
+    epoch: str | None = None
+    at: int | None = None
+    at_time: int | None = None
+    """Milliseconds since 1970."""
+
+
+class DocumentChange(msgspec.Struct, frozen=True):
+    """Operations on a document, all or none of them. Without a request id (None) nobody waits for
+    an answer."""
+
+    channel: str
+    ops: JsonList
+    req_id: int | None = None
+    expected_version: int | None = None
+    epoch: str | None = None
+    change_id: str = ""
+    producer: Producer | None = None
 
 
 class PresenceQuery(msgspec.Struct, frozen=True):
@@ -251,6 +284,8 @@ Request = (
     | Publish
     | History
     | PresenceQuery
+    | DocumentGet
+    | DocumentChange
     | TopicRequest
     | ServiceRequest
     | NotificationRequest

@@ -76,6 +76,14 @@ class Rules(Setting, frozen=True):
     store_by_default: bool = False
     """With `store`, messages without the mark, too, unless they are transient. So webhooks get all
     that is published."""
+    max_document_changes: Count = 1000
+    """Changes of a document that are kept, so that clients can catch up and see what it was; 0 for
+    all."""
+    document_ttl_seconds: Count = 0
+    """A document goes so long after its last change; 0 for never."""
+    document_messages: bool = False
+    """With `store`, each change of a document is also a stored message `DocumentUpdated`, for
+    webhooks and durable subscriptions."""
 
     @property
     def reclaims(self) -> bool:

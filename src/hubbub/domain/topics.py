@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hubbub.domain.documents.changes import ChangeOutcome
 from hubbub.domain.messages import Message
 from hubbub.domain.names import DEAD_LETTER_SUFFIX
 from hubbub.domain.permissions import Identity, Level, Reader
@@ -144,6 +145,8 @@ class FoundPut(msgspec.Struct, frozen=True):
 
     serial: int = 0
     message_id: str | None = None
+    change: ChangeOutcome | None = None
+    """Of a change of a document, which is known for good."""
 
 
 class Article(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from hubbub.domain.documents.values import DocumentLimits
+
 
 class EngineLimits(msgspec.Struct, frozen=True):
     """Sizes in bytes, times in seconds; 0 means none where a limit can be switched off."""
@@ -36,5 +38,6 @@ class EngineLimits(msgspec.Struct, frozen=True):
     session_calls: int = 32
     hub_calls: int = 1000
     call_seconds: float = 30.0
+    documents: DocumentLimits = DocumentLimits()
     subject_root: str = "hubbub"
     """What all subjects of NATS that belong to hubs begin with."""

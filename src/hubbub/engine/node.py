@@ -27,6 +27,7 @@ from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.renewal import Renewal
 from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.directory import Directory
+from hubbub.engine.documents.service import Documents
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.service import Notifications
@@ -35,6 +36,7 @@ from hubbub.engine.publishing import Publisher
 from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.document_requests import DocumentRequests
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.notification_requests import NotificationRequests
@@ -98,6 +100,7 @@ class Node:
         maker = TopicMaker(directory)
         self.publisher = Publisher(bus, clock, limits, maker)
         self.topics = Topics(bus, store, clock, self.publisher, maker, access)
+        self.documents = Documents(bus, self.publisher)
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
@@ -149,6 +152,7 @@ class Node:
             queries=self.queries,
             topics=self.topics,
             notifications=NotificationRequests(self.notifications),
+            document_requests=DocumentRequests(self.documents),
             services=self.services,
             chronicle=self.chronicle,
             tasks=self._tasks,

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import msgspec
 
+from hubbub.domain.documents.requests import check_change
 from hubbub.domain.envelope import check_envelope
 from hubbub.domain.errors import (
     BadRequest,
@@ -16,7 +17,7 @@ from hubbub.domain.errors import (
     TooLarge,
     WrongChannelKind,
 )
-from hubbub.domain.messages import Attributes, Message, Stamp
+from hubbub.domain.messages import Attributes, Message, Stamp, change_of
 from hubbub.domain.names import ChannelKind, check_name, kind_of, without_dead_letters
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import Producer, PublishItem
@@ -141,7 +142,8 @@ class Publisher:
         try:
             self.check(hub, identity, item)
         except HubbubError as error:
-            message.attributes = None  # they may be what is wrong
+            if change_of(message) is None:
+                message.attributes = None  # they may be what is wrong
             self._tasks.start(self._refuse(hub, message, error, reply))
             return message.id
         hub.counters.messages_in += 1
@@ -149,7 +151,7 @@ class Publisher:
         becoming = self._becoming.get((hub.name, item.channel))
         if becoming is not None:
             becoming.append((message, reply))
-        elif hub.rules_for(item.channel).store:
+        elif hub.rules_for(item.channel).store or change_of(message) is not None:
             self._bus.publish(message, reply)
         else:
             self._becoming[hub.name, item.channel] = [(message, reply)]
@@ -178,7 +180,7 @@ class Publisher:
         except HubbubError as caught:
             found, error = None, caught
         if isinstance(found, FoundPut):
-            reply(PublishOutcome(found.serial, None, True, found.message_id))
+            reply(PublishOutcome(found.serial, None, True, found.message_id, found.change))
         else:
             hub.counters.messages_refused += 1
             reply(PublishOutcome(error=error))
@@ -193,12 +195,15 @@ class Publisher:
 
     def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
         channel = item.channel
-        if len(item.payload) > self._limits.message_bytes:
+        change = None if item.attributes is None else item.attributes.change
+        if change is not None:
+            check_change(channel, item.payload, change, self._limits.documents)
+        elif len(item.payload) > self._limits.message_bytes:
             raise TooLarge(
                 f"the payload for {channel!r} has {len(item.payload)} bytes; "
                 f"at most {self._limits.message_bytes} are allowed"
             )
-        if item.attributes is not None or item.security_token is not None:
+        if change is None and (item.attributes is not None or item.security_token is not None):
             check_envelope(item, identity)
         if hub.limited:
             self.check_quotas(hub, channel)

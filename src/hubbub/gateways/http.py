@@ -15,6 +15,7 @@ from hubbub.domain.errors import (
     HubbubError,
     Malformed,
     MethodNotAllowed,
+    UnsupportedMediaType,
     UpgradeRequired,
 )
 
@@ -36,6 +37,7 @@ _REASONS = {
     410: "Gone",
     412: "Precondition Failed",
     413: "Content Too Large",
+    415: "Unsupported Media Type",
     422: "Unprocessable Content",
     426: "Upgrade Required",
     429: "Too Many Requests",
@@ -178,6 +180,8 @@ def error_headers(error: HubbubError) -> str:
         headers += "WWW-Authenticate: Bearer\r\n"
     elif isinstance(error, MethodNotAllowed) and error.allowed:
         headers += f"Allow: {', '.join(error.allowed)}\r\n"
+    elif isinstance(error, UnsupportedMediaType) and error.accepted:
+        headers += f"Accept-Patch: {', '.join(error.accepted)}\r\n"
     elif isinstance(error, UpgradeRequired):
         headers += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     return headers
@@ -194,7 +198,7 @@ def error_body(error: HubbubError) -> bytes:
 
 def error_shape(error: HubbubError) -> dict[str, object]:
     """An error as JSON has it: `retryAfter` is in seconds, where they are known."""
-    shape = {"code": error.code, "message": error.message, "retry": error.retry}
+    shape: dict[str, object] = {"code": error.code, "message": error.message, "retry": error.retry}
     if error.retry_after is not None:
         shape["retryAfter"] = round(error.retry_after, 3)
-    return shape
+    return shape | error.details

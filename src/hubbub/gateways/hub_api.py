@@ -18,6 +18,7 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import recognize, require_identity
+from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.http import Request, Target, error_shape
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.notifications_api import NotificationsApi
@@ -45,6 +46,7 @@ class HubApi:
         self._topics = TopicsApi(node)
         self._services = ServicesApi(node)
         self._notifications = NotificationsApi(node)
+        self._documents = DocumentsApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -70,10 +72,14 @@ class HubApi:
                 raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
             elif what == "notifications":
                 self._notifications.handle(request, target, exchange, hub)
+            elif what == "document":
+                self._documents.handle(request, target, exchange, hub, channel)
             else:
                 raise no_path(request)
         elif rest[0] == "channels" and rest[2:] == ("notifications", "read"):
             self._notifications.handle(request, target, exchange, hub)
+        elif rest[0] == "channels" and rest[2:3] == ("document",):
+            self._documents.handle(request, target, exchange, hub, rest[1])
         elif rest[0] in ("topics", "subscriptions"):
             self._topics.handle(request, target, exchange, hub)
         elif rest[0] in ("rpc", "streams"):

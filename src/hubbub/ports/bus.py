@@ -19,6 +19,13 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.documents.changes import (
+    ChangeOutcome,
+    DocumentAnswer,
+    DocumentQuery,
+    DocumentState,
+    DocumentUpdate,
+)
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -46,6 +53,8 @@ class PublishOutcome(msgspec.Struct, frozen=True):
     """It was there already; the serial is the original's, 0 if that has been reclaimed."""
     message_id: str | None = None
     """The original's, where it is a duplicate."""
+    change: ChangeOutcome | None = None
+    """Of a change of the channel's document."""
 
 
 PublishReply = Callable[[PublishOutcome], None]
@@ -59,6 +68,8 @@ class Attachment(msgspec.Struct, frozen=True):
     retained: Message | None
     notifications: NotificationState | None = None
     """Of a notification channel."""
+    document: DocumentState | None = None
+    """Of a document channel."""
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -76,6 +87,15 @@ class MessagePublished(msgspec.Struct, frozen=True, tag="published"):
 
     message: Message
     epoch: str
+
+
+class DocumentChanged(msgspec.Struct, frozen=True, tag="document"):
+    """Feed event: what raised the channel's document to the update's version. Like a message it
+    may be lost, doubled or late."""
+
+    update: DocumentUpdate
+    size: int
+    """Of the document since then."""
 
 
 class MembersJoined(msgspec.Struct, frozen=True, tag="joined"):
@@ -101,6 +121,7 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
 
     epoch: str
     head: int
+    document: DocumentState | None = None
 
 
 class ReadMark(msgspec.Struct, frozen=True):
@@ -130,6 +151,7 @@ class Replies(msgspec.Struct, frozen=True):
 
 FeedEvent = (
     MessagePublished
+    | DocumentChanged
     | MembersJoined
     | MembersLeft
     | MembersPresent
@@ -188,6 +210,11 @@ class Bus(Protocol):
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         """A page; `recovered` is False where something that was asked for is gone."""
+
+    async def document(self, query: DocumentQuery) -> DocumentAnswer:
+        """A document, or its updates, as they are on disk. Raises `NotFound` where it has no such
+        part, `HistoryGone` where what was asked for is not kept any more. A change of a document
+        is published (`Attributes.change`), so that it keeps its place among messages."""
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """Have the owner of a topic do something for a producer or a durable subscription; what

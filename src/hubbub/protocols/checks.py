@@ -16,6 +16,8 @@ from hubbub.domain.notifications import Selection
 from hubbub.domain.requests import (
     Authenticate,
     Call,
+    DocumentChange,
+    DocumentGet,
     Enqueue,
     History,
     MarkNotifications,
@@ -85,6 +87,23 @@ def check_bounds(request: History) -> History:
         )
     if request.limit < 0:
         raise Malformed(f"History: `limit` is {request.limit}; it cannot be negative")
+    return request
+
+
+def check_document_get(request: DocumentGet) -> DocumentGet:
+    given = (request.since, request.at, request.at_time)
+    if sum(bound is not None for bound in given) > 1:
+        raise Malformed("DocumentGet: give at most one of `since`, `at` and `atTime`")
+    if any(bound is not None and bound < 0 for bound in given):
+        raise Malformed("DocumentGet: versions and times begin at 0")
+    return request
+
+
+def check_document_change(request: DocumentChange) -> DocumentChange:
+    if request.expected_version is not None and request.expected_version < 0:
+        raise Malformed(
+            f"DocumentChange: `expectedVersion` is {request.expected_version}; versions begin at 0"
+        )
     return request
 
 

@@ -54,10 +54,13 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     Join: _EventType.ValueType  # 31
     Leave: _EventType.ValueType  # 32
     Occupancy: _EventType.ValueType  # 33
+    DocumentGet: _EventType.ValueType  # 40
+    """Documents: two requests, each answered under the same name, and what subscribers hear"""
+    DocumentChange: _EventType.ValueType  # 41
+    DocumentUpdated: _EventType.ValueType  # 42
+    DocumentInfo: _EventType.ValueType  # 43
     NotificationNew: _EventType.ValueType  # 50
-    """40-49 documents: reserved for what follows.
-    Notifications
-    """
+    """Notifications"""
     NotificationRead: _EventType.ValueType  # 51
     NotificationInfo: _EventType.ValueType  # 52
     MarkNotificationAsRead: _EventType.ValueType  # 53
@@ -104,10 +107,13 @@ Presence: EventType.ValueType  # 30
 Join: EventType.ValueType  # 31
 Leave: EventType.ValueType  # 32
 Occupancy: EventType.ValueType  # 33
+DocumentGet: EventType.ValueType  # 40
+"""Documents: two requests, each answered under the same name, and what subscribers hear"""
+DocumentChange: EventType.ValueType  # 41
+DocumentUpdated: EventType.ValueType  # 42
+DocumentInfo: EventType.ValueType  # 43
 NotificationNew: EventType.ValueType  # 50
-"""40-49 documents: reserved for what follows.
-Notifications
-"""
+"""Notifications"""
 NotificationRead: EventType.ValueType  # 51
 NotificationInfo: EventType.ValueType  # 52
 MarkNotificationAsRead: EventType.ValueType  # 53
@@ -442,21 +448,35 @@ class Position(_message.Message):
     CHANNEL_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     SERIAL_FIELD_NUMBER: _builtins.int
+    DOCUMENT_VERSION_FIELD_NUMBER: _builtins.int
+    DOCUMENT_EPOCH_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     epoch: _builtins.str
     serial: _builtins.str
+    document_version: _builtins.int
+    """Of the channel's document: the version that the client has."""
+    document_epoch: _builtins.str
     def __init__(
         self,
         *,
         channel: _builtins.str = ...,
         epoch: _builtins.str = ...,
         serial: _builtins.str = ...,
+        document_version: _builtins.int | None = ...,
+        document_epoch: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch", "_document_version", b"_document_version", "document_epoch", b"document_epoch", "document_version", b"document_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "epoch", b"epoch", "serial", b"serial"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch", "_document_version", b"_document_version", "channel", b"channel", "document_epoch", b"document_epoch", "document_version", b"document_version", "epoch", b"epoch", "serial", b"serial"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__document_epoch: _TypeAlias = _typing.Literal["document_epoch"]  # noqa: Y015
+    _WhichOneofArgType__document_epoch: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__document_version: _TypeAlias = _typing.Literal["document_version"]  # noqa: Y015
+    _WhichOneofArgType__document_version: _TypeAlias = _typing.Literal["_document_version", b"_document_version"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__document_epoch) -> _WhichOneofReturnType__document_epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__document_version) -> _WhichOneofReturnType__document_version | None: ...
 
 Global___Position: _TypeAlias = Position  # noqa: Y015
 
@@ -547,12 +567,17 @@ class ChannelSubscribeInfo(_message.Message):
     TIMESTAMP_FIELD_NUMBER: _builtins.int
     SERIAL_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    DOCUMENT_VERSION_FIELD_NUMBER: _builtins.int
+    DOCUMENT_EPOCH_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     timestamp: _builtins.int
     """Recover what was published after this time (milliseconds since 1970) ..."""
     serial: _builtins.str
     """... or, exactly, after this serial of this epoch."""
     epoch: _builtins.str
+    document_version: _builtins.int
+    """What its document changed after this version of this epoch."""
+    document_epoch: _builtins.str
     def __init__(
         self,
         *,
@@ -560,17 +585,27 @@ class ChannelSubscribeInfo(_message.Message):
         timestamp: _builtins.int | None = ...,
         serial: _builtins.str | None = ...,
         epoch: _builtins.str | None = ...,
+        document_version: _builtins.int | None = ...,
+        document_epoch: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_serial", b"_serial", "_timestamp", b"_timestamp", "epoch", b"epoch", "serial", b"serial", "timestamp", b"timestamp"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch", "_document_version", b"_document_version", "_epoch", b"_epoch", "_serial", b"_serial", "_timestamp", b"_timestamp", "document_epoch", b"document_epoch", "document_version", b"document_version", "epoch", b"epoch", "serial", b"serial", "timestamp", b"timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_serial", b"_serial", "_timestamp", b"_timestamp", "channel", b"channel", "epoch", b"epoch", "serial", b"serial", "timestamp", b"timestamp"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch", "_document_version", b"_document_version", "_epoch", b"_epoch", "_serial", b"_serial", "_timestamp", b"_timestamp", "channel", b"channel", "document_epoch", b"document_epoch", "document_version", b"document_version", "epoch", b"epoch", "serial", b"serial", "timestamp", b"timestamp"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__document_epoch: _TypeAlias = _typing.Literal["document_epoch"]  # noqa: Y015
+    _WhichOneofArgType__document_epoch: _TypeAlias = _typing.Literal["_document_epoch", b"_document_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__document_version: _TypeAlias = _typing.Literal["document_version"]  # noqa: Y015
+    _WhichOneofArgType__document_version: _TypeAlias = _typing.Literal["_document_version", b"_document_version"]  # noqa: Y015
     _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
     _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
     _WhichOneofReturnType__serial: _TypeAlias = _typing.Literal["serial"]  # noqa: Y015
     _WhichOneofArgType__serial: _TypeAlias = _typing.Literal["_serial", b"_serial"]  # noqa: Y015
     _WhichOneofReturnType__timestamp: _TypeAlias = _typing.Literal["timestamp"]  # noqa: Y015
     _WhichOneofArgType__timestamp: _TypeAlias = _typing.Literal["_timestamp", b"_timestamp"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__document_epoch) -> _WhichOneofReturnType__document_epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__document_version) -> _WhichOneofReturnType__document_version | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
     @_typing.overload
@@ -1259,6 +1294,413 @@ class PresenceMember(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PresenceMember: _TypeAlias = PresenceMember  # noqa: Y015
+
+@_typing.final
+class DocumentValue(_message.Message):
+    """A value of a document. JSON writes bytes as {"$bytes":"<base64>"}, and an object whose only
+    member is called $bytes, $$bytes ... with one $ more.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[DocumentValue._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        SCALAR: DocumentValue._Kind.ValueType  # 0
+        LIST: DocumentValue._Kind.ValueType  # 1
+        OBJECT: DocumentValue._Kind.ValueType  # 2
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    SCALAR: DocumentValue.Kind.ValueType  # 0
+    LIST: DocumentValue.Kind.ValueType  # 1
+    OBJECT: DocumentValue.Kind.ValueType  # 2
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NULL_FIELD_NUMBER: _builtins.int
+    BOOLEAN_FIELD_NUMBER: _builtins.int
+    INTEGER_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    kind: Global___DocumentValue.Kind.ValueType
+    null: _builtins.bool
+    """always true"""
+    boolean: _builtins.bool
+    integer: _builtins.int
+    """within 2^53 - 1 to either side"""
+    number: _builtins.float
+    """finite"""
+    text: _builtins.str
+    data: _builtins.bytes
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentValue]:
+        """of a list, or the values of an object ..."""
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """... whose names are these, in the same order"""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___DocumentValue.Kind.ValueType = ...,
+        null: _builtins.bool = ...,
+        boolean: _builtins.bool = ...,
+        integer: _builtins.int = ...,
+        number: _builtins.float = ...,
+        text: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+        items: _abc.Iterable[Global___DocumentValue] | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["boolean", b"boolean", "data", b"data", "integer", b"integer", "null", b"null", "number", b"number", "scalar", b"scalar", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boolean", b"boolean", "data", b"data", "integer", b"integer", "items", b"items", "keys", b"keys", "kind", b"kind", "null", b"null", "number", b"number", "scalar", b"scalar", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_scalar: _TypeAlias = _typing.Literal["null", "boolean", "integer", "number", "text", "data"]  # noqa: Y015
+    _WhichOneofArgType_scalar: _TypeAlias = _typing.Literal["scalar", b"scalar"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_scalar) -> _WhichOneofReturnType_scalar | None: ...
+
+Global___DocumentValue: _TypeAlias = DocumentValue  # noqa: Y015
+
+@_typing.final
+class DocumentOp(_message.Message):
+    """An operation of JSON Patch (RFC 6902)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OP_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    op: _builtins.str
+    path: _builtins.str
+    source: _builtins.str
+    @_builtins.property
+    def value(self) -> Global___DocumentValue: ...
+    def __init__(
+        self,
+        *,
+        op: _builtins.str = ...,
+        path: _builtins.str = ...,
+        source: _builtins.str | None = ...,
+        value: Global___DocumentValue | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_source", b"_source", "source", b"source", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_source", b"_source", "op", b"op", "path", b"path", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__source: _TypeAlias = _typing.Literal["source"]  # noqa: Y015
+    _WhichOneofArgType__source: _TypeAlias = _typing.Literal["_source", b"_source"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__source) -> _WhichOneofReturnType__source | None: ...
+
+Global___DocumentOp: _TypeAlias = DocumentOp  # noqa: Y015
+
+@_typing.final
+class DocumentGetRequest(_message.Message):
+    """DocumentGet, from the client: a document, a part of it, as it was, or what changed since."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    AT_TIME_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    path: _builtins.str
+    since: _builtins.int
+    """a version of `epoch`"""
+    epoch: _builtins.str
+    at: _builtins.int
+    """a version"""
+    at_time: _builtins.int
+    """milliseconds since 1970"""
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        path: _builtins.str = ...,
+        since: _builtins.int | None = ...,
+        epoch: _builtins.str | None = ...,
+        at: _builtins.int | None = ...,
+        at_time: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_at_time", b"_at_time", "_epoch", b"_epoch", "_since", b"_since", "at", b"at", "at_time", b"at_time", "epoch", b"epoch", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_at_time", b"_at_time", "_epoch", b"_epoch", "_since", b"_since", "at", b"at", "at_time", b"at_time", "channel", b"channel", "epoch", b"epoch", "path", b"path", "req_id", b"req_id", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
+    _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015
+    _WhichOneofReturnType__at_time: _TypeAlias = _typing.Literal["at_time"]  # noqa: Y015
+    _WhichOneofArgType__at_time: _TypeAlias = _typing.Literal["_at_time", b"_at_time"]  # noqa: Y015
+    _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
+    _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__at) -> _WhichOneofReturnType__at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__at_time) -> _WhichOneofReturnType__at_time | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
+
+Global___DocumentGetRequest: _TypeAlias = DocumentGetRequest  # noqa: Y015
+
+@_typing.final
+class DocumentGetResponse(_message.Message):
+    """DocumentGet, from the hub: either the document or the updates that lead to it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    UPDATES_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    epoch: _builtins.str
+    version: _builtins.int
+    timestamp: _builtins.int
+    more: _builtins.bool
+    """more updates follow these"""
+    @_builtins.property
+    def document(self) -> Global___DocumentValue: ...
+    @_builtins.property
+    def updates(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentUpdate]: ...
+    @_builtins.property
+    def error(self) -> Global___ErrorInfo: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        epoch: _builtins.str = ...,
+        version: _builtins.int = ...,
+        timestamp: _builtins.int = ...,
+        document: Global___DocumentValue | None = ...,
+        updates: _abc.Iterable[Global___DocumentUpdate] | None = ...,
+        more: _builtins.bool = ...,
+        error: Global___ErrorInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "document", b"document", "epoch", b"epoch", "error", b"error", "more", b"more", "req_id", b"req_id", "timestamp", b"timestamp", "updates", b"updates", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentGetResponse: _TypeAlias = DocumentGetResponse  # noqa: Y015
+
+@_typing.final
+class DocumentChangeRequest(_message.Message):
+    """DocumentChange, from the client: all of the operations or none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    OPS_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    CHANGE_ID_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    """without it there is no answer"""
+    channel: _builtins.str
+    expected_version: _builtins.int
+    """0: must not exist"""
+    epoch: _builtins.str
+    change_id: _builtins.str
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentOp]: ...
+    @_builtins.property
+    def producer(self) -> Global___ProducerInfo: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int | None = ...,
+        channel: _builtins.str = ...,
+        ops: _abc.Iterable[Global___DocumentOp] | None = ...,
+        expected_version: _builtins.int | None = ...,
+        epoch: _builtins.str | None = ...,
+        change_id: _builtins.str = ...,
+        producer: Global___ProducerInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_expected_version", b"_expected_version", "_producer", b"_producer", "_req_id", b"_req_id", "epoch", b"epoch", "expected_version", b"expected_version", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_expected_version", b"_expected_version", "_producer", b"_producer", "_req_id", b"_req_id", "change_id", b"change_id", "channel", b"channel", "epoch", b"epoch", "expected_version", b"expected_version", "ops", b"ops", "producer", b"producer", "req_id", b"req_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
+    _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__expected_version: _TypeAlias = _typing.Literal["expected_version"]  # noqa: Y015
+    _WhichOneofArgType__expected_version: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version"]  # noqa: Y015
+    _WhichOneofReturnType__producer: _TypeAlias = _typing.Literal["producer"]  # noqa: Y015
+    _WhichOneofArgType__producer: _TypeAlias = _typing.Literal["_producer", b"_producer"]  # noqa: Y015
+    _WhichOneofReturnType__req_id: _TypeAlias = _typing.Literal["req_id"]  # noqa: Y015
+    _WhichOneofArgType__req_id: _TypeAlias = _typing.Literal["_req_id", b"_req_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_version) -> _WhichOneofReturnType__expected_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__producer) -> _WhichOneofReturnType__producer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__req_id) -> _WhichOneofReturnType__req_id | None: ...
+
+Global___DocumentChangeRequest: _TypeAlias = DocumentChangeRequest  # noqa: Y015
+
+@_typing.final
+class DocumentChangeResponse(_message.Message):
+    """DocumentChange, from the hub."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQ_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    OP_INDEX_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    req_id: _builtins.int
+    channel: _builtins.str
+    success: _builtins.bool
+    epoch: _builtins.str
+    version: _builtins.int
+    """with an error: that of the document, where another was expected"""
+    timestamp: _builtins.int
+    duplicate: _builtins.bool
+    op_index: _builtins.int
+    reason: _builtins.str
+    """test, missing, index or inside"""
+    @_builtins.property
+    def error(self) -> Global___ErrorInfo: ...
+    def __init__(
+        self,
+        *,
+        req_id: _builtins.int = ...,
+        channel: _builtins.str = ...,
+        success: _builtins.bool = ...,
+        epoch: _builtins.str = ...,
+        version: _builtins.int | None = ...,
+        timestamp: _builtins.int = ...,
+        duplicate: _builtins.bool = ...,
+        error: Global___ErrorInfo | None = ...,
+        op_index: _builtins.int | None = ...,
+        reason: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_op_index", b"_op_index", "_reason", b"_reason", "_version", b"_version", "error", b"error", "op_index", b"op_index", "reason", b"reason", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_op_index", b"_op_index", "_reason", b"_reason", "_version", b"_version", "channel", b"channel", "duplicate", b"duplicate", "epoch", b"epoch", "error", b"error", "op_index", b"op_index", "reason", b"reason", "req_id", b"req_id", "success", b"success", "timestamp", b"timestamp", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__op_index: _TypeAlias = _typing.Literal["op_index"]  # noqa: Y015
+    _WhichOneofArgType__op_index: _TypeAlias = _typing.Literal["_op_index", b"_op_index"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__op_index) -> _WhichOneofReturnType__op_index | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___DocumentChangeResponse: _TypeAlias = DocumentChangeResponse  # noqa: Y015
+
+@_typing.final
+class DocumentUpdate(_message.Message):
+    """DocumentUpdated: what raised a document to this version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    AUTHOR_FIELD_NUMBER: _builtins.int
+    CHANGE_ID_FIELD_NUMBER: _builtins.int
+    OPS_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    epoch: _builtins.str
+    version: _builtins.int
+    timestamp: _builtins.int
+    author: _builtins.str
+    change_id: _builtins.str
+    @_builtins.property
+    def ops(self) -> _containers.RepeatedCompositeFieldContainer[Global___DocumentOp]: ...
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        epoch: _builtins.str = ...,
+        version: _builtins.int = ...,
+        timestamp: _builtins.int = ...,
+        author: _builtins.str | None = ...,
+        change_id: _builtins.str = ...,
+        ops: _abc.Iterable[Global___DocumentOp] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "author", b"author"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "author", b"author", "change_id", b"change_id", "channel", b"channel", "epoch", b"epoch", "ops", b"ops", "timestamp", b"timestamp", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__author: _TypeAlias = _typing.Literal["author"]  # noqa: Y015
+    _WhichOneofArgType__author: _TypeAlias = _typing.Literal["_author", b"_author"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__author) -> _WhichOneofReturnType__author | None: ...
+
+Global___DocumentUpdate: _TypeAlias = DocumentUpdate  # noqa: Y015
+
+@_typing.final
+class DocumentInfoNotice(_message.Message):
+    """DocumentInfo: where a document stands."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    epoch: _builtins.str
+    version: _builtins.int
+    timestamp: _builtins.int
+    size: _builtins.int
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        epoch: _builtins.str = ...,
+        version: _builtins.int = ...,
+        timestamp: _builtins.int = ...,
+        size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "epoch", b"epoch", "size", b"size", "timestamp", b"timestamp", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentInfoNotice: _TypeAlias = DocumentInfoNotice  # noqa: Y015
 
 @_typing.final
 class PresenceRequest(_message.Message):

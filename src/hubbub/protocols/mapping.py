@@ -13,6 +13,7 @@ import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from msgspec import NODEFAULT, Struct
 
+from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.wire import Wire, derived
 
@@ -46,6 +47,13 @@ class Kind(enum.Enum):
     PAYLOAD = enum.auto()
     """Bytes with a content type, which is another field of the struct; its annotation counts."""
     STRUCT = enum.auto()
+    DOCUMENT = enum.auto()
+    """The JSON text of a document's value, as a DocumentValue in protobuf."""
+    OPERATIONS = enum.auto()
+    """The JSON text of a list of operations, as a list of DocumentOp in protobuf."""
+
+
+DOCUMENTS = {JsonText: Kind.DOCUMENT, JsonList: Kind.OPERATIONS}
 
 
 class Shape(enum.Enum):
@@ -192,7 +200,7 @@ def _field(
 def _shape(found: Any, field: FieldDescriptor | None) -> tuple[Shape, Any]:
     """How many values there are, and the type of each."""
     origin, inner = get_origin(found), get_args(found)
-    if field is None or not field.is_repeated:
+    if field is None or not field.is_repeated or found is JsonList:
         return Shape.ONE, origin if origin is dict else found
     if origin is dict:
         return Shape.MAP, inner[1]
@@ -211,6 +219,8 @@ def _message_of(field: FieldDescriptor | None, shape: Shape) -> Descriptor | Non
 def _kind(struct: type[Struct], attribute: str, found: Any, field: FieldDescriptor | None) -> Kind:
     if found is HubbubError:
         return Kind.ERROR
+    if found in DOCUMENTS:
+        return DOCUMENTS[found]
     if isinstance(found, type) and issubclass(found, Struct):
         return Kind.STRUCT
     if field is None:

@@ -163,7 +163,7 @@ class Structs(abc.ABC):
         message = member.message
         if member.kind in (Kind.SERIAL, Kind.START):
             return str
-        if message is None:
+        if message is None or member.kind in (Kind.DOCUMENT, Kind.OPERATIONS):
             return self.value_writer(member)
         if member.kind is Kind.ERROR:
             return self._error_writer(message)
@@ -242,7 +242,7 @@ class Structs(abc.ABC):
         message = member.message
         if member.kind is Kind.START:
             return lambda value, where: parse_start(str(value), f"{where}`")
-        if message is None:
+        if message is None or member.kind in (Kind.DOCUMENT, Kind.OPERATIONS):
             return self.value_reader(member)
         if member.kind is Kind.ERROR:
             return _error_reader(message)

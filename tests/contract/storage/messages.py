@@ -20,6 +20,7 @@ from contract.storage.records import (
     own,
     serials,
 )
+from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.errors import Conflict, StaleOwner
 from hubbub.domain.messages import Attributes
 from hubbub.ports.storage import Store
@@ -130,6 +131,7 @@ class MessagesContract:
                 producer_id="i",
                 producer_seq=2**62,
                 dead_letter_of="f",
+                change=ChangeOptions(expected_version=1),
             ),
         )
         assert full.attributes is not None

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hubbub.domain import errors, notices, requests
+from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 from hubbub.domain.notices import Notice
@@ -66,6 +67,19 @@ event_name = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20
 int64 = st.integers(-(2**63), 2**63 - 1)
 serial = st.integers(0, 10**18 - 1)
 milliseconds = st.integers(0, 2**53)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=5,
+)
+documents = values.map(lambda value: JsonText(msgspec.json.encode(value)))
+operations = st.lists(
+    st.builds(lambda path, value: {"op": "add", "path": path, "value": value}, text, values),
+    max_size=3,
+).map(lambda found: JsonList(msgspec.json.encode(found)))
+updates = st.builds(
+    notices.DocumentUpdated, text, text, int64, int64, text, operations, st.none() | text
+)
 json_value = st.recursive(
     st.none() | st.booleans() | int64 | st.floats(allow_nan=False, allow_infinity=False) | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
@@ -198,6 +212,17 @@ a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.Publish, tuples(publish_items())),
     histories(),
     st.builds(requests.PresenceQuery, text, int64),
+    st.builds(requests.DocumentGet, text, int64, text, st.none() | serial, st.none() | text),
+    st.builds(
+        requests.DocumentChange,
+        text,
+        operations,
+        st.none() | int64,
+        st.none() | serial,
+        st.none() | text,
+        text,
+        st.none() | st.builds(requests.Producer, text, serial, serial),
+    ),
     a_topic_request,
     st.builds(
         lambda method, body, seconds, req_id: requests.Call(
@@ -345,6 +370,32 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.Joined, text, members),
     st.builds(notices.Left, text, members),
     st.builds(notices.Occupancy, text, int64),
+    updates,
+    st.builds(notices.DocumentInfo, text, text, int64, int64, int64),
+    st.builds(
+        lambda channel, found, more, req_id, refused: (
+            notices.DocumentFound(channel, "e", 1, 2, found, (), more, req_id)
+            if refused is None
+            else notices.DocumentFound(channel, error=refused, req_id=req_id)
+        ),
+        text,
+        documents | st.none(),
+        st.booleans(),
+        int64,
+        st.none() | error,
+    ),
+    st.builds(
+        notices.DocumentChanged,
+        text,
+        text,
+        st.none() | int64,
+        int64,
+        st.booleans(),
+        st.none() | error,
+        st.none() | int64,
+        st.none() | text,
+        int64,
+    ),
     a_topic_notice,
     st.builds(lambda body, req_id: notices.CallAnswered(body[0], body[1], req_id), content, int64),
     st.builds(notices.Enqueued, text, int64),
@@ -631,6 +682,8 @@ def google_json(value: Any) -> Any:
         return [google_json(each) for each in value]
     if not isinstance(value, dict):
         return value
+    if set(value) & {"ops", "document"} and "channel" in value:
+        return {key: google_document(key, each) for key, each in value.items()}
     mapped = {
         key: base64(compact(each)) if key in ("headers", "location") else google_json(each)
         for key, each in value.items()
@@ -646,6 +699,34 @@ def google_json(value: Any) -> Any:
         if key == "payload" and content_type != BINARY:
             mapped.setdefault("contentType", content_type)
     return mapped
+
+
+def google_document(key: str, value: Any) -> Any:
+    """A field of an event about a document."""
+    if key == "document":
+        return document_value(value)
+    if key != "ops":
+        return google_json(value)
+    return [
+        each | ({"value": document_value(each["value"])} if "value" in each else {})
+        for each in value
+    ]
+
+
+def document_value(value: Any) -> dict[str, Any]:
+    """A DocumentValue, by hand."""
+    if isinstance(value, list):
+        return {"kind": "LIST", "items": [document_value(each) for each in value]}
+    if isinstance(value, dict) and list(value) == ["$bytes"]:
+        return {"data": value["$bytes"]}
+    if isinstance(value, dict):
+        names = [name[1:] if list(value) == ["$$bytes"] else name for name in value]
+        items = [document_value(each) for each in value.values()]
+        return {"kind": "OBJECT", "keys": names, "items": items}
+    if value is None:
+        return {"null": True}
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    return {kinds[type(value)]: value}
 
 
 def bytes_of(payload: dict[str, Any]) -> tuple[str, str]:

@@ -54,7 +54,11 @@ class Announcements:
         """Tell every follower where its channels stand, so that a lost event is noticed."""
         for channel in channels:
             if channel.nodes and channel.state >= State.READY:
-                self._tell(channel, HeadAnnounced(channel.epoch, channel.head))
+                self.head(channel)
+
+    def head(self, channel: Channel) -> None:
+        document = channel.document.state() if channel.document is not None else None
+        self._tell(channel, HeadAnnounced(channel.epoch, channel.head, document))
 
     def news(self, channels: Collection[Channel]) -> None:
         """Tell the heads of channels that had messages lately, twice: one word may be lost. Of all

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError, StaleOwner
-from hubbub.domain.messages import Message
+from hubbub.domain.messages import Message, change_of
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.documents.keeper import DocumentKeeper, Judged, message_of
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.messages import Append, MessageStore
@@ -36,6 +39,8 @@ class Appender:
         row_of: Callable[[Channel, Message], tuple[int, int]],
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
+        documents: DocumentKeeper,
+        tell_change: Callable[[Channel, Judged], None],
         ended: Callable[[Channel, bool], None],
         fenced: Callable[[int], None],
     ) -> None:
@@ -49,6 +54,8 @@ class Appender:
         self._row_of = row_of
         self._deliver = deliver
         self._accept_unstored = accept_unstored
+        self._documents = documents
+        self._tell_change = tell_change
         self._ended = ended
         self._fenced = fenced
         self._ready: dict[Channel, None] = {}
@@ -108,26 +115,61 @@ class Appender:
     async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
         heads = {channel: channel.head for channel in channels}
         appends: list[Append] = []
-        for channel, message, _ in entries:
-            if channel.must_store(message):
+        judged: dict[int, Judged] = {}
+        stored: list[bool] = []
+        for at, (channel, message, _) in enumerate(entries):
+            append: Append | None = None
+            if channel.document is not None and change_of(message) is not None:
+                judged[at] = self._documents.judge(channel, message)
+                append = self._change_append(channel, message, judged[at], heads)
+            elif channel.document is not None and (
+                refused := self._documents.refuse_put(channel, message)
+            ):
+                judged[at] = refused
+            elif channel.must_store(message):
                 heads[channel] += 1
                 message.serial = heads[channel]
                 message.store = True  # also where the rules wanted it and not the publisher
-                appends.append(self._append_of(channel, message))
+                append = self._append_of(channel, message)
+            stored.append(append is not None)
+            if append is not None:
+                appends.append(append)
         try:
             results = iter(await self._store.append(appends) if appends else [])
         except HubbubError as error:
-            self._fail(channels, entries, error)
+            self._fail(channels, entries, judged, error)
             return
         failed: dict[Channel, HubbubError] = {}
-        for channel, message, reply in entries:
-            result = next(results) if channel.must_store(message) else None
+        for at, (channel, message, reply) in enumerate(entries):
+            result = next(results) if stored[at] else None
             if isinstance(result, HubbubError):
                 failed[channel] = result
                 if isinstance(result, StaleOwner):
                     self._fenced(channel.partition)
-            self._conclude(channel, message, reply, failed.get(channel))
+            if at in judged:
+                self._conclude_change(channel, message, reply, judged[at], failed.get(channel))
+            else:
+                self._conclude(channel, message, reply, failed.get(channel))
         self._release(channels, failed)
+
+    def _change_append(
+        self, channel: Channel, message: Message, judged: Judged, heads: dict[Channel, int]
+    ) -> Append | None:
+        """With the message that tells of the change, where the rules want one."""
+        if judged.append is None:
+            return None
+        rules, update = channel.rules, judged.update
+        tells = update is not None and rules.store and rules.document_messages
+        told = message_of(message, update if tells else None)
+        if tells:
+            heads[channel] += 1
+            told.serial = heads[channel]
+            judged.message = told
+        append = self._append_of(channel, told)
+        producer, sequence = self._row_of(channel, message)
+        return msgspec.structs.replace(
+            append, producer=producer, sequence=sequence, change=judged.append
+        )
 
     def _append_of(self, channel: Channel, message: Message) -> Append:
         producer, sequence = self._row_of(channel, message)
@@ -161,8 +203,42 @@ class Appender:
         if reply is not None:
             reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
 
-    def _fail(self, channels: list[Channel], entries: list[_Entry], error: HubbubError) -> None:
-        for channel, message, reply in entries:
+    def _conclude_change(
+        self,
+        channel: Channel,
+        message: Message,
+        reply: PublishReply | None,
+        judged: Judged,
+        error: HubbubError | None,
+    ) -> None:
+        """Stored, then told, then answered. What was refused is judged again where the channel's
+        append failed: what it was judged against is not on disk."""
+        if error is not None and judged.error is not None:
+            channel.wait(message, reply)
+            return
+        refused = error or judged.error
+        kept = len(judged.update.ops) if judged.update is not None and refused is None else 0
+        self._stored_bytes.add(channel.hub, kept - len(message.payload))
+        if refused is None:
+            self._tell_change(channel, judged)
+            if judged.message is not None:
+                channel.head = judged.message.serial
+                self._stored_bytes.add(channel.hub, len(judged.message.payload))
+                self._deliver(channel, judged.message)
+        if reply is not None:
+            reply(PublishOutcome(error=refused, change=judged.outcome))
+
+    def _fail(
+        self,
+        channels: list[Channel],
+        entries: list[_Entry],
+        judged: dict[int, Judged],
+        error: HubbubError,
+    ) -> None:
+        for at, (channel, message, reply) in enumerate(entries):
+            if at in judged:
+                self._conclude_change(channel, message, reply, judged[at], error)
+                continue
             if channel.must_store(message):
                 self._stored_bytes.add(channel.hub, -len(message.payload))
             if reply is not None:
@@ -176,3 +252,5 @@ class Appender:
                 self._uncount_queue(channel)
             elif channel.queue:
                 self._make_ready(channel)
+            if channel.document is not None and channel not in failed:
+                self._documents.snapshots.save_if_due(channel)

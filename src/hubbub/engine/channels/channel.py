@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery, LiveHistory, Slice
-from hubbub.domain.messages import Message
+from hubbub.domain.messages import Message, change_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
 from hubbub.engine.channels.history import page_of
+from hubbub.engine.documents.state import ChannelDocument
 from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.engine.topics.active_producer import ActiveProducer
 from hubbub.engine.topics.cursors import Cursors
@@ -88,6 +90,10 @@ class Channel:
     """Of a notification channel, which has no messages."""
     waiters: list[asyncio.Future[None]] | None = None
     """Requests that wait for the channel to be read."""
+    document: ChannelDocument | None = None
+    """Of a document channel, once it was read."""
+    stored_waiters: list[tuple[Callable[[], None], asyncio.Future[Any]]] | None = None
+    """Readers of the document that wait for the append under way."""
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -134,6 +140,23 @@ class Channel:
             self.state = State.READY
         return outdated
 
+    def when_stored(self, read: Callable[[], None], answered: asyncio.Future[Any]) -> None:
+        """Call `read` when nothing of the document is on its way to the disk: now, or when the
+        append under way has ended. `answered` gets the error if that comes to nothing."""
+        if self.state is State.READY:
+            read()
+        elif self.closed_by is not None:
+            answered.set_exception(self.closed_by)
+        else:
+            self.stored_waiters = self.stored_waiters or []
+            self.stored_waiters.append((read, answered))
+
+    def tell_stored(self) -> None:
+        """What is in memory is on disk."""
+        waiters, self.stored_waiters = self.stored_waiters, None
+        for read, _ in waiters or ():
+            read()
+
     def postpone_rules(self) -> bool:
         """Whether changed rules have to wait, because an append is under way."""
         if self.state is State.APPENDING:
@@ -173,6 +196,10 @@ class Channel:
             if reply is not None:
                 reply(PublishOutcome(error=error))
         self._wake(error)
+        readers, self.stored_waiters = self.stored_waiters, None
+        for _, answered in readers or ():
+            if not answered.done():
+                answered.set_exception(error)
 
     def _wake(self, error: HubbubError | None) -> None:
         waiters, self.waiters = self.waiters, None
@@ -188,6 +215,8 @@ class Channel:
 
     def must_store(self, message: Message) -> bool:
         rules = self.rules
+        if self.document is not None and change_of(message) is not None:
+            return True
         return rules.store and (message.store or rules.store_by_default) and not message.transient
 
     def must_retain(self, message: Message) -> bool:
@@ -199,6 +228,13 @@ class Channel:
         if not self.rules.store:
             self.head += 1
             message.serial = self.head
+
+    def producer_of(self, message: Message) -> ActiveProducer | None:
+        """Who puts the message, as far as is known here."""
+        stamp = message.stamp
+        if stamp is None or self.producers is None:
+            return None
+        return self.producers.get((stamp.principal, stamp.producer))
 
     def wait(self, message: Message, reply: PublishReply | None) -> None:
         if self.queue is None:

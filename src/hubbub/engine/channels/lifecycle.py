@@ -4,11 +4,11 @@ have something there, changed with their rules, and closed when nobody uses them
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
-from hubbub.domain.names import ChannelKind, kind_of, partition_of
+from hubbub.domain.names import ChannelKind, is_document, kind_of, partition_of
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
@@ -33,6 +33,7 @@ class Channels:
         limits: EngineLimits,
         retained: RetainedMessages,
         stored_bytes: StoredBytes,
+        load_document: Callable[[Channel], Awaitable[None]],
         loaded: Callable[[Channel], None],
         closed: Callable[[Channel], None],
     ) -> None:
@@ -42,6 +43,7 @@ class Channels:
         self._limits = limits
         self._retained = retained
         self._stored_bytes = stored_bytes
+        self._load_document = load_document
         self._loaded = loaded
         self._closed = closed
         self.open: dict[tuple[str, str], Channel] = {}
@@ -91,7 +93,7 @@ class Channels:
         self.counts[hub] = self.count(hub) + 1
         if kind_of(name) is ChannelKind.NOTIFICATION:
             channel.notifications = HeldNotifications(secrets.token_hex(4))
-        elif not (channel.rules.store or channel.rules.retain):
+        elif not (channel.rules.store or channel.rules.retain or is_document(name)):
             self._begin_in_memory(channel)
             channel.end_loading()
         return channel
@@ -132,6 +134,7 @@ class Channels:
             return
         if channel.state is State.LOADING:
             channel.end_loading()
+            channel.tell_stored()
             self._loaded(channel)
 
     async def _read_state(self, channel: Channel) -> None:
@@ -153,6 +156,10 @@ class Channels:
             await self._stored_bytes.count(channel.hub)
         if channel.rules.retain:
             await self._retained.load(channel)
+        if is_document(channel.name):
+            await self._load_document(channel)
+        if self._stored_bytes.must_count(channel):
+            await self._stored_bytes.count(channel.hub)
 
     def _reload(self, channel: Channel) -> None:
         channel.forget()
@@ -170,6 +177,8 @@ class Channels:
         """Not intact: epoch and head have to be read from the store again."""
         outdated = channel.end_append()
         channel.idle_since = self._clock.monotonic()
+        if intact and channel.state is State.READY:
+            channel.tell_stored()
         if channel.closed_by is not None:
             channel.close(channel.closed_by)  # publishes that came while the append was under way
         elif outdated:

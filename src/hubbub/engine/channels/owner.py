@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -39,6 +40,9 @@ from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.documents.journal import record_change
+from hubbub.engine.documents.keeper import DocumentKeeper, Judged, only_removes
+from hubbub.engine.documents.snapshots import Snapshots
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.journal import NotificationEvents
 from hubbub.engine.notifications.owner import NotificationOwner
@@ -46,7 +50,14 @@ from hubbub.engine.topics.cursors import no_topic
 from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.producers import Producers
 from hubbub.engine.topics.receipts import Receipts
-from hubbub.ports.bus import Attachment, Following, MessagePublished, PublishOutcome, PublishReply
+from hubbub.ports.bus import (
+    Attachment,
+    DocumentChanged,
+    Following,
+    MessagePublished,
+    PublishOutcome,
+    PublishReply,
+)
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
@@ -83,6 +94,8 @@ class ChannelOwner:
         self.stored_bytes = StoredBytes(store, configuration_of)
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
         self._producers = Producers(store, self.terms, self._append_put)
+        self._snapshots = Snapshots(store, self.terms, self.stored_bytes)
+        self._documents = DocumentKeeper(store, limits.documents, self._snapshots)
         self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
         """By hub."""
         receipts = Receipts(journal, clock)
@@ -105,8 +118,9 @@ class ChannelOwner:
             limits=limits,
             retained=self._retained,
             stored_bytes=self.stored_bytes,
+            load_document=self._documents.load,
             loaded=self._loaded,
-            closed=self.durable.forget,
+            closed=self._closed,
         )
         self._appender = Appender(
             store=store,
@@ -117,6 +131,8 @@ class ChannelOwner:
             row_of=self._producers.row_of,
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
+            documents=self._documents,
+            tell_change=self._tell_change,
             ended=self.channels.append_ended,
             fenced=lambda partition: self.fenced(partition),
         )
@@ -156,6 +172,13 @@ class ChannelOwner:
         await self.durable.settle()
         await self._appender.settle()
         await self._retained.settle()
+        for channel in self._open.values():
+            self._snapshots.save_now(channel)
+        await self._snapshots.settle()
+
+    async def settle_snapshots(self) -> None:
+        """Wait until no snapshot of a document is under way."""
+        await self._snapshots.settle()
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -205,12 +228,13 @@ class ChannelOwner:
         return answers
 
     def _state(self, channel: Channel) -> Attachment:
-        held = channel.notifications
+        held, document = channel.notifications, channel.document
         return Attachment(
             channel.epoch,
             channel.head,
             self._retained.current(channel),
             held.state if held is not None else None,
+            document.state() if document is not None else None,
         )
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:
@@ -227,6 +251,16 @@ class ChannelOwner:
         if channel.rules.store:
             return await page_from_store(self._store, query, channel.epoch)
         return channel.page_from_live_history(query)
+
+    async def document(self, query: DocumentQuery) -> DocumentAnswer:
+        """Raises `NotFound`, `InvalidPatch`, `HistoryGone`."""
+        channel = self.channels.use(query.hub, query.channel)
+        channel.hold()
+        try:
+            await self.channels.ready(channel)
+            return await self._documents.answer(channel, query)
+        finally:
+            channel.let_go(self._clock.monotonic())
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
@@ -281,8 +315,8 @@ class ChannelOwner:
         """Decide how durable the message must be, and deliver it once it is."""
         if message.stamp is not None:
             self._producers.put(channel, message, reply or _ignore)
-        elif channel.rules.store and channel.must_store(message):
-            self.stored_bytes.check(channel, len(message.payload))
+        elif (channel.rules.store or channel.document) and channel.must_store(message):
+            self._check_bytes(channel, message)
             self._appender.append(channel, message, reply)
         elif channel.queue or channel.state > State.READY:
             channel.wait(message, reply)  # behind the stored ones that came first
@@ -290,8 +324,13 @@ class ChannelOwner:
             self._accept_unstored(channel, message, reply)
 
     def _append_put(self, channel: Channel, message: Message, reply: PublishReply) -> None:
-        self.stored_bytes.check(channel, len(message.payload))
+        self._check_bytes(channel, message)
         self._appender.append(channel, message, reply)
+
+    def _check_bytes(self, channel: Channel, message: Message) -> None:
+        """Raises `QuotaExceeded`, except for what only removes from a document."""
+        if channel.document is None or not only_removes(message):
+            self.stored_bytes.check(channel, len(message.payload))
 
     def _accept_unstored(
         self, channel: Channel, message: Message, reply: PublishReply | None
@@ -322,6 +361,19 @@ class ChannelOwner:
         else:
             channel.idle_since = self._clock.monotonic()
 
+    def _tell_change(self, channel: Channel, judged: Judged) -> None:
+        """Show a change of the document to everyone; it is on disk."""
+        state = channel.document
+        if self._announces:
+            self._announcements.spoken[channel] = None
+        if judged.update is not None:
+            record_change(self._journal, channel, judged.update, judged.size)
+            if channel.nodes:
+                event = DocumentChanged(judged.update, judged.size)
+                self._emit(channel.nodes, channel.hub, channel.name, event)
+        elif state is not None and judged.append is not None and judged.append.deletes:
+            self._announcements.head(channel)
+
     # -- the life of a channel ------------------------------------------------------------------
 
     def _loaded(self, channel: Channel) -> None:
@@ -329,6 +381,11 @@ class ChannelOwner:
         self._announcements.heads((channel,))
         for message, reply in channel.take_queue():
             self.publish(message, reply)
+
+    def _closed(self, channel: Channel) -> None:
+        self.durable.forget(channel)
+        if channel.partition in self.terms:
+            self._snapshots.save_now(channel)
 
     def lag_in_memory(self, key: SubscriptionKey) -> int | None:
         """What a durable subscription has not acknowledged; None: only the disk knows."""

@@ -22,8 +22,9 @@ class StoredBytes:
 
     def must_count(self, channel: Channel) -> bool:
         """Whether there is a quota and nobody knows yet how much of it is used."""
+        held = channel.notifications is not None or channel.document is not None
+        stores = channel.rules.store or held
         known = channel.hub in self._counts
-        stores = channel.rules.store or channel.notifications is not None
         return stores and not known and bool(self._quota(channel.hub))
 
     async def count(self, hub: str) -> None:

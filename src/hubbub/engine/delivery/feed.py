@@ -16,7 +16,7 @@ from hubbub.domain.envelope import has_expired
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.names import partition_of
+from hubbub.domain.names import is_document, partition_of
 from hubbub.domain.notices import (
     ChannelReset,
     Joined,
@@ -32,11 +32,13 @@ from hubbub.domain.notifications import NotificationState
 from hubbub.domain.rules import Rules
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.document_feed import DocumentFeed
 from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
 from hubbub.engine.delivery.tally import Tally
 from hubbub.ports.bus import (
     Attachment,
     Bus,
+    DocumentChanged,
     FeedEvent,
     HeadAnnounced,
     MembersJoined,
@@ -93,6 +95,7 @@ class Feed:
         "_watchers",
         "attached",
         "channel",
+        "document",
         "epoch",
         "groups",
         "hub",
@@ -145,6 +148,11 @@ class Feed:
         """Of those who ask the owner for its state: what came while the answer was on its way."""
         self._unconfirmed: dict[str, _UnconfirmedRange] = {}
         """Of other epochs, each of which may be the channel's new one, or a former one."""
+        self.document = (
+            DocumentFeed(hub.name, channel, bus, self.say, self._is_used, self._has_users)
+            if is_document(channel)
+            else None
+        )
         self._early: tuple[str, int] | None = None
         """The last position that was heard of while the owner's answer was on its way."""
 
@@ -172,11 +180,21 @@ class Feed:
                 self._receive_notifications(NotificationsChanged(early))
             if self._early is not None and self._early[0] == self.epoch:
                 self.position = max(self.position, self._early[1])
+            if self.document is not None and attachment.document is not None:
+                self.document.begin(attachment.document)
+
+    def _has_users(self) -> bool:
+        return bool(self.users)
+
+    def _is_used(self) -> bool:
+        return bool(self.subscribers or self.users)
 
     def renewed(self, attachment: Attachment) -> None:
         """The channel's owner, a new one perhaps, was told again that this node follows it."""
         if not self.attached:
             return
+        if self.document is not None and attachment.document is not None:
+            self.document.compare(attachment.document)
         if attachment.notifications is not None:
             self.epoch = attachment.epoch
             self._receive_notifications(NotificationsChanged(attachment.notifications))
@@ -194,12 +212,19 @@ class Feed:
                 self._early = (event.epoch, event.message.serial)
             elif isinstance(event, NotificationsChanged):
                 self.notifications = event.state
+            elif isinstance(event, DocumentChanged) and self.document is not None:
+                self.document.receive_early(event)
             return
         if isinstance(event, MessagePublished):
             self._receive_message(event.message, event.epoch)
         elif isinstance(event, HeadAnnounced):
             if self.notifications is None:
                 self._compare(event.epoch, event.head)
+            if self.document is not None and event.document is not None:
+                self.document.compare(event.document)
+        elif isinstance(event, DocumentChanged):
+            if self.document is not None:
+                self.document.receive(event)
         elif isinstance(event, NotificationsChanged):
             self._receive_notifications(event)
         else:
@@ -287,9 +312,7 @@ class Feed:
 
     async def _catch_up(self) -> None:
         try:
-            while (self.subscribers or self.users) and (
-                self._unconfirmed or self.position < self._seen_head
-            ):
+            while self._is_used() and (self._unconfirmed or self.position < self._seen_head):
                 if not await self._fetch_next():
                     break
         except HubbubError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hubbub.domain.cursors import runs_of
+from hubbub.domain.documents.changes import DocumentQuery, DocumentUpdate
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
+from hubbub.domain.names import is_document
 from hubbub.domain.notices import Delivery, HistoryPage
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.delivery.fanout import Fanout
@@ -42,6 +44,23 @@ class Replayer:
                 epoch=wanted.epoch or None,
             )
         )
+
+    async def missed_updates(self, hub: str, wanted: ChannelRequest) -> tuple[DocumentUpdate, ...]:
+        """What changed in the channel's document since the version that the session has; nothing
+        where it did not say, or where the document itself is shorter."""
+        since, found = wanted.document_version, list[DocumentUpdate]()
+        if since is None or not is_document(wanted.channel):
+            return ()
+        more = True
+        while more:
+            query = DocumentQuery(
+                hub, wanted.channel, since=since, epoch=wanted.document_epoch or None
+            )
+            answer = await self._bus.document(query)
+            found += answer.updates
+            more = answer.more and bool(answer.updates)
+            since = found[-1].version if found else since
+        return tuple(found)
 
     async def page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
         """None where what follows is gone: the session must hear of a gap."""

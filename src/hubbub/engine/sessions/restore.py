@@ -119,4 +119,10 @@ class Restorer:
 
 
 def _request_for(position: Position) -> ChannelRequest:
-    return ChannelRequest(position.channel, serial=position.serial, epoch=position.epoch or None)
+    return ChannelRequest(
+        position.channel,
+        serial=position.serial,
+        epoch=position.epoch or None,
+        document_version=position.document_version,
+        document_epoch=position.document_epoch,
+    )

@@ -10,6 +10,7 @@ import msgspec
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Position
+from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.clock import Clock
@@ -173,8 +174,7 @@ class RestoreKeys:
         self, session: SessionState, key_hash: bytes, holder: str = ""
     ) -> SessionSnapshot:
         positions = tuple(
-            Position(channel, feed.position, feed.epoch)
-            for channel, feed in (session.feeds or {}).items()
+            _position(channel, feed) for channel, feed in (session.feeds or {}).items()
         )
         return SessionSnapshot(
             key_hash=key_hash,
@@ -190,3 +190,10 @@ class RestoreKeys:
 
 def hash_of(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+def _position(channel: str, feed: Feed) -> Position:
+    if feed.document is None:
+        return Position(channel, feed.position, feed.epoch)
+    state = feed.document.state
+    return Position(channel, feed.position, feed.epoch, state.version, state.epoch)

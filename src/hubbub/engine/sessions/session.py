@@ -26,6 +26,7 @@ from hubbub.engine.publishing import Publisher
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.acknowledgements import Acknowledgement
 from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.document_requests import DocumentRequests
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.notification_requests import NotificationRequests
 from hubbub.engine.sessions.queries import Queries
@@ -59,6 +60,7 @@ class Capabilities:
     queries: Queries
     topics: Topics
     notifications: NotificationRequests
+    document_requests: DocumentRequests
     services: Services
     chronicle: Chronicle
     tasks: TaskSet
@@ -129,6 +131,8 @@ class Session(SessionState):
                 self._publish(request)
             elif isinstance(request, requests.Ping):
                 self.send(notices.Pong(request.req_id))
+            elif isinstance(request, requests.DocumentChange):
+                self._can.document_requests.change(self, request, self._check_rate)
             elif not isinstance(request, requests.Pong):
                 self._check_rate(1)
                 self._handle_rarer(request)
@@ -158,6 +162,8 @@ class Session(SessionState):
         elif isinstance(request, requests.NotificationRequest):
             req_id = request.req_id or 0
             self.run(self._can.notifications.answer(self, request), req_id)
+        elif isinstance(request, requests.DocumentGet):
+            self.run(self._can.document_requests.get(self, request), request.req_id)
         elif isinstance(request, requests.TopicRequest):
             if self._topic_requests is None:
                 self._topic_requests = TopicRequests(self, self._can.tasks, self._can.topics)

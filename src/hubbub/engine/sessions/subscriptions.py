@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
@@ -28,6 +29,7 @@ from hubbub.domain.notices import (
 )
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
 from hubbub.engine.access.registry import AccessRegistry
+from hubbub.engine.delivery.document_feed import updated
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
@@ -59,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The channel's retained message, as its owner answered."""
     passed: Message | None
     """The last one for retention that the feed had passed on when the owner was asked."""
+    updates: tuple[DocumentUpdate, ...]
+    """What changed in the channel's document since the version that the session has."""
 
     def newest_retained(self) -> Message | None:
         """The retained message as of now: a newer one may have passed since the owner's answer."""
@@ -275,19 +279,21 @@ class Subscriptions:
             if page is not None and page.recovered:
                 await _bring_up_to(feed, page)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
+            updates = await self._replayer.missed_updates(hub.name, wanted)
             if retains:
                 retained = (await self._bus.attach(hub.name, channel)).retained
         except BaseException:
             feed.users -= 1
             self._drop_if_unused(hub, feed)
             raise
-        return Plan(feed, page, retains, retained, passed)
+        return Plan(feed, page, retains, retained, passed, updates)
 
     def _begin_live(self, session: SessionState, plan: Plan) -> None:
         plan.feed.admit(session)
         retained = plan.newest_retained()
         if retained is not None:
             self._replayer.send_retained(session, plan.feed, retained)
+        _tell_document(session, plan)
         if plan.feed.channel not in (session.feeds or ()):
             self._join(session, plan.feed)
         if plan.feed.notifications is not None:
@@ -321,6 +327,7 @@ class Subscriptions:
             session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
+            _tell_document(session, plan)
             self._join(session, feed)
 
     def _join(self, session: SessionState, feed: Feed) -> None:
@@ -383,6 +390,17 @@ class Subscriptions:
         if not feed.subscribers and not feed.users and hub.feeds.get(feed.channel) is feed:
             del hub.feeds[feed.channel]
             self._bus.detach(hub.name, feed.channel)
+
+
+def _tell_document(session: SessionState, plan: Plan) -> None:
+    """Where the channel's document stands, and what leads there from the version that the session
+    has. Nothing waits between this and the beginning of the live feed."""
+    document = plan.feed.document
+    if document is None:
+        return
+    plan.feed.admit(session)
+    missed = [updated(plan.feed.channel, each) for each in document.up_to_now(plan.updates)]
+    session.send(document.info(), *missed)
 
 
 async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

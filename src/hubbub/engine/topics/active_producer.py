@@ -43,4 +43,8 @@ class Put:
         first(outcome)
         for reply in repeats:
             again = outcome.error is None
-            reply(PublishOutcome(outcome.serial, outcome.error, again, self.message.id))
+            reply(
+                PublishOutcome(
+                    outcome.serial, outcome.error, again, self.message.id, outcome.change
+                )
+            )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from hubbub.domain.documents.changes import ChangeOutcome, digest_of
 from hubbub.domain.errors import (
     HubbubError,
     ProducerFenced,
@@ -17,11 +18,12 @@ from hubbub.domain.errors import (
     SequenceReused,
     TopicNotFound,
 )
-from hubbub.domain.messages import Message, Stamp
+from hubbub.domain.messages import Message, Stamp, change_of
 from hubbub.domain.topics import FoundPut, ProducerState
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.topics.active_producer import ActiveProducer, Put
 from hubbub.ports.bus import PublishOutcome, PublishReply
+from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.topics import ProducerRecord, TopicStore
 from hubbub.tasks import TaskSet
 
@@ -30,6 +32,11 @@ MAX_PRODUCERS = 10_000
 MAX_PRODUCERS_OF_A_USER = 10_000
 """On one channel. They are never forgotten, since a repeat may come however late."""
 
+
+class ProducerStore(TopicStore, DocumentStore, Protocol):
+    """Where puts of both kinds are found again."""
+
+
 Append = Callable[[Channel, Message, PublishReply], None]
 """Checks and appends a message; raises `QuotaExceeded`, in which case nothing was begun."""
 
@@ -37,7 +44,7 @@ Append = Callable[[Channel, Message, PublishReply], None]
 class Producers:
     """Serves all channels of one owner."""
 
-    def __init__(self, store: TopicStore, terms: Mapping[int, int], append: Append) -> None:
+    def __init__(self, store: ProducerStore, terms: Mapping[int, int], append: Append) -> None:
         self._store = store
         self._terms = terms
         self._append = append
@@ -57,7 +64,7 @@ class Producers:
         if channel.state < State.READY:
             channel.wait(message, reply)  # it comes here again once the channel is
             return
-        if not channel.rules.store:
+        if not channel.rules.store and change_of(message) is None:
             raise TopicNotFound(
                 f"channel {channel.name!r} does not store messages; switch 'store' on in its "
                 "rules, or name topicRules in the hub's settings"
@@ -112,7 +119,7 @@ class Producers:
     async def _answer_repeat(self, producer_id: int, message: Message, reply: PublishReply) -> None:
         try:
             found = await self._original(producer_id, message)
-            outcome = PublishOutcome(found.serial, None, True, found.message_id)
+            outcome = PublishOutcome(found.serial, None, True, found.message_id, found.change)
         except HubbubError as error:
             outcome = PublishOutcome(error=error)
         reply(outcome)
@@ -120,11 +127,20 @@ class Producers:
     async def _original(self, producer_id: int, message: Message) -> FoundPut:
         """What a repeat is answered with. Raises `SequenceReused`."""
         sequence = _stamp_of(message).sequence
+        if change_of(message) is not None:
+            return await self._original_change(producer_id, message)
         original = await self._store.read_put(producer_id, sequence, message.hub, message.channel)
         if original is None:
             return FoundPut()
         _check_same(original, message)
         return FoundPut(original.serial, original.id)
+
+    async def _original_change(self, producer_id: int, message: Message) -> FoundPut:
+        sequence = _stamp_of(message).sequence
+        found = await self._store.read_document_put(producer_id, sequence)
+        if found is None or found.digest != digest_of(message.payload):
+            raise _reused(message)
+        return FoundPut(change=ChangeOutcome(found.epoch, found.version, found.at))
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -143,7 +159,7 @@ class Producers:
             outcome = await answer
             if outcome.error is not None:
                 return None
-            return FoundPut(outcome.serial, outcome.message_id)
+            return FoundPut(outcome.serial, outcome.message_id, outcome.change)
         found = await self._store.read_producer(
             message.hub, message.channel, stamp.principal, stamp.producer
         )
@@ -233,14 +249,18 @@ def _stamp_of(message: Message) -> Stamp:
 
 def _check_same(original: Message, message: Message) -> None:
     """Raises `SequenceReused`."""
-    stamp = _stamp_of(message)
     same = (
         original.payload == message.payload
         and original.event == message.event
         and original.content_type == message.content_type
     )
     if not same:
-        raise SequenceReused(
-            f"producer {stamp.producer!r} put sequence {stamp.sequence} to channel "
-            f"{message.channel!r} before, with other content; take the next sequence"
-        )
+        raise _reused(message)
+
+
+def _reused(message: Message) -> SequenceReused:
+    stamp = _stamp_of(message)
+    return SequenceReused(
+        f"producer {stamp.producer!r} put sequence {stamp.sequence} to channel "
+        f"{message.channel!r} before, with other content; take the next sequence"
+    )

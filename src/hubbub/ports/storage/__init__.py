@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hubbub.ports.storage.administration import AdministrationStore
+from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
 from hubbub.ports.storage.notifications import NotificationStore
@@ -32,6 +33,7 @@ class Store(
     MessageStore,
     TopicStore,
     NotificationStore,
+    DocumentStore,
     WebhookStore,
     ExportStore,
     SettingsStore,

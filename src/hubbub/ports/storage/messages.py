@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from hubbub.domain.messages import Message
+from hubbub.ports.storage.documents import ChangeAppend
 
 
 class ChannelHead(msgspec.Struct, frozen=True):
@@ -26,6 +27,9 @@ class Append(msgspec.Struct, frozen=True):
     the epoch is new and the serial is 1. `retain_until` (ms since 1970) also makes it the
     channel's retained message, in the same transaction. `producer` (a `Producer.id`) and
     `sequence` make it known as that producer's put; 0: nobody's.
+
+    With `change`, a change of the channel's document is stored: alone where the message has no
+    serial, or together with the message.
     """
 
     message: Message
@@ -35,6 +39,7 @@ class Append(msgspec.Struct, frozen=True):
     retain_until: int | None = None
     producer: int = 0
     sequence: int = 0
+    change: ChangeAppend | None = None
 
 
 class StoredChannel(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from msgspec import Meta, Struct
 
+from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.messages import BINARY, TEXT
 from hubbub.domain.payloads import is_utf8, typed_payload
 from hubbub.protocols.checks import MAX_SERIAL
@@ -44,6 +45,8 @@ _KINDS: dict[Kind, Any] = {
     Kind.OBJECT: dict[str, Any],
     Kind.BYTES: Payload,
     Kind.PAYLOAD: Payload,
+    Kind.DOCUMENT: msgspec.Raw,
+    Kind.OPERATIONS: msgspec.Raw,
 }
 _Types = dict[str, "_Field"]
 """By the names in the .proto."""
@@ -63,6 +66,8 @@ class JsonStructs(Structs):
         return lambda record: [_fetched(record, *path) for path in paths]
 
     def value_writer(self, member: Member) -> Convert | None:
+        if member.kind in (Kind.DOCUMENT, Kind.OPERATIONS):
+            return lambda found: msgspec.Raw(found.text)
         return _write_bytes if member.kind is Kind.BYTES else None
 
     def value_reader(self, member: Member) -> ConvertBack | None:
@@ -70,6 +75,10 @@ class JsonStructs(Structs):
             return lambda value, where: int(value)
         if member.kind is Kind.BYTES:
             return lambda value, where: given_payload(value, f"{where}`")[0]
+        if member.kind is Kind.DOCUMENT:
+            return lambda value, where: JsonText(bytes(value)) if value else None
+        if member.kind is Kind.OPERATIONS:
+            return lambda value, where: JsonList(bytes(value))
         return None
 
     def write_payload(self, member: Member, payload: bytes, content_type: str) -> Record:
@@ -154,8 +163,10 @@ def _type(member: Member) -> Any:
 
 def _type_of_one(member: Member) -> Any:
     assert member.field is not None
+    if member.kind in _KINDS:
+        return _KINDS[member.kind]
     if member.message is None:
-        return _KINDS.get(member.kind) or _SCALARS[member.field.type]
+        return _SCALARS[member.field.type]
     if member.kind is Kind.ERROR:
         return _defined(member.message, _error_types(member.message))
     return json_type((member.type,), member.message)
@@ -181,7 +192,12 @@ def _tuple_of(one: Any) -> Any:
 
 def _defined(message: Descriptor, types: _Types) -> type[Struct]:
     given = [(name, each.type) for name, each in types.items() if each.required]
-    others = [(name, each.type | None, None) for name, each in types.items() if not each.required]
+    others = [(name, *_optional(each.type)) for name, each in types.items() if not each.required]
     names = {name: each.name for name, each in types.items()}
     fields: list[Any] = [*given, *others]
     return msgspec.defstruct(message.name, fields, rename=names, omit_defaults=True, gc=False)
+
+
+def _optional(kind: Any) -> tuple[Any, Any]:
+    """The type of a field that may be left out, and what is read then. `null` is a document."""
+    return (kind, msgspec.Raw()) if kind is msgspec.Raw else (kind | None, None)

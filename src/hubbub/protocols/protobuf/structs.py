@@ -14,6 +14,7 @@ from hubbub.domain.messages import BINARY
 from hubbub.domain.payloads import typed_payload
 from hubbub.protocols.checks import parse_serial
 from hubbub.protocols.mapping import Kind, Member, Shape
+from hubbub.protocols.protobuf import documents
 from hubbub.protocols.structs import Convert, ConvertBack, FetchAll, Record, Structs
 
 _object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -47,12 +48,10 @@ class ProtobufStructs(Structs):
         return lambda record: fetch(record) or None
 
     def value_writer(self, member: Member) -> Convert | None:
-        return msgspec.json.encode if member.kind is Kind.OBJECT else None
+        return _WRITERS.get(member.kind)
 
     def value_reader(self, member: Member) -> ConvertBack | None:
-        if member.kind is Kind.SERIAL:
-            return _read_serial
-        return _read_object if member.kind is Kind.OBJECT else None
+        return _READERS.get(member.kind)
 
     def write_payload(self, member: Member, payload: bytes, content_type: str) -> Record:
         if member.wire.optional and content_type == BINARY:
@@ -76,3 +75,16 @@ def _read_object(body: bytes, where: str) -> dict[str, Any]:
         raise Malformed(f"{where}` is not a JSON object: {error}") from None
     except RecursionError:
         raise Malformed(f"{where}` is nested too deeply") from None
+
+
+_WRITERS: dict[Kind, Convert] = {
+    Kind.OBJECT: msgspec.json.encode,
+    Kind.DOCUMENT: documents.write_document,
+    Kind.OPERATIONS: documents.write_operations,
+}
+_READERS: dict[Kind, ConvertBack] = {
+    Kind.SERIAL: _read_serial,
+    Kind.OBJECT: _read_object,
+    Kind.DOCUMENT: documents.read_document,
+    Kind.OPERATIONS: documents.read_operations,
+}

@@ -6,6 +6,7 @@ import msgspec
 
 from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
 from hubbub.storage.sql.connection import Sql, single_statement
+from hubbub.storage.sql.documents import delete_documents_of
 
 _AUDIT_COLUMNS = "at, hub, actor, level, action, name, before, after, token_id, id"
 
@@ -86,6 +87,7 @@ class AdministrationWrites:
             )
             deleted += await self._delete(which, hub, limit - deleted)
         if deleted < limit:
+            await delete_documents_of(self._sql, hub)
             for table in _OF_HUB:
                 await self._delete(f"{table} WHERE hub = $1", hub)
         return deleted

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubbubError, StaleOwner
+from hubbub.domain.errors import Conflict, HubbubError
 from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
+from hubbub.storage.sql.documents import DocumentAppends
 from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
+from hubbub.storage.sql.usage import count_bytes, read_terms, stale
 
 _KEY = {"hub": "text", "name": "text"}
 _CHANNEL = "hub, name, id, epoch, head, high_at"
@@ -39,11 +41,6 @@ _MOVE_HEADS = ManyRows(
     " WHERE id = $1",
     arrays="UPDATE channels SET head = item.head, high_at = item.high_at,"  # noqa: S608
     f" stored_bytes = stored_bytes + item.added FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
-)
-_COUNT_BYTES = insert(
-    "hub_usage",
-    {"hub": "text", "stored_bytes": "bigint"},
-    "ON CONFLICT (hub) DO UPDATE SET stored_bytes = hub_usage.stored_bytes + excluded.stored_bytes",
 )
 _RETAINED = {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"}
 PUT_RETAINED = insert("retained", _RETAINED, replacing(_RETAINED, "hub", "channel"))
@@ -77,56 +74,38 @@ class _Channel:
         self.accepted.append((append, self.high_at))
 
 
-async def read_terms(sql: Sql, partitions: set[int]) -> dict[int, int]:
-    """The current terms. Until the transaction ends nobody can take these partitions over."""
-    rows = await sql.fetch(
-        "SELECT partition_id, term FROM partitions WHERE partition_id = ANY($1)"
-        " ORDER BY partition_id FOR SHARE",
-        list(partitions),
-    )
-    return dict(rows)
-
-
-def stale(partition: int, term: int, terms: Mapping[int, int]) -> StaleOwner | None:
-    current = terms.get(partition)
-    if current == term:
-        return None
-    owned = "owned by nobody" if current is None else f"owned under term {current} by now"
-    return StaleOwner(f"partition {partition} is {owned}; a write under term {term} was refused")
-
-
-async def check_term(sql: Sql, partition: int, term: int) -> None:
-    """Raises `StaleOwner`."""
-    refused = stale(partition, term, await read_terms(sql, {partition}))
-    if refused is not None:
-        raise refused
-
-
-async def count_bytes(sql: Sql, changes: Mapping[str, int]) -> None:
-    """Always in the same order, so that transactions never wait for each other in a circle."""
-    await sql.execute_many(_COUNT_BYTES, sorted(changes.items()))
-
-
 async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[RefusedAppend]:
     """Store what continues its channel's head under the current term; answer the rest. The heads
     are read after the terms: what a former owner has stored by then is seen."""
     terms = await read_terms(sql, {append.partition for append in appends})
     channels = await _read_channels(sql, appends)
+    documents = DocumentAppends(sql)
+    await documents.read(appends)
     refusals: list[RefusedAppend] = []
     retained: dict[tuple[str, str], Row] = {}
     stored_bytes: dict[str, int] = {}
     for index, append in enumerate(appends):
         message = append.message
         key = (message.hub, message.channel)
-        refused = _refuse(append, terms, channels[key])
+        change = append.change
+        refused: HubbubError | None = stale(append.partition, append.term, terms)
+        if refused is None and (change is None or message.serial):
+            refused = _refuse(append, channels[key])
+        if refused is None and change is not None:
+            refused = documents.refuse(append, change)
         if refused is not None:
             refusals.append(RefusedAppend(index, refused.code, refused.message))
             continue
-        channels[key].accept(append)
-        stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + len(message.payload)
+        added = len(message.payload)
+        if change is None or message.serial:
+            channels[key].accept(append)
+        if change is not None:
+            added += documents.accept(append, change)
+        stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + added
         if append.retain_until is not None:
             retained[key] = (*key, append.retain_until, to_blob(message))
     await _store(sql, {key: channel for key, channel in channels.items() if channel.accepted})
+    await documents.store()
     await sql.execute_many(PUT_RETAINED, list(retained.values()))
     await count_bytes(sql, stored_bytes)
     return refusals
@@ -163,10 +142,7 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
     await sql.execute_many(_MOVE_HEADS, moved)
 
 
-def _refuse(append: Append, terms: Mapping[int, int], channel: _Channel) -> HubbubError | None:
-    refused = stale(append.partition, append.term, terms)
-    if refused is not None:
-        return refused
+def _refuse(append: Append, channel: _Channel) -> HubbubError | None:
     message = append.message
     if append.epoch == channel.epoch and message.serial == channel.head + 1:
         return None

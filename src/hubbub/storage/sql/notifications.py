@@ -23,9 +23,9 @@ from hubbub.ports.storage.notifications import (
     NotificationBounds,
     StoredCreation,
 )
-from hubbub.storage.sql.appending import check_term, count_bytes
 from hubbub.storage.sql.connection import Row, Sql, insert, single_statement
 from hubbub.storage.sql.pages import Pages
+from hubbub.storage.sql.usage import check_term, count_bytes
 
 NEVER = 2**62
 """A time that does not come."""

@@ -10,6 +10,7 @@ from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
 from hubbub.storage.sql.connection import Sql, single_statement
+from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.notifications import NotificationReads
 from hubbub.storage.sql.pages import Page
@@ -47,6 +48,7 @@ SELECT low FROM span WHERE low = high
 class Reads(
     RetentionReads,
     TopicReads,
+    DocumentReads,
     NotificationReads,
     WebhookReads,
     ExportReads,

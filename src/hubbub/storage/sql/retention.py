@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hubbub.ports.storage.messages import Deleted, StoredChannel
-from hubbub.storage.sql.appending import check_term, count_bytes
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.topics import keep_sequences
+from hubbub.storage.sql.usage import check_term, count_bytes
 
 _SUMMED_ROWS = 10_000
 

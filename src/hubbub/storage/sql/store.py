@@ -11,6 +11,7 @@ from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import NotificationItem
 from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.documents import SnapshotSaved
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
@@ -52,6 +53,11 @@ def _of_record(arguments: _Arguments) -> str:
     """The first argument is a record of a hub."""
     hub: str = arguments[0].hub
     return hub
+
+
+def _size_of(append: Append) -> int:
+    size = len(append.message.payload) + _ENVELOPE_BYTES
+    return size if append.change is None else size + len(append.change.change.ops)
 
 
 def _common(_: _Arguments) -> str:
@@ -124,7 +130,7 @@ class SqlStore:
         for append in appends:
             if append.message.hub != hub:
                 return await self._append_parts(appends)
-            size += len(append.message.payload) + _ENVELOPE_BYTES
+            size += _size_of(append)
         if len(appends) > _APPEND_SLICE:
             return await self._append_parts(appends)
         return await self._submit_appends(hub, appends, size)
@@ -163,7 +169,7 @@ class SqlStore:
     def _append_part(
         self, hub: str, part: Sequence[Append]
     ) -> asyncio.Future[list[Exception | None]]:
-        size = sum(len(append.message.payload) + _ENVELOPE_BYTES for append in part)
+        size = sum(map(_size_of, part))
         try:
             return self._submit_appends(hub, part, size)
         except StoreUnavailable as error:
@@ -216,6 +222,31 @@ class SqlStore:
     delete_cursor = _write(Writes.delete_cursor)
     read_cursors = _read(Reads.read_cursors)
     read_cursor_page = _read(Reads.read_cursor_page, _common)
+
+    # -- documents ----------------------------------------------------------------------------
+
+    read_document = _read(Reads.read_document)
+    read_document_changes = _read(Reads.read_document_changes)
+    read_document_put = _read(Reads.read_document_put, _common)
+    read_documents = _read(Reads.read_documents)
+
+    async def save_snapshot(
+        self,
+        hub: str,
+        channel: str,
+        epoch: str,
+        version: int,
+        at: int,
+        content: bytes,
+        keep_changes: int,
+        partition: int,
+        term: int,
+    ) -> SnapshotSaved | None:
+        arguments = (hub, channel, epoch, version, at, content, keep_changes, partition, term)
+        size = len(content) + _ENVELOPE_BYTES
+        saved: SnapshotSaved | None
+        saved = await self._writes.submit(hub, Writes.save_snapshot, arguments, 1, size)
+        return saved
 
     # -- notifications ------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import ProducerRecord, SavedCursor
-from hubbub.storage.sql.appending import check_term
 from hubbub.storage.sql.connection import Sql, put, single_statement
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
+from hubbub.storage.sql.usage import check_term
 
 _OPEN_PRODUCER = (
     "INSERT INTO producers (hub, channel, principal, producer, fence, sequence)"
@@ -52,10 +52,12 @@ async def keep_sequences(sql: Sql, channel_id: int, end: int) -> None:
 
 
 async def _with_last(sql: Sql, producer_id: int, fence: int, kept: int) -> ProducerRecord:
-    ((last,),) = await sql.fetch(
-        "SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1", producer_id
+    ((last, changed),) = await sql.fetch(
+        "SELECT (SELECT coalesce(max(sequence), 0) FROM messages WHERE producer_id = $1),"
+        " (SELECT coalesce(max(sequence), 0) FROM document_puts WHERE producer_id = $1)",
+        producer_id,
     )
-    return ProducerRecord(producer_id, fence, max(kept, last))
+    return ProducerRecord(producer_id, fence, max(kept, last, changed))
 
 
 class TopicWrites:

@@ -17,19 +17,15 @@ from hubbub.ports.storage.messages import Append
 from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
-from hubbub.storage.sql.appending import (
-    PUT_RETAINED,
-    RefusedAppend,
-    append_messages,
-    check_term,
-    read_terms,
-)
+from hubbub.storage.sql.appending import PUT_RETAINED, RefusedAppend, append_messages
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
+from hubbub.storage.sql.documents import DocumentWrites
 from hubbub.storage.sql.exports import ExportWrites
 from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.retention import RetentionWrites
 from hubbub.storage.sql.topics import TopicWrites
+from hubbub.storage.sql.usage import check_term, read_terms
 from hubbub.storage.sql.webhooks import WebhookWrites
 
 _TAKE_PARTITIONS = insert(
@@ -70,6 +66,7 @@ class Writes(
     RetentionWrites,
     TopicWrites,
     NotificationWrites,
+    DocumentWrites,
     WebhookWrites,
     ExportWrites,
     AdministrationWrites,

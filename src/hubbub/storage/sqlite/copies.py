@@ -87,7 +87,7 @@ def begin_anew(path: Path) -> None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            for table in ("channels", "notification_channels"):
+            for table in ("channels", "documents", "notification_channels"):
                 if _has_table(connection, table):
                     connection.execute(f"UPDATE {table} SET epoch = lower(hex(randomblob(4)))")  # noqa: S608
             connection.execute("DELETE FROM sessions")

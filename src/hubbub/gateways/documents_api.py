@@ -1,0 +1,215 @@
+"""Documents over HTTP: read, replace, patch and delete them, with ETags as versions."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.documents.changes import (
+    MERGE_PATCH,
+    PAGE,
+    PATCH,
+    ChangeOptions,
+    DocumentQuery,
+    DocumentState,
+    DocumentUpdate,
+)
+from hubbub.domain.errors import Malformed, NotFound, NotPermitted, UnsupportedMediaType
+from hubbub.domain.fields import NAME_SCHEMA
+from hubbub.domain.payloads import json_text
+from hubbub.domain.permissions import Level
+from hubbub.domain.requests import Producer
+from hubbub.engine.documents.service import Changed
+from hubbub.engine.hub import Hub
+from hubbub.engine.node import Node
+from hubbub.gateways.calls import Digits, HubRequest, NoQuery, no_path
+from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http_connection import Exchange
+
+_ETAG = re.compile(r'"([0-9a-f]+)\.([0-9]{1,18})"')
+_NEVER = -1
+"""A version that no document has."""
+
+Version = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
+class ReadQuery(msgspec.Struct, frozen=True, rename="camel"):
+    path: Annotated[str, Meta(description="A part of it, as a JSON Pointer.")] = ""
+    at: Annotated[Version, Meta(description="As it was at this version.")] | None = None
+    at_time: Annotated[Version, Meta(description="As it was at this time (ms).")] | None = None
+
+
+class ChangeQuery(msgspec.Struct, frozen=True):
+    producer: (
+        Annotated[str, Meta(description="Who changes it.", extra_json_schema=NAME_SCHEMA)] | None
+    ) = None
+    sequence: (
+        Annotated[Digits, Meta(description="As which of the producer's changes; the first is 1.")]
+        | None
+    ) = None
+    fence: Annotated[Digits, Meta(description="What opening the producer answered.")] | None = None
+
+
+class ChangesQuery(msgspec.Struct, frozen=True):
+    after: Annotated[Version, Meta(description="Changes behind this version.")] = 0
+    before: Annotated[Version, Meta(description="The newest before this version.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE, description="Changes at most.")] = 100
+
+
+class DocumentsApi:
+    """The paths /v1/hubs/{hub}/channels/{channel}/document and …/document/changes."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def handle(
+        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
+    ) -> None:
+        """Raises `NotFound` for paths that are not here."""
+        call = HubRequest(hub, require_identity(request, target, hub, self._node), request, target)
+        rest = target.segments[6:]
+        if rest == ("changes",):
+            call.expect(b"GET")
+            exchange.run(self._changes(call, exchange, channel))
+        elif rest:
+            raise no_path(request)
+        elif request.method in (b"GET", b"HEAD"):
+            exchange.run(self._read(call, exchange, channel))
+        elif request.method == b"DELETE":
+            exchange.complete(self._delete(call, exchange, channel))
+        else:
+            call.expect(b"GET", b"HEAD", b"PUT", b"PATCH", b"DELETE")
+            exchange.complete(self._change(call, exchange, channel))
+
+    async def _read(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
+        query = call.query(ReadQuery)
+        found = await self._node.documents.get(
+            call.hub,
+            call.identity,
+            DocumentQuery(call.hub.name, channel, query.path, at=query.at, at_time=query.at_time),
+        )
+        if not found.state.version or found.document is None:
+            raise NotFound(f"the document {channel!r} was never written, or is deleted")
+        tag = etag(found.state)
+        seen = call.request.header(b"if-none-match")
+        if seen is not None and (seen.strip() == "*" or tag in _tags(seen)):
+            exchange.answer(304, b"", headers=f"ETag: {tag}\r\n")
+        else:
+            exchange.answer(200, found.document, headers=f"ETag: {tag}\r\n")
+
+    async def _changes(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
+        query = call.query(ChangesQuery)
+        found = await self._node.documents.get(
+            call.hub,
+            call.identity,
+            DocumentQuery(
+                call.hub.name,
+                channel,
+                since=query.after,
+                before=query.before,
+                limit=query.limit,
+            ),
+        )
+        exchange.answer_json(changes_json(found.state, found.updates, found.more))
+
+    async def _change(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
+        producer = _producer(call.query(ChangeQuery))
+        patch, options = read_change(call.request)
+        changed = await self._node.documents.settle(
+            call.hub, call.identity, channel, patch, options, producer, "http"
+        )
+        tag = f'"{changed.outcome.epoch}.{changed.outcome.version}"'
+        exchange.answer(200, changed_json(changed), headers=f"ETag: {tag}\r\n")
+
+    async def _delete(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
+        call.query(NoQuery)
+        if call.identity.level is Level.CLIENT:
+            raise NotPermitted(f"only services delete documents; {channel!r} stays")
+        await self._node.documents.settle(
+            call.hub, call.identity, channel, b"", ChangeOptions("delete"), None, "http"
+        )
+        exchange.answer(204, b"")
+
+
+def etag(state: DocumentState) -> str:
+    return f'"{state.epoch}.{state.version}"'
+
+
+def read_change(request: Request) -> tuple[bytes, ChangeOptions]:
+    """What a PUT or PATCH does to a document, under the conditions of its headers. Raises
+    `UnsupportedMediaType`, `InvalidPayload` and `Malformed`."""
+    conditions = _conditions(request)
+    if request.method == b"PUT":
+        whole = json_text(request.body)
+        return b'[{"op":"add","path":"","value":%b}]' % whole, conditions
+    kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
+    if kind == PATCH:
+        return request.body, conditions
+    if kind == MERGE_PATCH:
+        return request.body, msgspec.structs.replace(conditions, kind="merge")
+    raise UnsupportedMediaType(
+        f"a document is not patched with {kind[:80]!r}; send {PATCH} or {MERGE_PATCH}",
+        (PATCH, MERGE_PATCH),
+    )
+
+
+def _conditions(request: Request) -> ChangeOptions:
+    expected, unless = request.header(b"if-match"), request.header(b"if-none-match")
+    if unless is not None:
+        if unless.strip() != "*" or expected is not None:
+            raise Malformed("a change takes `If-None-Match: *` or `If-Match`, not both")
+        return ChangeOptions(expected_version=0)
+    if expected is None:
+        return ChangeOptions()
+    if expected.strip() == "*":
+        return ChangeOptions(must_exist=True)
+    found = _ETAG.fullmatch(expected.strip())
+    if found is None:  # no tag of a document, which matches none
+        return ChangeOptions(expected_version=_NEVER)
+    return ChangeOptions(expected_version=int(found[2]), epoch=found[1])
+
+
+def _tags(header: str) -> list[str]:
+    """Compared weakly, as RFC 9110 has it for reading."""
+    return [each.strip().removeprefix("W/") for each in header.split(",")]
+
+
+def _producer(query: ChangeQuery) -> Producer | None:
+    if query.producer is None:
+        if query.sequence is not None or query.fence is not None:
+            raise Malformed("'sequence' and 'fence' need a 'producer' beside them")
+        return None
+    if query.sequence is None:
+        raise Malformed("'producer' needs a 'sequence' beside it; the first change is 1")
+    return Producer(query.producer, int(query.sequence), int(query.fence or 0))
+
+
+def changed_json(changed: Changed) -> bytes:
+    outcome = changed.outcome
+    return msgspec.json.encode(
+        {
+            "epoch": outcome.epoch,
+            "version": outcome.version,
+            "ts": outcome.timestamp,
+            "duplicate": changed.duplicate,
+        }
+    )
+
+
+def changes_json(state: DocumentState, updates: tuple[DocumentUpdate, ...], more: bool) -> bytes:
+    changes = [
+        {
+            "version": each.version,
+            "ts": each.timestamp,
+            "author": each.author,
+            "changeID": each.change_id,
+            "ops": msgspec.Raw(each.ops),
+        }
+        for each in updates
+    ]
+    found = {"epoch": state.epoch, "version": state.version, "changes": changes, "more": more}
+    return msgspec.json.encode(found)

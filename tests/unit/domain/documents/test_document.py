@@ -1,0 +1,279 @@
+import json
+from typing import Any
+
+import pytest
+
+from hubbub.domain.documents.document import Document
+from hubbub.domain.documents.operations import read_patch
+from hubbub.domain.documents.paths import parse_path, path_text
+from hubbub.domain.documents.values import Bytes, DocumentLimits, admit
+from hubbub.domain.errors import (
+    HubbubError,
+    InvalidPatch,
+    InvalidPayload,
+    NotFound,
+    PatchFailed,
+    TooLarge,
+)
+
+LIMITS = DocumentLimits()
+pytestmark = pytest.mark.spec("DOC-01")
+
+
+def changed(start: Any, *operations: Any, limits: DocumentLimits = LIMITS) -> tuple[Any, Any]:
+    """The document afterwards, and the operations that subscribers are told."""
+    document = Document(admit(json.loads(json.dumps(start)), limits, limits.depth))
+    emitted = document.apply(read_patch(json.dumps(operations).encode(), limits), limits)
+    return json.loads(document.json()), [json.loads(each) for each in emitted]
+
+
+def add(path: str, value: Any) -> Any:
+    return {"op": "add", "path": path, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("start", "path", "after", "told"),
+    [
+        ({}, "/a/b/c", {"a": {"b": {"c": 1}}}, [add("/a", {"b": {"c": 1}})]),
+        ({}, "a/b", {"a": {"b": 1}}, [add("/a", {"b": 1})]),
+        ({}, "/a/0", {"a": [1]}, [add("/a", [1])]),
+        ({}, "/a/-/b", {"a": [{"b": 1}]}, [add("/a", [{"b": 1}])]),
+        ({}, "/", {"": 1}, [add("/", 1)]),
+        ({"a": {}}, "a/", {"a": {"": 1}}, [add("/a/", 1)]),
+        ({"a": 5}, "/a/b", {"a": {"b": 1}}, [{"op": "replace", "path": "/a", "value": {"b": 1}}]),
+        ({"a": None}, "/a/-", {"a": [1]}, [{"op": "replace", "path": "/a", "value": [1]}]),
+        (
+            {"a": {"$bytes": "aGk="}},
+            "/a/b",
+            {"a": {"b": 1}},
+            [{"op": "replace", "path": "/a", "value": {"b": 1}}],
+        ),
+        (5, "/a", {"a": 1}, [{"op": "replace", "path": "", "value": {"a": 1}}]),
+        ({"a": [7]}, "/a/-", {"a": [7, 1]}, [add("/a/1", 1)]),
+        ({"a": [7]}, "/a/1/x", {"a": [7, {"x": 1}]}, [add("/a/1", {"x": 1})]),
+        ({"a": {}}, "/a/0", {"a": {"0": 1}}, [add("/a/0", 1)]),
+        ({"a": {}}, "/a/-", {"a": {"-": 1}}, [add("/a/-", 1)]),
+        (
+            {"a": [7, 8]},
+            "/a/x",
+            {"a": {"0": 7, "1": 8, "x": 1}},
+            [{"op": "replace", "path": "/a", "value": {"0": 7, "1": 8}}, add("/a/x", 1)],
+        ),
+        ({}, "/__proto__/x", {"__proto__": {"x": 1}}, [add("/__proto__", {"x": 1})]),
+        ({}, "/~0~1", {"~/": 1}, [add("/~0~1", 1)]),
+    ],
+)
+def test_parents_are_created_or_converted_as_the_next_segment_asks(
+    start: Any, path: str, after: Any, told: Any
+) -> None:
+    assert changed(start, add(path, 1)) == (after, told)
+
+
+@pytest.mark.parametrize(
+    ("start", "operation", "reason"),
+    [
+        ({"a": 1}, {"op": "test", "path": "/a", "value": True}, "test"),
+        ({"a": True}, {"op": "test", "path": "/a", "value": 1}, "test"),
+        ({"a": {"$bytes": "aGk="}}, {"op": "test", "path": "/a", "value": "hi"}, "test"),
+        ({}, {"op": "remove", "path": "/a"}, "missing"),
+        ({}, {"op": "replace", "path": "/a/b", "value": 1}, "missing"),
+        ({"a": 5}, {"op": "remove", "path": "/a/b"}, "missing"),
+        ({"a": [1]}, {"op": "remove", "path": "/a/1"}, "missing"),
+        ({"a": [1]}, {"op": "remove", "path": "/a/-"}, "index"),
+        ({"a": [1]}, add("/a/3", 1), "index"),
+        ({"a": [1]}, add("/a/01", 1), "index"),
+        ({"a": [1]}, add("/a/-1", 1), "index"),
+        ({"a": [1]}, add("/a/1e0/b", 1), "index"),
+        ({"a": [1]}, add("/a/" + "9" * 900, 1), "index"),
+        ({}, add("/a/1", 1), "index"),
+        ({"a": 1}, {"op": "move", "from": "/b", "path": "/c"}, "missing"),
+        ({"a": {"b": 1}}, {"op": "move", "from": "/a", "path": "/a/b"}, "inside"),
+        ({"a": {"b": 1}}, {"op": "move", "from": "", "path": "/a"}, "inside"),
+    ],
+)
+def test_an_operation_that_does_not_fit_undoes_those_before_it(
+    start: Any, operation: Any, reason: str
+) -> None:
+    document = Document(admit(json.loads(json.dumps(start)), LIMITS, LIMITS.depth))
+    before = json.loads(document.json())
+    patch = json.dumps([add("/new/x", [1]), operation]).encode()
+    with pytest.raises(PatchFailed) as failed:
+        document.apply(read_patch(patch, LIMITS), LIMITS)
+    assert failed.value.details == {"opIndex": 1, "reason": reason}
+    assert json.loads(document.json()) == before
+
+
+@pytest.mark.parametrize(
+    ("start", "operation", "after"),
+    [
+        ({"a": 1}, {"op": "remove", "path": ""}, {}),
+        ({"a": [1, 2]}, {"op": "replace", "path": "/a/0", "value": 9}, {"a": [9, 2]}),
+        ({"a": [1, 2, 3]}, {"op": "move", "from": "/a/0", "path": "/a/-"}, {"a": [2, 3, 1]}),
+        ({"a": {"b": 1}}, {"op": "move", "from": "/a/b", "path": "/a"}, {"a": 1}),
+        ({"a": 5}, {"op": "copy", "from": "/a", "path": "/a/b"}, {"a": {"b": 5}}),
+        ({"a": 5}, {"op": "move", "from": "/a", "path": "/b/c"}, {"b": {"c": 5}}),
+        ({"a": {}}, {"op": "copy", "from": "", "path": "/a/b"}, {"a": {"b": {"a": {}}}}),
+    ],
+)
+def test_operations_change_the_document(start: Any, operation: Any, after: Any) -> None:
+    assert changed(start, operation)[0] == after
+
+
+def test_tests_and_moves_onto_themselves_are_no_change() -> None:
+    found = changed(
+        {"a": 1},
+        {"op": "test", "path": "/a", "value": 1.0},
+        {"op": "move", "from": "/a", "path": "a"},
+    )
+    assert found == ({"a": 1}, [])
+
+
+def test_a_copy_is_independent() -> None:
+    after, _ = changed({"a": [1]}, {"op": "copy", "from": "/a", "path": "/b"}, add("/b/-", 2))
+    assert after == {"a": [1], "b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        '{"op":"add"}',
+        "[5]",
+        '[{"op":"spam","path":""}]',
+        '[{"op":["add"],"path":"","value":1}]',
+        '[{"path":"/a","value":1}]',
+        '[{"op":"add","value":1}]',
+        '[{"op":"add","path":7,"value":1}]',
+        '[{"op":"add","path":"/a"}]',
+        '[{"op":"move","path":"/a"}]',
+        '[{"op":"copy","path":"/a","from":null}]',
+        '[{"op":"add","path":"/a~2b","value":1}]',
+        '[{"op":"remove","path":"/a~"}]',
+    ],
+)
+def test_what_is_no_operation_is_an_invalid_patch(patch: str) -> None:
+    with pytest.raises(InvalidPatch):
+        read_patch(patch.encode(), LIMITS)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9007199254740992",
+        "-9007199254740992",
+        "1" + "0" * 400,
+        "1e999",
+        "NaN",
+        "Infinity",
+        '"\\ud800"',
+        '{"$bytes":"aGk"}',
+        '{"$bytes":"a b="}',
+        '{"$bytes":5}',
+        '{"a":}',
+    ],
+)
+def test_a_value_that_not_everyone_could_read_is_refused(value: str) -> None:
+    with pytest.raises(InvalidPayload):
+        read_patch(b'[{"op":"add","path":"/a","value":%b}]' % value.encode(), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1.0", 1),
+        ("-0", 0),
+        ("-0.0", 0),
+        ("9007199254740991", 2**53 - 1),
+        ("1e15", 10**15),
+        ("1e300", 1e300),
+        ('{"a":1,"a":2}', {"a": 2}),
+        ('{"$bytes":"aGk="}', Bytes(b"hi")),
+        ('{"$$bytes":"x"}', {"$bytes": "x"}),
+        ('{"$$$bytes":{"$bytes":""}}', {"$$bytes": Bytes(b"")}),
+        ('{"$bytes":"x","b":1}', {"$bytes": "x", "b": 1}),
+    ],
+)
+def test_values_are_read(text: str, value: Any) -> None:
+    (operation,) = read_patch(b'[{"op":"add","path":"","value":%b}]' % text.encode(), LIMITS)
+    assert operation.value == value
+    assert type(operation.value) is type(value)
+
+
+def refused(start: Any, *operations: Any, limits: DocumentLimits = LIMITS) -> HubbubError:
+    with pytest.raises(TooLarge) as caught:
+        changed(start, *operations, limits=limits)
+    return caught.value
+
+
+def test_depth_is_bounded_whichever_way_it_comes() -> None:
+    limits = DocumentLimits(depth=4)
+    deep: Any = {"a": {"b": {"c": {}}}}
+    assert changed({}, add("", deep), limits=limits)[0] == deep
+    refused({}, add("/x", deep), limits=limits)
+    refused({}, add("/a/b/c/d/e", 1), limits=limits)
+    refused(deep, {"op": "copy", "from": "", "path": "/a/z"}, limits=limits)
+    refused(
+        {"x": {}, "a": {"b": {"c": {}}}},
+        {"op": "move", "from": "/a", "path": "/x/a"},
+        limits=limits,
+    )
+    refused({}, add("/a", json.loads("[" * 200 + "]" * 200)), limits=limits)
+    with pytest.raises(TooLarge):
+        read_patch(b'[{"op":"add","path":"","value":%b}]' % (b"[" * 5000 + b"]" * 5000), LIMITS)
+
+
+def test_a_document_stays_within_its_size_after_every_operation() -> None:
+    limits = DocumentLimits(document_bytes=100)
+    big = "x" * 90
+    refused({}, add("/a", big), add("/b", big), limits=limits)
+    # Also where a later operation would have made room.
+    refused({"a": big}, add("/b", big), {"op": "remove", "path": "/a"}, limits=limits)
+    after, _ = changed({"a": big}, {"op": "remove", "path": "/a"}, add("/b", big), limits=limits)
+    assert after == {"b": big}
+
+
+def test_copies_of_copies_do_not_explode() -> None:
+    doubling = [{"op": "copy", "from": "", "path": f"/{n}"} for n in range(50)]
+    refused({"a": "x" * 1000}, *doubling)
+    bounded = DocumentLimits(document_bytes=5000)
+    again = [{"op": "copy", "from": "/a", "path": "/b"}] * 6
+    refused({"a": "x" * 1000}, *again, limits=bounded)
+
+
+def test_requests_are_bounded() -> None:
+    with pytest.raises(TooLarge):
+        read_patch(json.dumps([add("/a", 1)] * 1001).encode(), LIMITS)
+    with pytest.raises(TooLarge):
+        read_patch(json.dumps([add("/a", "x" * 300_000)]).encode(), LIMITS)
+    refused({}, add("/" + "n" * 1025, 1))
+    refused({}, add("/a", {"é" * 600: 1}))
+
+
+def test_bytes_count_with_their_own_length() -> None:
+    limits = DocumentLimits(document_bytes=1010)
+    document = Document()
+    patch = b'[{"op":"add","path":"/a","value":{"$bytes":"%b"}}]' % (b"AAAA" * 333)
+    document.apply(read_patch(patch, limits), limits)
+    assert document.size == len('{"a":}') + 999
+
+
+def test_a_member_called_bytes_is_told_with_the_whole_document() -> None:
+    after, told = changed({"a": 1}, add("/o/$bytes", "x"), add("/o/b", 1))
+    assert after == {"a": 1, "o": {"$bytes": "x", "b": 1}}
+    assert told == [{"op": "replace", "path": "", "value": after}]
+    after, _ = changed({"a": 1}, add("/o/$bytes", "x"))
+    assert after == {"a": 1, "o": {"$$bytes": "x"}}
+
+
+def test_a_part_of_a_document() -> None:
+    document = Document({"a": [{"b": 1}], "": 2})
+    assert document.part_json(parse_path("a/0")) == b'{"b":1}'
+    assert document.part_json(parse_path("/")) == b"2"
+    for path in ("/x", "/a/1", "/a/-", "/a/0/b/c"):
+        with pytest.raises(NotFound):
+            document.part(parse_path(path))
+
+
+def test_paths_are_written_as_pointers() -> None:
+    assert path_text(()) == ""
+    assert path_text(("",)) == "/"
+    assert path_text(("a/b", "~", "0")) == "/a~1b/~0/0"
