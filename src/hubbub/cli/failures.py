@@ -35,7 +35,8 @@ _ADVICE = {
     "untrusted_server": "; give the authority's certificate with --cafile or HUBBUB_CA_FILE",
     "not_authenticated": _PROVE_IT,
     "invalid_token": _PROVE_IT,
-    "not_permitted": "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`)",
+    "not_permitted": "; a token with a grant may (`hubbub token --grant 'PATTERN=ps'`), or a"
+    " service's (`hubbub token --level service`)",
     "not_subscribed": ": hubbub subscribe --durable TOPIC",
     "hub_not_found": "; give another with --hub or HUBBUB_HUB, or declare it in the server's"
     " settings",

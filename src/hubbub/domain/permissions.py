@@ -54,6 +54,8 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     """When this was proven, in milliseconds since 1970; 0 where nobody said."""
     foreign: bool = False
     """Another issuer vouches for this identity."""
+    issuer: str | None = None
+    """Which one, as its tokens say (`iss`)."""
     all_hubs: bool = False
     """An administrator of all hubs, whom no single hub can revoke."""
 

@@ -224,6 +224,7 @@ class Issuers:
                 token_id=msgspec.convert(claims.get("jti"), str | None),
                 issued_at=int(_number(claims, "iat", 0) * 1000),
                 foreign=True,
+                issuer=issuer.issuer,
             )
         except msgspec.ValidationError as error:
             raise InvalidToken(f"the token's claims are not valid: {error}") from None

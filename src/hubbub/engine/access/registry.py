@@ -15,7 +15,7 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
 from hubbub.domain.permissions import Identity, Reader, may_read
-from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.directory import ConfigurationOf
 
@@ -160,9 +160,13 @@ class AccessRegistry:
         except HubNotFound as error:
             subscriber.end(error)
             return
-        if self._end_if_revoked(hub, subscriber):
-            return
         reader = subscriber.reader
+        if self._tokens.revoked(reader.identity, hub):
+            subscriber.end(InvalidToken("the token was revoked; get a new one"))
+            return
+        if not _is_trusted(reader.identity.issuer, configuration.settings):
+            subscriber.end(InvalidToken("the hub no longer trusts the issuer of the token"))
+            return
         lost = [
             channel
             for channel in subscriber.followed()
@@ -171,11 +175,10 @@ class AccessRegistry:
         if lost:
             subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))
 
-    def _end_if_revoked(self, hub: str, subscriber: Subscriber) -> bool:
-        revoked = self._tokens.revoked(subscriber.reader.identity, hub)
-        if revoked:
-            subscriber.end(InvalidToken("the token was revoked; get a new one"))
-        return revoked
+
+def _is_trusted(issuer: str | None, settings: HubSettings) -> bool:
+    """None: the hub itself, or one of its auth providers."""
+    return issuer is None or any(each.issuer == issuer for each in settings.trusted_issuers)
 
 
 def _no_permission(channel: str) -> NotPermitted:

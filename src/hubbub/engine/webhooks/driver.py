@@ -215,8 +215,9 @@ class Driver:
             self.counters.pop(hub, None)
         else:
             for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
-                if push.behind and not push.fetching:
-                    self._kick(push)  # its channel may store again
+                push.paused = False
+                if (push.behind or push.queue) and not push.fetching:
+                    self._kick(push)  # its channel may store again, or the quota be larger
 
     async def serve(self, request: WebhookRequest) -> TopicAnswer:
         if isinstance(request, WebhookChanged):
@@ -292,7 +293,7 @@ class Driver:
     # -- sending --------------------------------------------------------------------------------
 
     def _kick(self, push: Push) -> None:
-        if push.task is None and push.active and not self._closing:
+        if push.task is None and push.active and not (push.paused or self._closing):
             push.task = asyncio.get_running_loop().create_task(self._drive(push))
 
     async def _drive(self, push: Push) -> None:
@@ -309,12 +310,22 @@ class Driver:
             self._lost(push, error)
         except HubbubError as error:
             logger.warning("webhook %s waits: %s", push.webhook.id, error.message)
-            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._kick, push)
+            self._hindered(push)
         except Exception:
             logger.exception("webhook %s failed, will try again", push.webhook.id)
-            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._kick, push)
+            self._hindered(push)
         finally:
             push.task = None
+
+    def _hindered(self, push: Push) -> None:
+        """The hub itself cannot go on, as where a dead letter is over the quota."""
+        asyncio.get_running_loop().call_later(
+            push.pause(self.context.limits.longest_retry_seconds), self._resume, push
+        )
+
+    def _resume(self, push: Push) -> None:
+        push.paused = False
+        self._kick(push)
 
     async def _send_next(self, push: Push) -> None:
         message = push.queue[0]
@@ -329,6 +340,7 @@ class Driver:
             return
         except Stopped:
             return
+        push.hindrances = 0
         if push.queue and push.queue[0] is message:  # else the channel began anew meanwhile
             push.queue.popleft()
             push.position = message.serial

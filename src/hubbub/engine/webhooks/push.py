@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import InitVar, dataclass, field
+from random import random
 
 import msgspec
 
@@ -13,7 +14,7 @@ from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.topics import SubscriptionKey, user_of
-from hubbub.domain.webhooks import WEBHOOK_OWNER, Webhook, WebhookStatus
+from hubbub.domain.webhooks import WEBHOOK_OWNER, Webhook, WebhookStatus, retry_delay
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.outgoing import Destination
 from hubbub.engine.webhooks.requests import Headers, lasting_headers
@@ -57,6 +58,10 @@ class Push(Subscriber):
     """There may be messages behind the queue that are on disk only."""
     fetching: bool = False
     gone: bool = False
+    paused: bool = False
+    """The hub itself could not go on: the next attempt has its time."""
+    hindrances: int = 0
+    """How many times that was so since a message was last done with."""
     sending: bool = False
     task: asyncio.Task[None] | None = None
     failing_since: float | None = None
@@ -93,6 +98,12 @@ class Push(Subscriber):
     @property
     def active(self) -> bool:
         return self.webhook.state == "active" and not self.gone
+
+    def pause(self, longest_seconds: float) -> float:
+        """For how many seconds: each time twice as long, from 1 on."""
+        self.paused = True
+        self.hindrances += 1
+        return retry_delay(self.hindrances, random(), longest_seconds=longest_seconds)
 
     def take(self, message: Message) -> None:
         """A message of the channel is on disk."""

@@ -12,7 +12,7 @@ from harness.clock import FakeClock
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.permissions import Identity, Reader
-from hubbub.domain.rules import Rules
+from hubbub.domain.rules import Rules, TrustedIssuer
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import SigningKey, Tokens
@@ -22,12 +22,13 @@ pytestmark = pytest.mark.spec("SEC-01", "SEC-03")
 
 
 class Listener(Subscriber):
-    def __init__(self) -> None:
+    def __init__(self, issuer: str | None = None) -> None:
         self.channels = ["news"]
+        self._issuer = issuer
 
     @property
     def reader(self) -> Reader:
-        return Reader(Identity("ann"))
+        return Reader(Identity("ann", foreign=self._issuer is not None, issuer=self._issuer))
 
     def followed(self) -> Collection[str]:
         return self.channels
@@ -39,15 +40,19 @@ class Listener(Subscriber):
         self.channels = []
 
 
+def make_tokens(folder: Path) -> Tokens:
+    clock = FakeClock()
+    keys = [SigningKey("k", b"k" * 32)]
+    revocations = Revocations(SqliteStore(folder / "never-opened"), clock)
+    return Tokens(
+        session_keys=keys, admin_keys=keys, issuer="test", clock=clock, revocations=revocations
+    )
+
+
 async def test_a_hub_with_many_subscribers_is_reviewed_in_turns_and_all_of_it(
     tmp_path: Path,
 ) -> None:
-    clock = FakeClock()
-    keys = [SigningKey("k", b"k" * 32)]
-    revocations = Revocations(SqliteStore(tmp_path / "never-opened"), clock)
-    tokens = Tokens(
-        session_keys=keys, admin_keys=keys, issuer="test", clock=clock, revocations=revocations
-    )
+    tokens = make_tokens(tmp_path)
     rules = OPEN
     registry = AccessRegistry(lambda _: open_hub(rules=rules), tokens)
     listeners = [Listener() for _ in range(1_000)]
@@ -64,3 +69,20 @@ async def test_a_hub_with_many_subscribers_is_reviewed_in_turns_and_all_of_it(
         await asyncio.sleep(0)
     assert all(not each.channels for each in listeners[1:])
     assert gone.channels, "who has left is not looked at any more"
+
+
+@pytest.mark.spec("SEC-02")
+async def test_who_a_removed_issuer_vouched_for_loses_everything_at_once(tmp_path: Path) -> None:
+    trusted = [TrustedIssuer(f"https://{name}.example", "acme") for name in ("one", "two")]
+    registry = AccessRegistry(
+        lambda _: open_hub(trusted_issuers=tuple(trusted)), make_tokens(tmp_path)
+    )
+    of_one, of_two, own = Listener(trusted[0].issuer), Listener(trusted[1].issuer), Listener()
+    for listener in (of_one, of_two, own):
+        registry.add("acme", listener)
+    del trusted[0]
+    registry.review("acme")
+    assert (of_one.channels, of_two.channels, own.channels) == ([], ["news"], ["news"])
+    late = Listener("https://one.example")
+    registry.add("acme", late)  # from the disk, or restored on another node
+    assert late.channels == []
