@@ -79,7 +79,7 @@ async def test_a_body_is_delivered_as_its_content_type_says(
         (f"{MESSAGES}?event=%ff", b"1", 400, "malformed"),
         ("/v1/hubs/nowhere/channels/a/messages", b"1", 401, "not_authenticated"),
         ("/v1/hubs/%00/channels/a/messages", b"1", 400, "invalid_name"),
-        ("/v1/hubs/acme/channels/notification:a/messages", b"1", 403, "not_permitted"),
+        ("/v1/hubs/acme/channels/notification:a/messages", b"1", 409, "wrong_channel_kind"),
         ("/v1/hubs/acme/channels/a/b/messages", b"1", 404, "not_found"),
         ("/v1/hubs/acme/channels/a/messages/", b"1", 404, "not_found"),
         ("/v1/hubs/acme", b"1", 404, "not_found"),
