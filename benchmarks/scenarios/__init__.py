@@ -11,6 +11,7 @@ from benchmarks.scenarios.idle import idle
 from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
 from benchmarks.scenarios.neighbours import neighbours
+from benchmarks.scenarios.notifications import notifications
 from benchmarks.scenarios.posts import posts
 from benchmarks.scenarios.stalled import stalled
 from benchmarks.scenarios.stored import stored
@@ -26,4 +27,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "neighbours": neighbours,
     "channels": channels,
     "journal": journal_cost,
+    "notifications": notifications,
 }
