@@ -250,7 +250,10 @@ class HttpConnection(asyncio.Protocol):
         self._queued = False
         if self._rest and not self._blocked:
             data, self._rest = self._rest, b""
-            self._serve(data, self._at)
+            if self._at:
+                self._serve(data, self._at)
+            else:
+                self.data_received(data)
             if self._counted:
                 self._count()
 
