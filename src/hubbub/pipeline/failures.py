@@ -19,6 +19,9 @@ _DYING_SECONDS = 0.5
 _KEPT = "what was committed before is as it was"
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 
+_RAISED = re.compile(r"^(?!org\.|java\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+"""The last line of a traceback of Python, which is in the middle of what Java says about it."""
+
 
 def _say_nothing(server: object, request: object, client_address: object) -> None:
     """Spark's counters come over a connection that breaks with the JVM. That is said once, below;
@@ -63,5 +66,6 @@ def _sentence(error: Exception, log: Path) -> str:
         return f"the disk is full; {_KEPT}. Make room and run again"
     if "OutOfMemoryError" in text:
         return f"Spark's memory was not enough; {_KEPT}. Give it more with --memory"
-    line = next((line for line in text.splitlines() if line.strip()), "no reason given")
+    raised = _RAISED.findall(text)
+    line = raised[-1] if raised else next(filter(str.strip, text.splitlines()), "no reason given")
     return f"Spark failed: {line.strip()[:300]}; {_KEPT}. {log} says more"
