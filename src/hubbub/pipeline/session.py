@@ -138,9 +138,6 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.sql.shuffle.partitions", str(max(4, 2 * cores))),
             ("spark.default.parallelism", str(max(2, cores))),
             ("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false"),
-            # Microseconds since 1970, which everyone reads, in place of an old form of Impala's.
-            ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"),
-            ("spark.sql.parquet.compression.codec", "zstd"),
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", "16384"),
             # A bound in bytes would be checked row by row, in quadratic time where there are maps.
@@ -149,14 +146,6 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.sql.files.openCostInBytes", str(2**20)),
             # The paths that are read are known, one by one: no jobs to look for them.
             ("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000"),
-            # Rows that make up a session are gathered in memory, not by sorting them all.
-            ("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "1000000"),
-            # Each hour's file stays open while rows come, which saves sorting them by hour.
-            ("spark.sql.maxConcurrentOutputFileWriters", "32"),
-            ("spark.hadoop.parquet.block.size", str(32 * 2**20)),
-            ("spark.hadoop.parquet.compression.codec.zstd.level", "1"),
-            ("spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version", "2"),
-            ("spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
             ("spark.hadoop.parquet.page.verify-checksum.enabled", "true"),
             ("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"),
         ]
