@@ -21,8 +21,9 @@ from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
-ROWS_OF_A_TASK: Final = 200_000
-"""More linked messages are brought together by thread, in several tasks."""
+ROWS_OF_A_TASK: Final = 1_000_000
+"""More linked messages are brought together by thread, in several tasks. That costs about twenty
+times as much, so it is done where one task would need more than half a gigabyte."""
 _BROADCAST_ROWS: Final = 1_000_000
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
@@ -74,7 +75,7 @@ def together(links: DataFrame, count: int, kept: Kept) -> DataFrame:
     )
     of_thread = labels(ends, kept)
     labelled = links.withColumn(_NODE, _message()).join(of_thread, _NODE)
-    return labelled.repartition(2 + count // ROWS_OF_A_TASK, "label").select(*_LINK)
+    return labelled.repartition(2 + 4 * count // ROWS_OF_A_TASK, "label").select(*_LINK)
 
 
 def _write_threads(links: DataFrame, warehouse: str, round_name: str) -> list[StagedFile]:
