@@ -22,8 +22,8 @@ from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
 ROWS_OF_A_TASK: Final = 1_000_000
-"""More linked messages are brought together by thread, in several tasks. That costs about twenty
-times as much, so it is done where one task would need more than half a gigabyte."""
+"""More linked messages are brought together by thread, in several tasks. That costs several
+times as much, so it is done only where one task would need too much memory."""
 _BROADCAST_ROWS: Final = 1_000_000
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
