@@ -19,6 +19,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Request
 from hubbub.domain.rules import Quotas, Rules
+from hubbub.engine.channels.retention import Retention
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
@@ -308,6 +309,26 @@ async def test_time_travel_within_what_is_kept(start_hub: StartHub) -> None:
     assert (await get(socket, atTime=times[3]))["error"]["code"] == "history_gone"
     assert (await get(socket, at=231))["error"]["code"] == "history_gone"
     assert "document" in await get(socket, since=20)
+
+
+@pytest.mark.spec("DOC-02", "a document goes some time after its last change, in a new epoch")
+async def test_a_document_expires(start_hub: StartHub) -> None:
+    clock = FakeClock()
+    rules = msgspec.structs.replace(OPEN, document_ttl_seconds=60)
+    hub = await start_hub(open_hub(rules=rules), clock=clock)
+    socket = await hub.socket()
+    epoch = (await change(socket, add("/a", 1)))["epoch"]
+    await socket.subscribe(CHANNEL)
+    await socket.expect("DocumentInfo")
+    server = hub.server
+    retention = Retention(server.store, clock, server.owner, server.directory.get)
+    await retention.run()
+    assert await document(socket) == {"a": 1}
+    clock.advance(61)
+    await retention.run()
+    info = await socket.find("DocumentInfo")
+    assert (info["version"], info["epoch"] != epoch) == (0, True)
+    assert await document(socket) == {}
 
 
 @pytest.mark.spec("DOC-03", "a hub that is stopped and started again has every change")

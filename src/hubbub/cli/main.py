@@ -18,6 +18,7 @@ from hubbub.cli.administration.webhooks import webhooks
 from hubbub.cli.completion import completion
 from hubbub.cli.journal import journal
 from hubbub.cli.messages.calling import call, submit
+from hubbub.cli.messages.documents import document
 from hubbub.cli.messages.getting import get
 from hubbub.cli.messages.publishing import publish
 from hubbub.cli.messages.putting import put
@@ -40,7 +41,7 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-_TALKING = (publish, subscribe, history, presence, call, submit)
+_TALKING = (publish, subscribe, history, presence, document, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,

@@ -6,6 +6,7 @@ Needs nothing of the server. `hubbub.client.sync` has the same for programs with
 import logging
 
 from hubbub.client.client import Client, connect
+from hubbub.client.documents import Document, DocumentChanged, DocumentVersion
 from hubbub.client.envelope import Envelope, PublishEnvelope
 from hubbub.client.errors import (
     AlreadyProcessed,
@@ -53,7 +54,7 @@ from hubbub.client.subscription import Subscription
 from hubbub.client.topics.reader import TopicReader
 from hubbub.client.topics.shared import SharedReader
 from hubbub.client.topics.topics import Topics
-from hubbub.domain.errors import HubbubError
+from hubbub.domain.errors import HubbubError, PatchFailed, VersionMismatch
 from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.notifications import NotificationState
@@ -69,6 +70,9 @@ __all__ = [
     "Connected",
     "ConnectionLost",
     "Disconnected",
+    "Document",
+    "DocumentChanged",
+    "DocumentVersion",
     "Envelope",
     "FileInUse",
     "FileUnusable",
@@ -95,6 +99,7 @@ __all__ = [
     "Outbox",
     "OutboxFull",
     "OutboxMismatch",
+    "PatchFailed",
     "Presence",
     "PublishEnvelope",
     "QueueFull",
@@ -112,6 +117,7 @@ __all__ = [
     "Topics",
     "Unreachable",
     "UntrustedServer",
+    "VersionMismatch",
     "connect",
     "put_in",
 ]

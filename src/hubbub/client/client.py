@@ -15,6 +15,7 @@ from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.connection.tracker import Tracker
+from hubbub.client.documents import Document
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.listeners import Listeners
 from hubbub.client.messages import (
@@ -195,6 +196,10 @@ class Client:
         if handler is not None:
             self._handlers.start(_hand_over(subscription, handler))
         return subscription
+
+    def document(self, channel: str) -> Document:
+        """The document of a channel whose name begins with `doc:`."""
+        return Document(self._supervisor, channel, self.subscribe)
 
     def notifications(
         self, channel: str | None = None, *, since: int | None = None

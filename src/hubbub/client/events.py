@@ -6,6 +6,8 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import (
+    DocumentInfo,
+    DocumentUpdated,
     Joined,
     Left,
     Member,
@@ -20,6 +22,8 @@ __all__ = [
     "AccessLost",
     "Connected",
     "Disconnected",
+    "DocumentInfo",
+    "DocumentUpdated",
     "Event",
     "Gap",
     "Joined",
@@ -68,7 +72,17 @@ class AccessLost(msgspec.Struct, frozen=True):
     error: HubbubError
 
 
-Told = Presence | Joined | Left | Occupancy | NotificationNew | NotificationRead | NotificationInfo
+Told = (
+    Presence
+    | Joined
+    | Left
+    | Occupancy
+    | NotificationNew
+    | NotificationRead
+    | NotificationInfo
+    | DocumentUpdated
+    | DocumentInfo
+)
 """What the hub says of a channel besides messages."""
 
 Event = Connected | Disconnected | AccessLost | Gap | Told

@@ -20,7 +20,7 @@ from hubbub.client import (
     TopicMessage,
 )
 from hubbub.client.envelope import fields_of
-from hubbub.client.events import Told
+from hubbub.client.events import DocumentInfo, DocumentUpdated, Told
 from hubbub.client.messages import decode_data
 from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import is_json, is_text
@@ -107,7 +107,10 @@ NOTIFICATION_EVENTS = (NotificationNew, NotificationRead, NotificationInfo)
 
 def describe_event(event: Gap | Told, as_json: bool) -> str:
     if as_json:
-        return to_json({"event": type(event).__name__, **msgspec.to_builtins(event)})
+        shown = msgspec.to_builtins(event)
+        if isinstance(event, DocumentUpdated):
+            shown["ops"] = msgspec.json.decode(event.ops.text)
+        return to_json({"event": type(event).__name__, **shown})
     if isinstance(event, Occupancy):
         return f"{event.channel}: {event.count} here"
     if isinstance(event, Gap):
@@ -121,6 +124,11 @@ def describe_event(event: Gap | Told, as_json: bool) -> str:
         new = event.notification
         text = repr(decode_data(new.payload, new.content_type))
         return escape_control(f"{event.channel}: {new.event or 'notification'} {new.id} {text}")
+    if isinstance(event, DocumentInfo):
+        return f"{event.channel}: the document is at version {event.version}"
+    if isinstance(event, DocumentUpdated):
+        text = event.ops.text.decode()
+        return escape_control(f"{event.channel}: version {event.version}: {text}")
     names = ", ".join(member.user_id or member.session_id for member in event.members)
     verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
     return escape_control(f"{event.channel}: {verb} {names or 'nobody'}")

@@ -33,6 +33,8 @@ _TOLD = (
     notices.NotificationNew,
     notices.NotificationRead,
     notices.NotificationInfo,
+    notices.DocumentUpdated,
+    notices.DocumentInfo,
 )
 
 

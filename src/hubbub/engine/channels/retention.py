@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.errors import HubNotFound, InvalidName, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.domain.retention import StoredRange, first_to_keep, limited_first
 from hubbub.domain.rules import Rules
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.documents.keeper import deletion
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
@@ -58,6 +60,8 @@ class Retention:
                 continue  # it is being deleted
             if any(each.reclaims for each in rules):
                 await self._run_hub(hub)
+            if any(each.document_ttl_seconds for each in rules):
+                await self._expire_documents(hub)
 
     async def _run_hub(self, hub: str) -> None:
         after = ""
@@ -68,6 +72,19 @@ class Retention:
             if len(page) < _PAGE:
                 return
             after = page[-1].name
+
+    async def _expire_documents(self, hub: str) -> None:
+        """Delete documents that nobody has changed for as long as their rules say."""
+        now = int(self._clock.now() * 1000)
+        after = ""
+        while page := await self._store.read_documents(hub, after, _PAGE):
+            for found in page:
+                ttl = self._configuration_of(hub).rules_for(found.channel).document_ttl_seconds
+                owned = partition_of(hub, found.channel) in self._owner.terms
+                if owned and ttl and found.head.updated_at < now - ttl * 1000:
+                    options = ChangeOptions("delete", found.head.version, epoch=found.head.epoch)
+                    self._owner.publish(deletion(hub, found.channel, now, options), None)
+            after = page[-1].channel
 
     async def _run_channel(self, stored: StoredChannel) -> None:
         partition = partition_of(stored.hub, stored.name)

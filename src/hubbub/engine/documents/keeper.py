@@ -35,7 +35,7 @@ from hubbub.domain.documents.operations import (
 from hubbub.domain.documents.paths import parse_path
 from hubbub.domain.documents.values import NO_LIMITS, DocumentLimits
 from hubbub.domain.errors import BadRequest, HistoryGone, HubbubError, SequenceGap, VersionMismatch
-from hubbub.domain.messages import JSON, Message, change_of
+from hubbub.domain.messages import JSON, Attributes, Message, change_of
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.documents.snapshots import Snapshots
 from hubbub.engine.documents.state import ChannelDocument
@@ -106,9 +106,9 @@ class DocumentKeeper:
         state = _document_of(channel)
         try:
             self._check_turn(channel, message)
+            _check_expected(channel, state, options)
             if options.kind == "delete":
                 return self._delete(state, message)
-            _check_expected(channel, state, options)
             emitted = state.document.apply(
                 self._operations(state, message, options), self._limits_of(options)
             )
@@ -270,6 +270,12 @@ def message_of(message: Message, update: DocumentUpdate | None) -> Message:
         session=message.session,
         technology=message.technology,
     )
+
+
+def deletion(hub: str, channel: str, now: int, options: ChangeOptions) -> Message:
+    """What the hub itself sends to have a document deleted."""
+    made_by_hub = Attributes(change=options)
+    return Message("", hub, channel, "", b"", JSON, now, store=True, attributes=made_by_hub)
 
 
 def _update_json(update: DocumentUpdate) -> bytes:

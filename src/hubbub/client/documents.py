@@ -1,0 +1,186 @@
+"""A document, as a client reads, changes and follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.subscription import Subscription
+from hubbub.domain import notices
+from hubbub.domain.documents.document import Document as Copy
+from hubbub.domain.documents.operations import stored_patch
+from hubbub.domain.documents.text import JsonList
+from hubbub.domain.documents.values import Bytes, Value, stored_value, value_json
+from hubbub.domain.errors import PatchFailed, RequestTimeout, Unavailable
+from hubbub.domain.requests import DocumentChange, DocumentGet, Producer
+
+
+class DocumentVersion(msgspec.Struct, frozen=True):
+    """A document, or a part of it, at a version. Bytes in it are `bytes`."""
+
+    value: Any
+    version: int
+    epoch: str
+    timestamp: int
+    """Of the change that led to the version, in milliseconds since 1970."""
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+
+class DocumentChanged(msgspec.Struct, frozen=True):
+    """The version that a change led to; `duplicate`: the hub had it already."""
+
+    version: int
+    epoch: str
+    duplicate: bool = False
+
+
+class Document:
+    """Made by `Client.document`."""
+
+    def __init__(
+        self, supervisor: Supervisor, channel: str, subscribe: Callable[[str], Subscription]
+    ) -> None:
+        self.channel = channel
+        self._supervisor = supervisor
+        self._subscribe = subscribe
+        self._turn = asyncio.Lock()
+        self._producer = secrets.token_hex(8)
+        self._sequence = 1
+
+    async def get(
+        self, path: str = "", *, at: int | None = None, at_time: int | None = None
+    ) -> DocumentVersion:
+        """The document, or a part of it, now, at a version, or at a time (ms). Raises `NotFound`
+        and `HistoryGone`."""
+        request = DocumentGet(self.channel, 0, path, at=at, at_time=at_time)
+        found = await self._supervisor.call(request, notices.DocumentFound)
+        text = found.document.text if found.document is not None else b"null"
+        return DocumentVersion(
+            to_python(stored_value(text)), found.version, found.epoch, found.timestamp
+        )
+
+    async def patch(
+        self,
+        *operations: Mapping[str, Any],
+        expected_version: int | None = None,
+        epoch: str | None = None,
+        change_id: str = "",
+    ) -> DocumentChanged:
+        """Apply operations of JSON Patch, all or none of them; returns when that is on disk. Sent
+        again over a lost connection, and still applied once. Raises `PatchFailed` (its `details`
+        say `opIndex` and `reason`) and `VersionMismatch`."""
+        return await self.patch_json(
+            operations_json(operations),
+            expected_version=expected_version,
+            epoch=epoch,
+            change_id=change_id,
+        )
+
+    async def patch_json(
+        self,
+        operations: bytes,
+        *,
+        expected_version: int | None = None,
+        epoch: str | None = None,
+        change_id: str = "",
+    ) -> DocumentChanged:
+        """As `patch`, of a JSON text."""
+        text = JsonList(operations)
+        async with self._turn:
+            producer = Producer(self._producer, self._sequence)
+            request = DocumentChange(
+                self.channel, text, 0, expected_version, epoch, change_id, producer
+            )
+            try:
+                found = await self._supervisor.call(request, notices.DocumentChanged)
+            except (RequestTimeout, Unavailable):
+                # Whether it took effect is not known: its sequence must not be used again.
+                self._producer, self._sequence = secrets.token_hex(8), 1
+                raise
+            self._sequence += 1
+        return DocumentChanged(found.version or 0, found.epoch, found.duplicate)
+
+    async def watch(self) -> AsyncIterator[DocumentVersion]:
+        """The document as it is, and again after every change, also over lost connections."""
+        subscription = await self._subscribe(self.channel)
+        copy = _LocalCopy(self)
+        async for event in subscription.events():
+            if isinstance(event, notices.DocumentInfo | notices.DocumentUpdated):
+                found = await copy.take(event)
+                if found is not None:
+                    yield found
+
+
+class _LocalCopy:
+    """Follows the updates of a document; where one is missing, reads the whole again."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._copy = Copy()
+        self._at: tuple[str, int] | None = None
+
+    async def take(
+        self, event: notices.DocumentInfo | notices.DocumentUpdated
+    ) -> DocumentVersion | None:
+        """None: nothing new."""
+        if self._at is not None and event.epoch == self._at[0] and event.version <= self._at[1]:
+            return None
+        follows = self._at == (event.epoch, event.version - 1)
+        if isinstance(event, notices.DocumentUpdated) and follows:
+            try:
+                self._copy.follow(stored_patch(event.ops.text))
+            except PatchFailed:
+                return await self._read()
+            self._at = event.epoch, event.version
+            value = to_python(self._copy.root)
+            return DocumentVersion(value, event.version, event.epoch, event.timestamp)
+        return await self._read()
+
+    async def _read(self) -> DocumentVersion:
+        found = await self._document.get()
+        self._copy = Copy(from_python(found.value))
+        self._at = found.epoch, found.version
+        return found
+
+
+def operations_json(operations: Iterable[Mapping[str, Any]]) -> bytes:
+    """The JSON text of operations whose values may hold bytes."""
+    return msgspec.json.encode([_operation(each) for each in operations])
+
+
+def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(operation)
+    if "value" in found:
+        found["value"] = msgspec.Raw(value_json(from_python(found["value"])))
+    return found
+
+
+def from_python(value: Any) -> Value:
+    """A value of a document of plain Python, with `bytes`."""
+    if isinstance(value, bytes | bytearray):
+        return Bytes(bytes(value))
+    if isinstance(value, list | tuple):
+        return [from_python(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(name): from_python(each) for name, each in value.items()}
+    return value
+
+
+def to_python(value: Value) -> Any:
+    """The other way; shares nothing with the value."""
+    if isinstance(value, Bytes):
+        return value.data
+    if isinstance(value, list):
+        return [to_python(each) for each in value]
+    if isinstance(value, dict):
+        return {name: to_python(each) for name, each in value.items()}
+    return value
