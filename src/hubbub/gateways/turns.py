@@ -6,7 +6,9 @@ many connections, or with thousands of requests ahead of their answers, waits fo
 who ask for little, find the queue as if it were empty.
 
 An answer takes several turns of the loop (tasks, the store, fan-out), so turns must be short. How
-many requests fit into one follows from how long the last ones took, whatever took the time.
+many requests fit into one follows from how long those of the last turn took. What a turn does
+besides, such as fan-out, does not count: fewer requests in a turn would not shorten it, but make
+smaller batches.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ TURN_COST, LEAST_COST = 128, 8
 """What all connections may use up in one turn of the loop, at most and at least: 1 for a request
 and for 512 bytes."""
 TURN_SECONDS = 0.002
-"""A longer turn halves what may be used up in the next one; a turn of less than half doubles it."""
+"""Requests that take longer halve what may be used up in the next turn; less than half of it
+doubles that."""
 _WINDOW_SECONDS = 1.0
 
 
@@ -84,7 +87,6 @@ class Turns:
         "_number",
         "_queue",
         "_scheduled",
-        "_since",
         "_waiting",
         "_window",
         "left",
@@ -93,9 +95,7 @@ class Turns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cost = TURN_COST
-        """What may be used up in a turn, as turns take at present."""
-        self._since = 0.0
-        """When the turn began for which somebody has to wait."""
+        """What may be used up in a turn, as requests take at present."""
         self.left = TURN_COST
         """What may still be used up before everybody has to wait for the next turn of the loop.
         It counts on over turns in which there is little to do, which costs nothing to keep; the
@@ -121,7 +121,7 @@ class Turns:
         self.left -= cost
         connection.usage.total += cost
         connection.address.total += cost
-        if self.left < TURN_COST // 2 and not self._scheduled:
+        if self.left < self._cost >> 1 and not self._scheduled:
             self._schedule()
 
     def wait(self, connection: Served) -> None:
@@ -142,7 +142,6 @@ class Turns:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self._since = self._clock.monotonic()
         loop = asyncio.get_running_loop()
         self._window = int(loop.time() / _WINDOW_SECONDS)
         loop.call_soon(self._run)
@@ -150,17 +149,19 @@ class Turns:
     def _run(self) -> None:
         """One turn: as many slices as there are connections in the queue, as far as that goes."""
         self._scheduled = False
-        began = self._clock.monotonic()
-        self.left = self._cost = _adapted(self._cost, began - self._since)
+        self.left = self._cost
         slices = self._waiting
+        if not slices:
+            return
+        began = self._clock.monotonic()
         try:
             while slices and self.left > 0:
                 slices -= 1
                 self._serve_next()
         finally:  # also after a fault, which must not silence the others
+            self._cost = _adapted(self._cost, self._clock.monotonic() - began)
             if self._waiting and not self._scheduled:
                 self._schedule()
-            self._since = began
 
     def _serve_next(self) -> None:
         address = heappop(self._queue)[-1]
@@ -174,7 +175,7 @@ class Turns:
 
 
 def _adapted(cost: int, seconds: float) -> int:
-    """What may be used up in a turn after one that took so long."""
+    """What may be used up in a turn after one whose requests took so long."""
     if seconds > TURN_SECONDS:
         return max(LEAST_COST, cost // 2)
     return min(TURN_COST, cost * 2) if seconds < TURN_SECONDS / 2 else cost
