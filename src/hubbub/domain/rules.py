@@ -46,7 +46,8 @@ class Rules(Setting, frozen=True):
     store: bool = False
     """Messages marked `store` are on disk before anyone sees them."""
     push: bool = False
-    """Messages marked `push` may also go to push services."""
+    """Messages marked `push` may also go to push services; this version has none and
+    only keeps the mark."""
     presence: bool = False
     """Subscribers see who else is there."""
     occupancy: bool = False

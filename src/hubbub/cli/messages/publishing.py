@@ -20,7 +20,9 @@ from hubbub.client.messages import PublishFlags
 @click.option("--event", default="", help="Your own name for what the message is.")
 @click.option("--store", is_flag=True, help="Keep it, where the channel stores.")
 @click.option("--retain", is_flag=True, help="Give it to whoever subscribes later.")
-@click.option("--push", is_flag=True, help="Also as a push notification.")
+@click.option(
+    "--push", is_flag=True, help="Mark it for push services, of which this version has none."
+)
 @click.option("--transient", is_flag=True, help="Do not keep it, whatever else is said.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
 @envelope_options

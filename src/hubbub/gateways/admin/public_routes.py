@@ -34,7 +34,7 @@ class PublishQuery(msgspec.Struct, frozen=True):
     event: EventName = ""
     store: Annotated[bool, Meta(description="Keep it, where the rules allow it.")] = False
     retain: Annotated[bool, Meta(description="Show it to each new subscriber.")] = False
-    push: Annotated[bool, Meta(description="Also to push services.")] = False
+    push: Annotated[bool, Meta(description="For push services; this version has none.")] = False
     transient: Annotated[bool, Meta(description="Only for who is there now.")] = False
 
 
