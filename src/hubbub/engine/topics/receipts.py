@@ -12,6 +12,7 @@ from hubbub.domain.journal import (
     JournalEvent,
     bucket_of,
 )
+from hubbub.domain.messages import Message
 from hubbub.domain.topics import Article, SubscriptionKey, user_of
 from hubbub.engine.channels.channel import Channel
 from hubbub.ports.clock import Clock
@@ -37,7 +38,10 @@ class Receipts:
     ) -> None:
         """They were handed out; `delivery` says for which time, and `technology` by which way, if
         it is this that takes them to the subscriber."""
-        if not self._wanted(channel):
+        if not self._wanted(channel) or not articles:
+            return
+        if len(articles) == 1:
+            self._handed_out(channel, key, articles, technology)
             return
         run: list[Article] = []
         for article in articles:
@@ -49,23 +53,13 @@ class Receipts:
             self._handed_out(channel, key, run, technology)
 
     def _handed_out(
-        self, channel: Channel, key: SubscriptionKey, run: list[Article], technology: str
+        self, channel: Channel, key: SubscriptionKey, run: Sequence[Article], technology: str
     ) -> None:
         event = self._event(RECEIVED, channel, key, run[0].message.serial, run[-1].message.serial)
         event.delivery = run[0].deliveries
         if technology:
-            messages = [article.message for article in run]
             event.technology = technology
-            event.size = sum([len(each.payload) for each in messages])
-            taken = [each.taken_at or each.published_at * 1000 for each in messages]
-            latencies = [max(event.at - at, 0) for at in taken]  # a clock may be set back
-            event.latency_min, event.latency_max = min(latencies), max(latencies)
-            event.latency_sum = sum(latencies)
-            event.latency_squares = float(sum([each * each for each in latencies]))
-            buckets: dict[int, int] = {}
-            event.latency_buckets = buckets
-            for bucket in map(bucket_of, latencies):  # a Counter takes longer to make than to use
-                buckets[bucket] = buckets.get(bucket, 0) + 1
+            _add_latencies(event, [article.message for article in run])
         self._journal.record(event)
 
     def acknowledged(
@@ -118,6 +112,26 @@ class Receipts:
             count=last - first + 1,
             subscription=key.name,
         )
+
+
+def _add_latencies(event: JournalEvent, messages: list[Message]) -> None:
+    """From when the hub took the messages until the event; 0 where the clock was set back."""
+    event.size = sum([len(each.payload) for each in messages])
+    latencies = [
+        max(event.at - (each.taken_at or each.published_at * 1000), 0) for each in messages
+    ]
+    event.latency_sum = total = sum(latencies)
+    if len(latencies) == 1:  # the usual case
+        event.latency_min = event.latency_max = total
+        event.latency_squares = float(total * total)
+        event.latency_buckets = {bucket_of(total): 1}
+        return
+    event.latency_min, event.latency_max = min(latencies), max(latencies)
+    event.latency_squares = float(sum([each * each for each in latencies]))
+    buckets: dict[int, int] = {}
+    event.latency_buckets = buckets
+    for bucket in map(bucket_of, latencies):  # a Counter takes longer to make than to use
+        buckets[bucket] = buckets.get(bucket, 0) + 1
 
 
 def _goes_on(before: Article, article: Article) -> bool:
