@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from hubbub.engine.administration import Administration
@@ -34,9 +35,18 @@ from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
 from hubbub.gateways.calls import NoQuery
 
 
+_MAKING = Lock()
+
+
 @cache
-def openapi_document() -> bytes:
+def _described() -> bytes:
     return describe(ROUTES)
+
+
+def openapi_document() -> bytes:
+    """Made once, by whichever thread asks first."""
+    with _MAKING:
+        return _described()
 
 
 @SERVER_ROUTES.serve("GET", "/openapi.json", answers={200: dict[str, Any]})
@@ -44,7 +54,9 @@ async def get_openapi(admin: Administration, request: AdminRequest[NoQuery, None
     """This description.
 
     Made in a thread, once: it takes a moment for which nobody else should wait."""
-    return await asyncio.to_thread(openapi_document)
+    if not _described.cache_info().currsize:
+        await asyncio.to_thread(openapi_document)
+    return _described()
 
 
 ROUTES: list[AnyRoute] = [
