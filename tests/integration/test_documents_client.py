@@ -32,8 +32,9 @@ async def test_a_client_reads_and_changes_a_document(hub: RunningHub) -> None:
         found = await document.get()
         assert found.value == {"image": b"\x00\x01", "n": [1, {"$bytes": "x", "y": None}]}
         assert (await document.get("/n/0")).value == 1
-        with pytest.raises(PatchFailed):
+        with pytest.raises(PatchFailed) as failed:
             await document.patch({"op": "remove", "path": "/x"})
+        assert failed.value.details == {"opIndex": 0, "reason": "missing"}
         with pytest.raises(VersionMismatch):
             await document.patch({"op": "remove", "path": "/n"}, expected_version=7)
         with pytest.raises(NotFound):

@@ -216,6 +216,12 @@ class DocumentChanged(msgspec.Struct, frozen=True):
     reason: str | None = None
     req_id: int = 0
 
+    def details(self) -> dict[str, Any]:
+        """Of the error: what it says about the document and the operation."""
+        found = {"opIndex": self.op_index, "reason": self.reason, "version": self.version}
+        found["epoch"] = self.epoch or None
+        return {name: value for name, value in found.items() if value is not None}
+
     @derived
     def success(self) -> bool:
         return self.error is None

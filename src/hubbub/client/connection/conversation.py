@@ -130,6 +130,8 @@ class Conversation:
             self._waiting.pop(req_id, None)
         error = getattr(notice, "error", None)
         if error is not None:
+            if isinstance(notice, notices.DocumentChanged):
+                error.details |= notice.details()
             raise error
         if not isinstance(notice, kind):
             raise HubbubError(f"the hub answered {type(notice).__name__} to {request!r}")
