@@ -34,7 +34,6 @@ from hubbub.gateways.admin.user_routes import USER_ROUTES
 from hubbub.gateways.admin.webhook_routes import WEBHOOK_ROUTES
 from hubbub.gateways.calls import NoQuery
 
-
 _MAKING = Lock()
 
 
