@@ -22,7 +22,7 @@ from hubbub.domain.limits import network_of
 from hubbub.ports.clock import Clock
 
 SLICE_REQUESTS = 16
-"""Requests of one connection that are answered before the next connection has its turn."""
+"""Requests of one connection that are answered before the next that waits has its turn."""
 SLICE_BYTES = 32 * 1024
 """The same in bytes that are read."""
 TURN_COST, LEAST_COST = 128, 8
@@ -147,15 +147,16 @@ class Turns:
         loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn: as many slices as there are connections in the queue, as far as that goes."""
+        """One turn: slices of those that wait, as far as that goes. Who is alone gets several: what
+        comes in together goes on in one batch."""
         self._scheduled = False
         self.left = self._cost
-        slices = self._waiting
-        if not slices:
+        if not self._waiting:
             return
         began = self._clock.monotonic()
+        slices = TURN_COST
         try:
-            while slices and self.left > 0:
+            while self._waiting and self.left > 0 and slices:
                 slices -= 1
                 self._serve_next()
         finally:  # also after a fault, which must not silence the others
