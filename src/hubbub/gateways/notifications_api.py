@@ -28,7 +28,7 @@ class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unread: Annotated[bool, Meta(description="Only those.")] = False
     after: Annotated[Time, Meta(description="Later ones, in rising order.")] | UnsetType = UNSET
     before: Annotated[Time, Meta(description="Earlier ones, newest first.")] | UnsetType = UNSET
-    limit: Annotated[int, Meta(ge=0, le=MAX_PAGE, description="At most; 0 means 100.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="At most.")] = 100
 
     def of(self, channel: str) -> NotificationQuery:
         after = None if self.after is UNSET else self.after

@@ -13,9 +13,11 @@ from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Columns, json_option, show_entry
 from hubbub.domain.rules import Rules
 
+_DEFAULTS = msgspec.to_builtins(Rules())
+
 
 def _is_on(name: str, value: object) -> bool:
-    return isinstance(value, int) and bool(value)
+    return isinstance(value, int) and bool(value) and value != _DEFAULTS.get(name)
 
 
 def _named(name: str, value: object) -> str:
@@ -54,13 +56,14 @@ def set_rules(
 
     Features that are not given stay as they are. Rules that are not there yet are made, with all
     else off. Features are on or off: retain, store, storeByDefault, push, presence, occupancy,
-    public, clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread. Limits are
-    numbers, 0 for none: maxAgeSeconds, maxStoredMessages, maxStoredBytes. What the journal keeps of
-    messages: journal=off, metadata or payload.
+    public, clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread,
+    documentMessages. Limits are numbers, 0 for none: maxAgeSeconds, maxStoredMessages,
+    maxStoredBytes, maxDocumentChanges, documentTtlSeconds. What the journal keeps of messages:
+    journal=off, metadata or payload.
     """
     path = ("hubs", hub, "rules", name)
     before = admin.find(*path)
-    wanted = assign(before.value if before else {}, features, msgspec.to_builtins(Rules()))
+    wanted = assign(before.value if before else {}, features, _DEFAULTS)
     show_entry(admin.put(*path, body=wanted, over=before, new=before is None), as_json)
 
 

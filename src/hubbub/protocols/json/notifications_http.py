@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from hubbub.domain.errors import HubbubError, Malformed, TooLarge
 from hubbub.domain.notices import NotificationPage
@@ -27,7 +27,7 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Selection(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     ids: tuple[Identifier, ...] = ()
-    up_to: Annotated[int, Meta(ge=0, le=10**17)] | None = None
+    up_to: Annotated[int, Meta(ge=0, le=10**17)] | UnsetType = UNSET
     all: bool = False
 
 
@@ -52,7 +52,7 @@ def _item(text: Raw, where: str) -> NotificationItem | HubbubError:
 def read_selection(body: bytes) -> Selection:
     """`{"ids": […]}`, `{"upTo": …}` or `{"all": true}`. Raises `Malformed`."""
     given = _decoded(body, _Selection)
-    return Selection(given.ids, given.up_to, given.all)
+    return Selection(given.ids, None if given.up_to is UNSET else given.up_to, given.all)
 
 
 def _decoded(body: bytes, kind: Any) -> Any:

@@ -11,7 +11,7 @@ from hubbub.domain.documents.operations import read_patch
 from hubbub.domain.documents.values import DocumentLimits, admit
 from hubbub.domain.errors import HubbubError
 
-FOLDER = Path(__file__).parents[3] / "data" / "json-patch-tests"
+FOLDER = Path(__file__).parent / "json_patch_suite"
 LIMITS = DocumentLimits()
 
 # Cases that end otherwise than RFC 6902 says, by decision, and the document afterwards. Beside them
