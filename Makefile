@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster campaign docs format proto requirements clean
+.PHONY: faults-pipeline help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster campaign docs format proto requirements clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -72,6 +72,10 @@ soak: $(DEV_READY) ## half an hour of churn, restarts and crashes (ARGS=--quick:
 
 faults: $(DEV_READY) ## kill processes 500 times, on each store, and check what is left (long)
 	@$(BIN)/pytest tests/faults --long -k "five_hundred" $(ARGS)
+
+faults-pipeline: $(DEV_READY) $(PIPELINE_READY) ## kill the pipeline's processes at every stage, and compare tables (long)
+	@sh scripts/java.sh
+	@$(BIN)/pytest tests/pipeline/test_kills.py --long -s $(ARGS)
 
 campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="--kills 20 --seed 1")
 	@PYTHONPATH=.:tests $(BIN)/python -m faults.exactly_once.campaign $(ARGS)

@@ -135,6 +135,8 @@ class FakeConnection:
         """The client asks; what comes behind a request that takes time waits."""
         self._asked = [*self._asked, *requests]
         if self.session is not None:
+            if requests:
+                self.session.hear()
             del self._asked[: self.session.receive(iter(self._asked), len(self._asked))]
 
     def all(self, kind: type[N]) -> list[N]:

@@ -321,10 +321,11 @@ async def test_notification_channels_take_only_public_and_allow_anonymous(
     socket = await hub.socket()
     confirmed = await socket.subscribe("notification:sales")
     assert confirmed["subscribedChannels"] == ["notification:sales"]
+    assert (await socket.expect("NotificationInfo"))["total"] == 0
     await socket.send("Presence", channel="notification:sales", reqID=2)
     assert (await socket.expect("Presence"))["error"]["code"] == "not_found", "and no state before"
     result = await socket.publish("notification:sales", {"json": 1}, store=True, retain=True)
-    assert result["error"]["code"] == "not_permitted"
+    assert result["error"]["code"] == "wrong_channel_kind"
     service = hub.token(grants=(Grant("notification:*", publish=True),))
     result = await (await hub.socket(token=service)).publish("notification:sales", {"json": 1})
     assert result["error"]["code"] == "wrong_channel_kind"

@@ -254,6 +254,8 @@ class HttpConnection(asyncio.Protocol):
                 self._serve(data, self._at)
             else:
                 self.data_received(data)
+            if self._paused:
+                self._regulate()
             if self._counted:
                 self._count()
 

@@ -110,6 +110,7 @@ class WebSocketConnection(Outlet):
         self._serve(SLICE_REQUESTS)
 
     def _serve_message(self, session: Session, message: bytes, size: int) -> None:
+        session.hear()
         requests = iter(self._codec.decode(message))
         handled = session.receive(requests, SLICE_REQUESTS)
         self._turns.charge(self, handled, size)
@@ -196,11 +197,12 @@ class WebSocketConnection(Outlet):
     def _handle(self, event: Event) -> int:
         """Answers what it costs, beside the requests of a message."""
         session, opcode = self.session, event.opcode
-        if opcode == self._codec.opcode:
-            self._requests = iter(self._codec.decode(event.data))
-            return 0
         if session is None:
             return 1
+        if opcode == self._codec.opcode:
+            session.hear()
+            self._requests = iter(self._codec.decode(event.data))
+            return 0
         if opcode is Opcode.PING:
             session.last_seen = session.clock.monotonic()
             self.send(frame(Opcode.PONG, event.data))

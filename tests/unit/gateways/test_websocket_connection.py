@@ -53,6 +53,8 @@ class FakeSession:
         self.connection = connection
         connection.session = cast(Session, self)
 
+    def hear(self) -> None: ...
+
     def receive(self, received: Iterator[Request], most: int) -> int:
         handled = 0
         while handled < most and next(received, None) is not None:

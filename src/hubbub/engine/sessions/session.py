@@ -109,13 +109,17 @@ class Session(SessionState):
 
     # -- in -------------------------------------------------------------------------------------
 
+    def hear(self) -> None:
+        """A message came in: the client lives, and knows its new restore key if it had to get
+        one."""
+        self.last_seen = self.clock.monotonic()
+        if self.spent_hash is not None:
+            self._can.restore_keys.spend(self)
+
     def receive(self, received: Iterator[Request], most: int) -> int:
         """Handle requests one after the other, until one takes time or so many were handled.
         Answers how many. Where one takes time, the connection's `resume_reading` is called after
         it."""
-        self.last_seen = self.clock.monotonic()
-        if self.spent_hash is not None:
-            self._can.restore_keys.spend(self)
         handled = 0
         while handled < most and not (self._busy or self.closed):
             request = next(received, None)
@@ -181,7 +185,7 @@ class Session(SessionState):
         limits = self._can.limits
         if not limits.session_messages_per_second or self.identity.level is not Level.CLIENT:
             return
-        now = self.last_seen
+        now = self.clock.monotonic()
         if self._bucket is None:
             self._bucket = TokenBucket(
                 limits.session_messages_per_second, limits.session_burst, now
