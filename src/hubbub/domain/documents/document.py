@@ -72,7 +72,7 @@ class Document:
         which any library applies: tests left out, `-` resolved, created and converted parents
         spelled out. None of them: nothing has changed. Raises `PatchFailed` and `TooLarge`, and
         then nothing has changed either."""
-        change = _Change(self, limits)
+        change, escaped = _Change(self, limits), self.escapes
         index = 0
         try:
             for index, operation in enumerate(operations):  # noqa: B007 - told in the error
@@ -81,7 +81,7 @@ class Document:
             change.undo()
             error.details.setdefault("opIndex", index)
             raise
-        if change.emitted and self.escapes:
+        if change.emitted and (escaped or self.escapes):
             # A member called `$bytes` has another name in JSON while it is alone in its object:
             # only the whole document says the same to every library.
             return [_operation("replace", (), self.json())]

@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from hubbub.domain.documents.document import Document
@@ -82,6 +82,7 @@ def admitted(value: Any) -> Document:
 @pytest.mark.spec("DOC-02", "what subscribers get: plain RFC 6902, which any library can follow")
 @settings(max_examples=1500, deadline=None)
 @given(start=values, patch=patches())
+@example(start={"$$bytes": 1}, patch=[{"op": "copy", "from": "/$bytes", "path": ""}])
 def test_a_stock_library_follows_every_change(start: Any, patch: Any) -> None:
     try:
         document = admitted(start)
