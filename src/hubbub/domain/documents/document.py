@@ -72,7 +72,7 @@ class Document:
         which any library applies: tests left out, `-` resolved, created and converted parents
         spelled out. None of them: nothing has changed. Raises `PatchFailed` and `TooLarge`, and
         then nothing has changed either."""
-        change, escaped = _Change(self, limits), self.escapes
+        change = _Change(self, limits)
         index = 0
         try:
             for index, operation in enumerate(operations):  # noqa: B007 - told in the error
@@ -81,9 +81,10 @@ class Document:
             change.undo()
             error.details.setdefault("opIndex", index)
             raise
-        if change.emitted and (escaped or self.escapes):
-            # A member called `$bytes` has another name in JSON while it is alone in its object:
-            # only the whole document says the same to every library.
+        if change.emitted and self.escapes:
+            # A member called `$bytes` has another name in JSON while it is alone in its object,
+            # also in between: only the whole document says the same to every library.
+            self.escapes = has_bytes_name(self.root)
             return [_operation("replace", (), self.json())]
         return change.emitted
 
@@ -303,7 +304,7 @@ class _Change:
         document = self._document
         self._undo.append((setattr, (document, "root", document.root)))
         document.root, document.size = value, size
-        document.escapes = has_bytes_name(value)
+        document.escapes = document.escapes or has_bytes_name(value)
 
     def _replace_at(self, owner: Any, key: Any, value: Value, size: int) -> None:
         """`owner` None: the root."""
