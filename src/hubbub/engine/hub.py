@@ -30,7 +30,7 @@ _REMEMBERED_RULES = 4096
 
 SMALL_ANSWER_BYTES = 32 * 1024
 """Encoding a larger one takes milliseconds."""
-TURN_BYTES = 128 * 1024
+TURN_BYTES = 16 * 1024
 """For each of these a large answer waits one turn of the loop more."""
 MEMBER_BYTES = 500
 """Encoding somebody who is present takes as long as encoding so many bytes of a message."""
