@@ -10,6 +10,7 @@ import pytest
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
+from hubbub.engine.channels import lifecycle
 
 PATH = "/v1/hubs/acme/channels/doc:a/document"
 
@@ -160,3 +161,18 @@ async def test_every_method_asks_the_rules(start_hub: StartHub) -> None:
     assert (await ask(hub, "GET", Authorization=reader))[1] == 1
     other = f"Bearer {hub.token('r', hub='other', grants=(Grant('doc:*', subscribe=True),))}"
     assert (await ask(hub, "GET", Authorization=other))[0] == 401
+
+
+@pytest.mark.spec("SEC-01", "documents in memory are bounded")
+async def test_documents_that_nobody_uses_leave_the_memory_and_come_back(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "DOCUMENT_BYTES", 5_000)
+    paths = [PATH.replace("doc:a", f"doc:{number}") for number in range(20)]
+    for number, path in enumerate(paths):
+        assert (await ask(hub, "PUT", path, {"n": number, "x": "x" * 1_000}))[0] == 200
+        assert hub.server.owner.channels.document_bytes < 7_000
+    for number, path in enumerate(paths):
+        status, found, headers = await ask(hub, "GET", path)
+        assert (status, found["n"]) == (200, number)
+        assert headers["ETag"].endswith('.1"')

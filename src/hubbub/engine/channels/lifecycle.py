@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Collection
+from itertools import islice
+from typing import Final
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
@@ -18,6 +20,9 @@ from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
+
+DOCUMENT_BYTES: Final = 32 * 1024 * 1024
+"""Of documents in memory, as JSON. Beyond that, channels whose documents nobody uses are closed."""
 
 
 class Channels:
@@ -54,6 +59,9 @@ class Channels:
         """By hub."""
         self._loads = TaskSet()
         self._next_look = 0.0
+        self._documents: dict[Channel, int] = {}
+        """Channels with a document in memory and its bytes; the last used are last."""
+        self.document_bytes = 0
 
     def count(self, hub: str | None = None) -> int:
         return len(self.open) if hub is None else self.counts.get(hub, 0)
@@ -158,6 +166,7 @@ class Channels:
             await self._retained.load(channel)
         if is_document(channel.name):
             await self._load_document(channel)
+            self._count_document(channel)
         if self._stored_bytes.must_count(channel):
             await self._stored_bytes.count(channel.hub)
 
@@ -179,6 +188,7 @@ class Channels:
         channel.idle_since = self._clock.monotonic()
         if intact and channel.state is State.READY:
             channel.tell_stored()
+        self._count_document(channel)
         if channel.closed_by is not None:
             channel.close(channel.closed_by)  # publishes that came while the append was under way
         elif outdated:
@@ -220,6 +230,19 @@ class Channels:
             self._close(channel, StaleOwner(f"channel {channel.name!r} is not in use here"))
         return len(idle)
 
+    def _count_document(self, used: Channel) -> None:
+        """The channel's document was read or changed: let go of others that are not in use, where
+        all together are too large."""
+        if used.document is None or self.open.get((used.hub, used.name)) is not used:
+            return
+        size = used.document.document.size
+        self.document_bytes += size - self._documents.pop(used, 0)
+        self._documents[used] = size
+        if self.document_bytes > DOCUMENT_BYTES:
+            for channel in list(islice(self._documents, 64)):
+                if channel.idle and channel is not used:
+                    self._close(channel, StaleOwner(f"{channel.name!r} is not in use here"))
+
     def release(self, partitions: Collection[int]) -> None:
         """Another node owns these partitions now: let their channels go at once."""
         for channel in [c for c in self.open.values() if c.partition in partitions]:
@@ -232,6 +255,7 @@ class Channels:
 
     def _close(self, channel: Channel, error: HubbubError) -> None:
         del self.open[channel.hub, channel.name]
+        self.document_bytes -= self._documents.pop(channel, 0)
         self.counts[channel.hub] -= 1
         if not self.counts[channel.hub]:
             del self.counts[channel.hub]
