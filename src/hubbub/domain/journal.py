@@ -45,6 +45,10 @@ NODE_STARTED: Final = "node.started"
 DOCUMENT_CHANGED: Final = "document.changed"
 """A change of a channel's document: `serial` is the version that it led to, `message_id` the id of
 the change, `size` the bytes of its operations, `extra.documentBytes` those of the document."""
+PUSH_ATTEMPT: Final = "push.attempt"
+"""A push service was asked to reach one device of `user`: `technology` is the platform (`webpush`,
+`fcm`, `apns`), `subscription` the hash of the device's token, `peer` the service's host, `outcome`
+one of `PUSH_OUTCOMES`."""
 TELEMETRY_LOST: Final = "journal.lost"
 """The disk could not keep up: `count` events that nobody was promised are missing here."""
 
@@ -71,9 +75,15 @@ KINDS: Final = frozenset(
         NOTIFICATION_READ,
         NODE_STARTED,
         DOCUMENT_CHANGED,
+        PUSH_ATTEMPT,
         TELEMETRY_LOST,
     )
 )
+
+PUSH_OUTCOMES: Final = ("ok", "retry", "gone", "refused", "credentials", "dropped")
+"""What became of a push attempt: the service took it; it is tried again; the token is dead and was
+dropped; the service refuses the message; it refuses the hub's credentials; it was given up (too
+many tries, its time was over, or its token had too many)."""
 
 PayloadRule = Literal["off", "metadata", "payload"]
 """What a hub's rules let into the journal of a message: nothing, its envelope, or all of it."""

@@ -14,6 +14,7 @@ from hubbub.domain.journal import (
     NODE_STARTED,
     NOTIFICATION_CREATED,
     NOTIFICATION_READ,
+    PUSH_ATTEMPT,
     STREAM_EVENT,
 )
 from hubbub.journal.parquet import SCHEMA, read_sealed
@@ -37,7 +38,8 @@ def test_it_is_a_journal_as_documented(tmp_path: Path) -> None:
     assert len(whole) == day.events
     kinds = set(whole["kind"].unique().to_pylist())
     without_table = {
-        STREAM_EVENT, DOCUMENT_CHANGED, NOTIFICATION_CREATED, NOTIFICATION_READ, NODE_STARTED,
+        STREAM_EVENT, DOCUMENT_CHANGED, NOTIFICATION_CREATED, NOTIFICATION_READ, PUSH_ATTEMPT,
+        NODE_STARTED,
     }  # fmt: skip
     assert kinds == KINDS - without_table
     times = whole["at"].to_pylist()
