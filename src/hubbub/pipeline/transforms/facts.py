@@ -23,7 +23,7 @@ from hubbub.pipeline.views.columns import (
     or_zero,
     peer_of,
     slots,
-    times,
+    starts_of_hours,
     union,
     with_columns,
 )
@@ -89,7 +89,7 @@ def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
         {
             "hub": messages["hub"],
             "peer": peer_of(messages),
-            "time": _hours(messages["at"]),
+            "time": starts_of_hours(messages["at"]),
             "messages": ones(messages),
             "bytes": or_zero(messages["size"]),
             "first_at": messages["at"],
@@ -101,7 +101,7 @@ def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
         {
             "hub": attempts["hub"],
             "peer": attempts["peer"],
-            "time": _hours(attempts["at"]),
+            "time": starts_of_hours(attempts["at"]),
             "attempts": ones(attempts),
             "attempts_ok": ok,
         }
@@ -118,15 +118,10 @@ def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
     )
 
 
-def _hours(time: pa.ChunkedArray) -> pa.Array:
-    at = micros(time)
-    return times(at - at % HOUR)
-
-
 def term_facts(messages: pa.Table) -> pa.Table:
     """In how many messages each word is, by hub and hour."""
     texts = messages.filter(pc.is_valid(messages["payload"])).combine_chunks()
-    texts = with_columns(texts, time=_hours(texts["at"]))
+    texts = with_columns(texts, time=starts_of_hours(texts["at"]))
     return term_counts(texts)
 
 

@@ -1,17 +1,32 @@
-"""The views: each answers one question, in a module of its own name, from materialised tables.
+"""The views: each answers one question, from materialised tables; a module has those of a subject.
 
 `docs/analytics.md` says what each one answers. Nothing here needs Spark.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
 from hubbub.domain.analytics import TABLES
+from hubbub.pipeline.views import (
+    activity,
+    audit,
+    conversations,
+    forecast,
+    latency,
+    peers,
+    sessions,
+    success,
+    traffic,
+    trending,
+)
 from hubbub.pipeline.views.view import View
 
-VIEWS: Final[dict[str, View]] = {
-    table.name: import_module(f"{__name__}.{table.name}").VIEW for table in TABLES
-}
+_MODULES: Final = (
+    *(traffic, latency, sessions, activity, conversations, peers, success, trending, audit),
+    forecast,
+)
+_BY_NAME: Final = {view.name: view for module in _MODULES for view in module.VIEWS}
+
+VIEWS: Final[dict[str, View]] = {table.name: _BY_NAME[table.name] for table in TABLES}
 """By name, each after those that it reads."""

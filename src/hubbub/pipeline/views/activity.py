@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.changes import COUNTS
 from hubbub.pipeline.views.columns import (
     ALL_HUBS,
     DAY,
@@ -16,27 +16,57 @@ from hubbub.pipeline.views.columns import (
     TEXT,
     TIME,
     WHOLE,
+    hours,
     micros,
+    ones,
+    or_zero,
     schema,
+    slots,
     times,
+    union,
 )
 from hubbub.pipeline.views.view import View
 
 SHOWN_DAYS = 31
-SCHEMA = schema(
-    hub=TEXT,
-    time=TIME,
-    active_sessions=WHOLE,
-    active_subscriptions=WHOLE,
-    active_channels=WHOLE,
-    active_hubs=WHOLE,
-    sessions_opened=WHOLE,
-    sessions_closed=WHOLE,
+COUNTS = (
+    *("sessions_opened", "sessions_closed", "subscriptions_started", "subscriptions_ended"),
+    "active_channels",
 )
-_SHOWN = tuple(SCHEMA.names[2:])
+_SHOWN = (
+    *("active_sessions", "active_subscriptions", "active_channels", "active_hubs"),
+    *("sessions_opened", "sessions_closed"),
+)
+_KEYS = ("hub", "time", "hour")
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def changes(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`hour` is that in which the session or subscription began, also where `time`, at which it
+    ended, is much later. A channel is active where something was published or delivered."""
+    sessions, subscriptions = sources["sessions"], sources["subscriptions"]
+    every = union(
+        _counted(sessions, "opened_at", "opened_at", "sessions_opened"),
+        _counted(sessions, "opened_at", "closed_at", "sessions_closed"),
+        _counted(subscriptions, "started_at", "started_at", "subscriptions_started"),
+        _counted(subscriptions, "started_at", "ended_at", "subscriptions_ended"),
+        _active_channels(pa.concat_tables([sources["publish_facts"], sources["delivery_facts"]])),
+    )
+    return Groups(every, _KEYS).added({name: (or_zero(every[name]), "sum") for name in COUNTS})
+
+
+def _counted(rows: pa.Table, began: str, time: str, name: str) -> pa.Table:
+    rows = rows.filter(pc.is_valid(rows[time]))
+    when = pa.table({"hub": rows["hub"], "time": slots(rows[time]), "hour": hours(rows[began])})
+    return Groups(when, _KEYS).added({name: (ones(when), "sum")})
+
+
+def _active_channels(facts: pa.Table) -> pa.Table:
+    active = Groups(facts, ("hub", "channel", "time")).keys
+    active = active.filter(pc.is_valid(active["channel"]))
+    active = active.append_column("hour", hours(active["time"]))
+    return Groups(active, _KEYS).added({"active_channels": (ones(active), "sum")})
+
+
+def activity(sources: Mapping[str, pa.Table]) -> pa.Table:
     """A session is active in each slot of five minutes that it was open in, even for a moment:
     what began up to the slot's end, less what ended before the slot. `*` is all hubs together.
 
@@ -94,10 +124,22 @@ def _rows(hub: str, first: int, active: Mapping[str, Integers]) -> pa.Table:
     )
 
 
-VIEW = View(
-    "activity",
-    SCHEMA,
-    {"changes": ("hub", "time", *COUNTS)},
-    compute,
-    key=("hub", "time"),
+VIEWS = (
+    View(
+        "changes",
+        schema((TEXT, "hub"), (TIME, "time"), (WHOLE, " ".join(COUNTS)), hour=TEXT),
+        {
+            "sessions": ("hub", "opened_at", "closed_at"),
+            "subscriptions": ("hub", "started_at", "ended_at"),
+            "publish_facts": ("hub", "channel", "time"),
+            "delivery_facts": ("hub", "channel", "time"),
+        },
+        changes,
+    ),
+    View(
+        "activity",
+        schema((TEXT, "hub"), (TIME, "time"), (WHOLE, " ".join(_SHOWN))),
+        {"changes": ()},
+        activity,
+    ),
 )

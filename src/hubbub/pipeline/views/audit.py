@@ -18,35 +18,29 @@ from hubbub.domain.journal import (
     RECEIVED,
 )
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.views.columns import FLAG, TEXT, TIME, WHOLE, hours, schema, with_columns
 from hubbub.pipeline.views.view import View
 
-SCHEMA = schema(
-    kind=TEXT,
-    hub=TEXT,
-    channel=TEXT,
-    epoch=TEXT,
-    user=TEXT,
-    name=TEXT,
-    verdict=TEXT,
-    messages=WHOLE,
-    lost=WHOLE,
-    doubled=WHOLE,
-    out_of_order=WHOLE,
-    redelivered=WHOLE,
-    waiting=WHOLE,
-    dead=WHOLE,
-    expired=WHOLE,
-    first=WHOLE,
-    last=WHOLE,
-    since=TIME,
+RUN = schema(
+    (TEXT, "kind hub channel epoch user name"),
+    (FLAG, "again"),
+    (WHOLE, "first last count"),
+    (TIME, "began"),
+    (WHOLE, "place"),
 )
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
 _WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
 _NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def runs(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """Unbroken runs of numbers: what producers put and what durable subscriptions were handed. A
+    run ends with its segment at the latest."""
+    facts = sources["sequence_facts"]
+    return with_columns(facts, hour=hours(facts["began"]))
+
+
+def audit(sources: Mapping[str, pa.Table]) -> pa.Table:
     """One row for each producer, for each durable subscription, and for each session from which
     live messages were dropped.
 
@@ -54,13 +48,11 @@ def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
     that was stored twice, or a message that a subscription finished twice. out_of_order: came
     after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
     handed out, neither finished nor given up yet. expired: its time to live was over before."""
-    runs = sources["sequence_facts"]
-    runs = runs.append_column("what", runs["kind"]).set_column(0, "kind", _kinds(runs["kind"]))
-    groups = Groups(runs, _WHOM)
-    figures = _figures(runs, groups.ids, len(groups))
-    found = groups.added({"since": (runs["began"], "min")})
-    for name, column in figures.items():
-        found = found.append_column(name, column)
+    facts = sources["sequence_facts"]
+    facts = facts.append_column("what", facts["kind"]).set_column(0, "kind", _kinds(facts["kind"]))
+    groups = Groups(facts, _WHOM)
+    figures = _figures(facts, groups.ids, len(groups))
+    found = with_columns(groups.added({"since": (facts["began"], "min")}), **figures)
     return found.append_column("verdict", _verdicts(found))
 
 
@@ -188,10 +180,23 @@ def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bo
     return (values[before % len(values)] if len(values) else last), is_first
 
 
-VIEW = View(
-    "audit",
-    SCHEMA,
-    {"sequence_facts": (*_WHOM, *_NUMBERS)},
-    compute,
-    key=_WHOM,
+VIEWS = (
+    View(
+        "runs",
+        schema(RUN, hour=TEXT),
+        {"sequence_facts": RUN.names},
+        runs,
+        reach="hour",
+    ),
+    View(
+        "audit",
+        schema(
+            (TEXT, "kind hub channel epoch user name verdict"),
+            (WHOLE, "messages lost doubled out_of_order redelivered waiting dead expired"),
+            (WHOLE, "first last"),
+            (TIME, "since"),
+        ),
+        {"sequence_facts": (*_WHOM, *_NUMBERS)},
+        audit,
+    ),
 )

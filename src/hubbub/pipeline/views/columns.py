@@ -23,11 +23,18 @@ ALL_HUBS: Final = "*"
 
 TEXT, WHOLE, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME: Final = pa.timestamp("us", "UTC")
+BUCKETS: Final = pa.map_(pa.int32(), WHOLE)
 
 
-def schema(*parts: pa.Schema, **columns: pa.DataType) -> pa.Schema:
-    """The columns of `parts`, then the named ones."""
-    fields = [field for part in parts for field in part]
+def schema(*parts: pa.Schema | tuple[pa.DataType, str], **columns: pa.DataType) -> pa.Schema:
+    """The columns of `parts`, each a schema, or a type and the names of its columns in one text;
+    then the named ones."""
+    fields: list[pa.Field] = []
+    for part in parts:
+        if isinstance(part, pa.Schema):
+            fields += part
+        else:
+            fields += [pa.field(name, part[0]) for name in part[1].split()]
     return pa.schema([*fields, *(pa.field(name, kind) for name, kind in columns.items())])
 
 
@@ -45,6 +52,12 @@ def slots(time: Any) -> pa.Array:
     """The beginnings of the slots in which times lie."""
     at = micros(time)
     return times(at - at % SLOT)
+
+
+def starts_of_hours(time: Any) -> pa.Array:
+    """The beginnings of the hours in which times lie."""
+    at = micros(time)
+    return times(at - at % HOUR)
 
 
 def hours(time: Any) -> pa.Array:

@@ -21,8 +21,10 @@ from hubbub.pipeline.views.columns import (
     TIME,
     WHOLE,
     micros,
+    ones,
     schema,
     times,
+    with_columns,
 )
 from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, Reals, predicted
 from hubbub.pipeline.views.view import View
@@ -48,24 +50,22 @@ class Capacity:
 MEASURED = Capacity()
 
 SCHEMA = schema(
-    hub=TEXT,
-    time=TIME,
-    held_back=FLAG,
-    messages_in=REAL,
-    messages_in_low=REAL,
-    messages_in_high=REAL,
-    messages_in_actual=WHOLE,
-    messages_in_yesterday=WHOLE,
-    messages_out=REAL,
-    messages_out_low=REAL,
-    messages_out_high=REAL,
-    messages_out_actual=WHOLE,
-    messages_out_yesterday=WHOLE,
-    nodes=WHOLE,
+    (TEXT, "hub"),
+    (TIME, "time"),
+    (FLAG, "held_back"),
+    *(
+        part
+        for name in MEASURES
+        for part in (
+            (REAL, f"{name} {name}_low {name}_high"),
+            (WHOLE, f"{name}_actual {name}_yesterday"),
+        )
+    ),
+    (WHOLE, "nodes"),
 )
 
 
-def compute(sources: Mapping[str, pa.Table], capacity: Capacity = MEASURED) -> pa.Table:
+def forecast(sources: Mapping[str, pa.Table], capacity: Capacity = MEASURED) -> pa.Table:
     """The rows that are `held_back` are of the past: what was forecast on the day before, beside
     what came and what the same hour of the day before would have said."""
     traffic = sources["traffic"]
@@ -182,15 +182,65 @@ def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) ->
     return pa.array(np.maximum(np.ceil(np.round(nodes, 6)), 1).astype(np.int64))
 
 
+def forecast_errors(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`error` is the mean distance from what came, in messages per hour, `error_share` the same
+    as a share of the mean hour. `yesterday` is the guess that an hour will be as the same hour
+    of the day before was."""
+    rows = sources["forecast"]
+    held_back = rows.filter(rows["held_back"])
+    return pa.concat_tables([_errors(held_back, name) for name in MEASURES])
+
+
+def _errors(held_back: pa.Table, measure: str) -> pa.Table:
+    came, before = held_back[f"{measure}_actual"], held_back[f"{measure}_yesterday"]
+    known = pc.and_(pc.is_valid(came), pc.is_valid(before))
+    rows = held_back.filter(known)
+    expected = rows[measure]
+    actual, yesterday = (each.filter(known).cast(pa.float64()) for each in (came, before))
+    found = Groups(rows, ("hub",)).added(
+        {
+            "hours": (ones(rows), "sum"),
+            "mean": (actual, "mean"),
+            "error": (pc.abs(pc.subtract(expected, actual)), "mean"),
+            "yesterday_error": (pc.abs(pc.subtract(yesterday, actual)), "mean"),
+        }
+    )
+    nothing = pa.scalar(None, pa.float64())
+    mean = pc.if_else(pc.equal(found["mean"], 0.0), nothing, found["mean"])
+    better = pc.less(found["error"], found["yesterday_error"])
+    than = " than the same hour yesterday"
+    more = {
+        "measure": pa.repeat(measure, len(found)),
+        "error_share": pc.divide(found["error"], mean),
+        "yesterday_error_share": pc.divide(found["yesterday_error"], mean),
+        "better": better,
+        "verdict": pc.if_else(better, f"better{than}", f"no better{than}"),
+    }
+    return with_columns(found, **more)
+
+
 def make_view(capacity: Capacity = MEASURED) -> View:
     return View(
         "forecast",
         SCHEMA,
         {"traffic": ("hub", "time", *MEASURES)},
-        partial(compute, capacity=capacity),
-        key=("hub", "time", "held_back"),
+        partial(forecast, capacity=capacity),
         recent_hours=(TRAINING_DAYS + HELD_BACK_DAYS) * 24,
     )
 
 
-VIEW = make_view()
+VIEWS = (
+    make_view(),
+    View(
+        "forecast_errors",
+        schema(
+            (TEXT, "hub measure"),
+            (WHOLE, "hours"),
+            (REAL, "mean error error_share yesterday_error yesterday_error_share"),
+            (FLAG, "better"),
+            (TEXT, "verdict"),
+        ),
+        {"forecast": ()},
+        forecast_errors,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Latency of each channel and technology by the hour."""
+"""Latency of each channel and technology: by the hour, and over all time."""
 
 from __future__ import annotations
 
@@ -7,41 +7,58 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import histograms, spreads
+from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import TEXT, WHOLE, hours, schema, slot_bits, with_columns
 from hubbub.pipeline.views.view import View
 
 _KEYS = ("hub", "channel", "technology")
+_TOTALS = ("deliveries", "bytes")
+_SUMS = (*_KEYS, *_TOTALS, *spreads.sums("latency").names)
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def latency(sources: Mapping[str, pa.Table]) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was delivered."""
     facts = sources["delivery_facts"]
     facts = with_columns(facts, hour=hours(facts["time"]))
     groups = Groups(facts, (*_KEYS, "hour"))
-    totals = {name: facts[name] for name in ("deliveries", "bytes")}
-    found = spreads.added(facts, groups, "latency", totals)
     bits = pa.array(slot_bits(groups, facts["time"]))
-    return with_columns(spreads.described(found, "latency"), slots=bits)
+    return with_columns(spreads.described(_added(facts, groups), "latency"), slots=bits)
 
 
-VIEW = View(
-    "latency",
-    schema(
-        schema(hub=TEXT, channel=TEXT, technology=TEXT, deliveries=WHOLE, bytes=WHOLE, slots=WHOLE),
-        histograms.fields("latency"),
-        schema(hour=TEXT),
+def latency_overall(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """The row without a channel is the hub's sum over all of its channels."""
+    facts = sources["delivery_facts"]
+    by_channel = _added(facts, Groups(facts, _KEYS))
+    hubs = by_channel.set_column(1, "channel", pa.nulls(len(by_channel), pa.string()))
+    both = pa.concat_tables([by_channel, _added(hubs, Groups(hubs, _KEYS))])
+    return spreads.described(both, "latency")
+
+
+def _added(rows: pa.Table, groups: Groups) -> pa.Table:
+    return spreads.added(rows, groups, "latency", {name: rows[name] for name in _TOTALS})
+
+
+VIEWS = (
+    View(
+        "latency",
+        schema(
+            (TEXT, "hub channel technology"),
+            (WHOLE, "deliveries bytes slots"),
+            spreads.fields("latency"),
+            hour=TEXT,
+        ),
+        {"delivery_facts": (*_SUMS, "time")},
+        latency,
+        reach="hour",
     ),
-    {
-        "delivery_facts": (
-            *_KEYS,
-            "time",
-            "deliveries",
-            "bytes",
-            *histograms.sums("latency").names,
-        )
-    },
-    compute,
-    key=("hub", "channel", "technology", "hour"),
-    reach="hour",
+    View(
+        "latency_overall",
+        schema(
+            (TEXT, "hub channel technology"),
+            (WHOLE, "deliveries bytes"),
+            spreads.fields("latency"),
+        ),
+        {"delivery_facts": _SUMS},
+        latency_overall,
+    ),
 )

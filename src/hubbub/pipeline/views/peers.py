@@ -1,4 +1,4 @@
-"""Profiles of peers: what they write, when, and whether and how fast they answer."""
+"""Peers: what they write, when, and whether and how fast they answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers, named
-from hubbub.pipeline.views import histograms, spreads
+from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
     REAL,
     TEXT,
     TIME,
     WHOLE,
     differ,
+    hours,
+    ones,
     or_zero,
     schema,
     union,
@@ -26,32 +28,40 @@ from hubbub.pipeline.views.view import View
 _WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")
 _OPENED = ("sessions", "session_time")
 _SUMMED = (*_WRITTEN, *_OPENED)
-SCHEMA = schema(
-    schema(
-        hub=TEXT,
-        peer=TEXT,
-        first_at=TIME,
-        last_at=TIME,
-        active_hours=WHOLE,
-        busiest_hour=WHOLE,
-        messages=WHOLE,
-        bytes=WHOLE,
-        sessions=WHOLE,
-        session_time=WHOLE,
-        questions_answered=WHOLE,
-        answers=WHOLE,
-        attempts=WHOLE,
-        attempts_ok=WHOLE,
-        reached=REAL,
-    ),
-    histograms.fields("response"),
-)
 _KEYS = ("hub", "peer")
 _HOURS_OF_A_DAY = 24
-_RESPONSE = histograms.sums("response").names
+_RESPONSE = spreads.sums("response").names
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def peer_hours(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """What each peer wrote in each hour, and how often adapters tried to reach the peer."""
+    facts = sources["peer_facts"]
+    found = Groups(facts, ("hub", "peer", "time")).added(
+        {
+            **{name: (facts[name], "sum") for name in _WRITTEN},
+            "first_at": (facts["first_at"], "min"),
+            "last_at": (facts["last_at"], "max"),
+        }
+    )
+    return with_columns(found, hour=hours(found["time"]))
+
+
+def peer_sessions(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`last_at` is the end of a session, if it has ended."""
+    sessions = sources["sessions"]
+    rows = sessions.filter(pc.is_valid(sessions["user"]))
+    rows = with_columns(rows, peer=rows["user"], hour=hours(rows["opened_at"]))
+    return Groups(rows, ("hub", "peer", "hour")).added(
+        {
+            "sessions": (ones(rows), "sum"),
+            "session_time": (or_zero(rows["duration"]), "sum"),
+            "first_at": (rows["opened_at"], "min"),
+            "last_at": (pc.coalesce(rows["closed_at"], rows["opened_at"]), "max"),
+        }
+    )
+
+
+def peers(sources: Mapping[str, pa.Table]) -> pa.Table:
     """`busiest_hour` is the hour of the day (UTC) with most messages; `questions_answered` counts
     the messages of this peer that somebody else answered; `reached` is the share of attempts to
     reach the peer that went well."""
@@ -106,15 +116,34 @@ def _asked(replies: pa.Table) -> pa.Table:
     return groups.keys.append_column("questions", questions)
 
 
-VIEW = View(
-    "peers",
-    SCHEMA,
-    {
-        "peer_hours": (*_KEYS, *_WRITTEN, "first_at", "last_at", "hour"),
-        "peer_sessions": (*_KEYS, *_OPENED, "first_at", "last_at", "hour"),
-        "replies": ("hub", "asker", "answerer", "question_id"),
-        "responses": (*_KEYS, *_RESPONSE),
-    },
-    compute,
-    key=("hub", "peer"),
+_SPAN = schema((TIME, "first_at last_at"))
+
+VIEWS = (
+    View(
+        "peer_hours",
+        schema((TEXT, "hub peer"), (WHOLE, " ".join(_WRITTEN)), _SPAN, hour=TEXT),
+        {"peer_facts": (*_KEYS, "time", *_WRITTEN, "first_at", "last_at")},
+        peer_hours,
+        reach="hour",
+    ),
+    View(
+        "peer_sessions",
+        schema((TEXT, "hub peer"), (WHOLE, " ".join(_OPENED)), _SPAN, hour=TEXT),
+        {"sessions": ("hub", "user", "duration", "opened_at", "closed_at")},
+        peer_sessions,
+        reach="hour",
+    ),
+    View(
+        "peers",
+        schema(
+            (TEXT, "hub peer"),
+            _SPAN,
+            (WHOLE, "active_hours busiest_hour messages bytes sessions session_time"),
+            (WHOLE, "questions_answered answers attempts attempts_ok"),
+            (REAL, "reached"),
+            spreads.fields("response"),
+        ),
+        {"peer_hours": (), "peer_sessions": (), "replies": (), "responses": (*_KEYS, *_RESPONSE)},
+        peers,
+    ),
 )

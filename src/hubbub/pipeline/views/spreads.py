@@ -1,9 +1,14 @@
-"""Histograms of durations made, added up and described with Arrow."""
+"""Durations by their histograms, which can be added up: five minutes to days, channels to hubs.
+
+A histogram is a map from bucket to count. Bucket b holds durations of at least 2**(b/8) and less
+than 2**((b+1)/8) microseconds, bucket 0 also everything shorter (`domain/journal.py`). A percentile
+read from it is at most 4.5 % off, and adding histograms loses nothing more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +16,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views.histograms import FRACTIONS, PER_OCTAVE
+from hubbub.pipeline.views.columns import BUCKETS, REAL, WHOLE, schema
 
 Reals = npt.NDArray[np.float64]
+
+PER_OCTAVE: Final = 8
+FRACTIONS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def sums(prefix: str) -> pa.Schema:
+    """The columns that can be added up."""
+    return schema(
+        (WHOLE, f"{prefix}_min {prefix}_max {prefix}_count {prefix}_sum"),
+        (REAL, f"{prefix}_squares"),
+        (BUCKETS, f"{prefix}_buckets"),
+    )
+
+
+def fields(prefix: str) -> pa.Schema:
+    """The columns of a view that shows durations: for people first, then what can be added up."""
+    least, *others = sums(prefix)
+    shown = [pa.field(f"{prefix}_{name}", REAL) for name in ("mean", "stddev", *FRACTIONS)]
+    return pa.schema([least, *shown, *others])
 
 
 def of_each(rows: pa.Table, duration: str, prefix: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Traffic of each hub in five minutes, with the latency of what went out."""
+"""What went in and out: of each hub in five minutes, and into each channel by the hour."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pyarrow.compute as pc
 
 from hubbub.domain.journal import DROPPED
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import histograms, spreads
+from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
+    BUCKETS,
     TEXT,
     TIME,
     WHOLE,
     hours,
     or_zero,
     schema,
+    slot_bits,
     slots,
     union,
     with_columns,
@@ -24,10 +26,12 @@ from hubbub.pipeline.views.columns import (
 from hubbub.pipeline.views.view import View
 
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
-_NO_BUCKETS = pa.scalar([], histograms.BUCKETS)
+_NO_BUCKETS = pa.scalar([], BUCKETS)
+_CHANNEL = ("hub", "channel", "event")
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def traffic(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """Of each hub in five minutes, with the latency of what went out."""
     parts = union(
         _renamed(sources["publish_facts"], "in"),
         _renamed(sources["delivery_facts"], "out"),
@@ -57,19 +61,45 @@ def _dropped(drops: pa.Table) -> pa.Table:
     )
 
 
-VIEW = View(
-    "traffic",
-    schema(
-        schema(hub=TEXT, time=TIME, **dict.fromkeys(_COUNTS, WHOLE)),
-        histograms.fields("latency"),
-        schema(hour=TEXT),
+def channels(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`slots` has a bit for each five minutes of the hour in which something was published."""
+    facts = sources["publish_facts"]
+    facts = facts.filter(pc.is_valid(facts["channel"]))
+    facts = with_columns(facts, hour=hours(facts["time"]))
+    groups = Groups(facts, (*_CHANNEL, "hour"))
+    found = groups.added({name: (facts[name], "sum") for name in ("messages", "bytes")})
+    return with_columns(found, slots=pa.array(slot_bits(groups, facts["time"])))
+
+
+VIEWS = (
+    View(
+        "traffic",
+        schema(
+            (TEXT, "hub"),
+            (TIME, "time"),
+            (WHOLE, " ".join(_COUNTS)),
+            spreads.fields("latency"),
+            hour=TEXT,
+        ),
+        {
+            "publish_facts": ("hub", "time", "messages", "bytes"),
+            "delivery_facts": (
+                "hub",
+                "time",
+                "deliveries",
+                "bytes",
+                *spreads.sums("latency").names,
+            ),
+            "drops": ("kind", "hub", "at", "count"),
+        },
+        traffic,
+        reach="hour",
     ),
-    {
-        "publish_facts": ("hub", "time", "messages", "bytes"),
-        "delivery_facts": ("hub", "time", "deliveries", "bytes", *histograms.sums("latency").names),
-        "drops": ("kind", "hub", "at", "count"),
-    },
-    compute,
-    key=("hub", "time"),
-    reach="hour",
+    View(
+        "channels",
+        schema((TEXT, "hub channel event"), (WHOLE, "messages bytes slots"), hour=TEXT),
+        {"publish_facts": (*_CHANNEL, "time", "messages", "bytes")},
+        channels,
+        reach="hour",
+    ),
 )

@@ -1,4 +1,4 @@
-"""What is talked about more than usual: channels, types and words against their own past."""
+"""Words in the text of messages, and what is talked about more than usual."""
 
 from __future__ import annotations
 
@@ -10,29 +10,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import HOUR, REAL, TEXT, TIME, WHOLE, schema, times, with_columns
+from hubbub.pipeline.views.columns import (
+    HOUR,
+    REAL,
+    TEXT,
+    TIME,
+    WHOLE,
+    hours,
+    schema,
+    times,
+    with_columns,
+)
 from hubbub.pipeline.views.view import View
 
-SCHEMA = schema(
-    hub=TEXT, kind=TEXT, name=TEXT, time=TIME, messages=WHOLE, usual=REAL, score=REAL, rank=WHOLE
-)
+MIN_MESSAGES = 2
+"""A word of a single message in an hour is no trend, and most words are such."""
 SHOWN_HOURS = 24
 PAST_HOURS = 7 * 24
 TOP = 20
 """The best of each hub, kind and hour."""
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def terms(sources: Mapping[str, pa.Table]) -> pa.Table:
+    facts = sources["term_facts"]
+    found = Groups(facts, ("hub", "term", "time")).added({"messages": (facts["messages"], "sum")})
+    found = found.filter(pc.greater_equal(found["messages"], MIN_MESSAGES))
+    return with_columns(found, hour=hours(found["time"]))
+
+
+def trending(sources: Mapping[str, pa.Table]) -> pa.Table:
     """`usual` is the mean of the hours of a week before, or since the hub's first hour if that is
     later; hours without a message count as 0. `score` says how many usual deviations an hour is
     above that: 3 is rare, 10 is news. So a busy channel that is as busy as ever does not trend,
     and a small one that wakes up does."""
-    channels, terms = sources["channels"], sources["terms"]
+    channels, words = sources["channels"], sources["terms"]
     subjects = pa.concat_tables(
         [
             _counted(channels, "channel", "channel"),
             _counted(channels, "type", "event"),
-            _counted(terms, "term", "term"),
+            _counted(words, "term", "term"),
         ]
     )
     hour = _numbers(subjects["hour"])
@@ -120,14 +136,25 @@ def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
     )
 
 
-VIEW = View(
-    "trending",
-    SCHEMA,
-    {
-        "channels": ("hub", "channel", "event", "messages", "hour"),
-        "terms": ("hub", "term", "messages", "hour"),
-    },
-    compute,
-    key=("hub", "kind", "name", "time"),
-    recent_hours=SHOWN_HOURS + PAST_HOURS,
+VIEWS = (
+    View(
+        "terms",
+        schema((TEXT, "hub term"), messages=WHOLE, hour=TEXT),
+        {"term_facts": ("hub", "term", "time", "messages")},
+        terms,
+        reach="hour",
+    ),
+    View(
+        "trending",
+        schema(
+            (TEXT, "hub kind name"),
+            (TIME, "time"),
+            (WHOLE, "messages"),
+            (REAL, "usual score"),
+            rank=WHOLE,
+        ),
+        {"channels": (), "terms": ()},
+        trending,
+        recent_hours=SHOWN_HOURS + PAST_HOURS,
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +19,9 @@ class View:
 
     name: str
     schema: pa.Schema
-    sources: Mapping[str, tuple[str, ...]]
-    """Tables or views that are read, and their columns."""
+    sources: Mapping[str, Sequence[str]]
+    """Tables or views that are read, and their columns; none named: all."""
     compute: Compute
-    key: tuple[str, ...]
-    """The columns that identify a row."""
     reach: Reach = "all"
     """A row depends only on source rows of its own hour or day, or on any."""
     recent_hours: int | None = None
@@ -31,6 +29,7 @@ class View:
 
     def evaluate(self, sources: Mapping[str, pa.Table]) -> pa.Table:
         chosen = {
-            name: sources[name].select(list(columns)) for name, columns in self.sources.items()
+            name: sources[name].select(list(columns)) if columns else sources[name]
+            for name, columns in self.sources.items()
         }
         return self.compute(chosen).select(self.schema.names).cast(self.schema)

@@ -1,4 +1,4 @@
-"""How often adapters and webhooks get their messages through."""
+"""How often adapters and webhooks get their messages through, and delivery policies are met."""
 
 from __future__ import annotations
 
@@ -10,49 +10,28 @@ import pyarrow.compute as pc
 
 from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views import histograms, spreads
+from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import REAL, TEXT, WHOLE, days, ones, schema, with_columns
 from hubbub.pipeline.views.view import View
 
-SCHEMA = schema(
-    schema(
-        hub=TEXT,
-        adapter=TEXT,
-        policy=TEXT,
-        attempts=WHOLE,
-        attempts_ok=WHOLE,
-        deliveries=WHOLE,
-        delivered=WHOLE,
-        delivered_at_once=WHOLE,
-        success=REAL,
-        usual_failure=TEXT,
-    ),
-    histograms.fields("duration"),
-    schema(day=TEXT),
+NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
+NEEDS_FIRST = ("PREFERRED",)
+_NAMED_FROM = (
+    *("kind", "hub", "adapter", "policy", "technology", "message_id", "peer", "subscription"),
+    *("outcome", "at"),
 )
-NAMED_FROM = (
-    "kind",
-    "hub",
-    "adapter",
-    "policy",
-    "technology",
-    "message_id",
-    "peer",
-    "subscription",
-    "outcome",
-    "at",
-)
-"""The columns of an attempt that `named` and `policy_success` need."""
-_KEYS = ("hub", "adapter", "policy", "day")
+_ADAPTER = ("hub", "adapter", "policy", "day")
 _DELIVERY = ("_place", "message_id", "target")
+_POLICY = ("hub", "policy", "day")
+_MESSAGE = (*_POLICY, "message_id", "target")
 
 
-def compute(sources: Mapping[str, pa.Table]) -> pa.Table:
+def adapter_success(sources: Mapping[str, pa.Table]) -> pa.Table:
     """A delivery is one message to one peer or subscription. It is delivered if any attempt of
     the day went well, at once if the first one did. Webhooks count as an adapter `webhook`."""
     attempts = named(sources["attempts"])
     ok = pc.equal(attempts["outcome"], "ok")
-    places = Groups(attempts, _KEYS)
+    places = Groups(attempts, _ADAPTER)
     totals = {"attempts": ones(attempts), "attempts_ok": ok.cast(pa.int64())}
     times = spreads.added(
         spreads.of_each(attempts, "duration", "duration"), places, "duration", totals
@@ -123,11 +102,60 @@ def _is(column: pa.ChunkedArray) -> Integers:
     return found
 
 
-VIEW = View(
-    "adapter_success",
-    SCHEMA,
-    {"attempts": (*NAMED_FROM, "attempt", "reason", "duration")},
-    compute,
-    key=_KEYS,
-    reach="day",
+def policy_success(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """A policy that names all needs every adapter to succeed, PREFERRED the one that was tried
+    first, any other one adapter at least. Attempts without a policy are not counted here."""
+    attempts = sources["attempts"]
+    attempts = named(attempts.filter(pc.is_valid(attempts["policy"])))
+    attempts = attempts.sort_by([(name, "ascending") for name in ("at", "segment", "offset")])
+    messages = Groups(attempts, _MESSAGE)
+    attempts = attempts.append_column("_message", pa.array(messages.ids))
+    tried = Groups(attempts, ("_message", "adapter"))
+    ok = tried.added({"ok": (pc.equal(attempts["outcome"], "ok"), "any")})["ok"]
+    ids = tried.keys["_message"].to_numpy()
+    # The adapter of a message's first attempt.
+    first = np.zeros(len(messages), np.int64)
+    first[messages.ids[::-1]] = tried.ids[::-1]
+    by_message = pa.table({"_": ids, "all": ok, "any": ok}).group_by("_", use_threads=False)
+    each = by_message.aggregate([("all", "all"), ("any", "any")]).sort_by("_")
+    rule = pc.utf8_upper(messages.keys["policy"])
+    needs_first = pc.is_in(rule, pa.array(NEEDS_FIRST))
+    met = pc.if_else(
+        pc.is_in(rule, pa.array(NEEDS_ALL)),
+        each["all_all"],
+        pc.if_else(needs_first, ok.take(pa.array(first)), each["any_any"]),
+    )
+    found = Groups(messages.keys, _POLICY).added(
+        {
+            "deliveries": (ones(messages.keys), "sum"),
+            "met": (pc.fill_null(met, False).cast(pa.int64()), "sum"),
+            "failed": (pc.fill_null(pc.invert(met), False).cast(pa.int64()), "sum"),
+        }
+    )
+    success = pc.divide(found["met"].cast(pa.float64()), found["deliveries"].cast(pa.float64()))
+    return found.append_column("success", success)
+
+
+VIEWS = (
+    View(
+        "adapter_success",
+        schema(
+            (TEXT, "hub adapter policy"),
+            (WHOLE, "attempts attempts_ok deliveries delivered delivered_at_once"),
+            (REAL, "success"),
+            (TEXT, "usual_failure"),
+            spreads.fields("duration"),
+            day=TEXT,
+        ),
+        {"attempts": (*_NAMED_FROM, "attempt", "reason", "duration")},
+        adapter_success,
+        reach="day",
+    ),
+    View(
+        "policy_success",
+        schema((TEXT, "hub policy"), (WHOLE, "deliveries met failed"), (REAL, "success"), day=TEXT),
+        {"attempts": (*_NAMED_FROM, "segment", "offset")},
+        policy_success,
+        reach="day",
+    ),
 )

@@ -1,0 +1,180 @@
+"""Messages that belong together: what answers what, threads, and how fast peers answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.views import spreads
+from hubbub.pipeline.views.columns import (
+    FLAG,
+    REAL,
+    TEXT,
+    TIME,
+    WHOLE,
+    days,
+    differ,
+    hours,
+    ones,
+    schema,
+    with_columns,
+)
+from hubbub.pipeline.views.view import View
+
+_LINK = schema(
+    (TEXT, "hub message_id"),
+    (TIME, "at"),
+    (WHOLE, "serial"),
+    (TEXT, "channel peer conversation_id refers_to"),
+)
+_REPLY = schema(
+    (TEXT, "hub answer_id question_id how asker answerer question_channel channel"),
+    (TEXT, "question_conversation_id conversation_id"),
+    (TIME, "asked_at answered_at"),
+    (WHOLE, "response_time"),
+)
+_ORIGINAL = {"answer_id": "message_id", "answerer": "peer", "answered_at": "at"}
+"""The columns of a linked message that are called otherwise in a reply."""
+_OF_THREAD = schema(
+    (TEXT, "hub thread"),
+    (WHOLE, "position"),
+    (TEXT, "message_id"),
+    (TIME, "at"),
+    (TEXT, "channel peer conversation_id refers_to"),
+    (WHOLE, "response_time serial"),
+)
+
+
+def links(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """The messages that belong to a conversation or answer another one, without their content."""
+    rows = sources["linked_messages"]
+    linked = pc.or_(pc.is_valid(rows["conversation_id"]), pc.is_valid(rows["refers_to"]))
+    rows = rows.filter(linked)
+    return with_columns(rows, hour=hours(rows["at"]))
+
+
+def replies(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """The provenance graph: who answered what, and how long it took."""
+    rows = sources["linked_messages"].rename_columns(_REPLY.names)
+    rows = rows.filter(pc.is_valid(rows["how"]))
+    return with_columns(rows, hour=hours(rows["answered_at"]))
+
+
+def responses(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """Answers to oneself, and answers to questions that the journal does not have, are no
+    measure of how fast somebody is."""
+    replies = sources["replies"]
+    measured = pc.and_(pc.is_valid(replies["response_time"]), pc.is_valid(replies["answerer"]))
+    answers = replies.filter(pc.and_(measured, differ(replies["asker"], replies["answerer"])))
+    answers = with_columns(answers, peer=answers["answerer"], day=days(answers["answered_at"]))
+    rows = spreads.of_each(answers, "response_time", "response")
+    groups = Groups(rows, ("hub", "peer", "day"))
+    found = spreads.described(spreads.added(rows, groups, "response"), "response")
+    askers = pa.array(groups.different(rows["asker"]))
+    return with_columns(found, answers=found["response_count"], askers=askers)
+
+
+def thread_messages(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`hour` is that of the thread's first message."""
+    rows = sources["linked_messages"]
+    return with_columns(rows, hour=hours(rows["thread_began"]))
+
+
+def threads(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`crosses`: it spans several channels or conversations."""
+    messages = sources["thread_messages"]
+    groups = Groups(messages, ("hub", "thread"))
+    at = messages["at"].cast(pa.int64())
+    threads = groups.added(
+        {
+            "first": (at, "min"),
+            "last": (at, "max"),
+            "messages": (ones(messages), "sum"),
+        }
+    )
+    counts = {
+        name: pa.array(groups.different(messages[column]))
+        for name, column in (
+            ("participants", "peer"),
+            ("channels", "channel"),
+            ("conversations", "conversation_id"),
+        )
+    }
+    several = pc.or_(pc.greater(counts["channels"], 1), pc.greater(counts["conversations"], 1))
+    answers, mean = _answers(groups, messages)
+    starts = np.flatnonzero(messages["position"].to_numpy() == 1)
+    start_of = np.zeros(len(groups), np.int64)
+    start_of[groups.ids[starts]] = starts
+    more = {
+        **counts,
+        "started_by": messages["peer"].take(pa.array(start_of)),
+        "first_at": threads["first"].cast(TIME),
+        "last_at": threads["last"].cast(TIME),
+        "duration": pc.subtract(threads["last"], threads["first"]),
+        "crosses": several,
+        "answers": answers,
+        "response_mean": mean,
+        "hour": messages["hour"].take(pa.array(start_of)),
+    }
+    return with_columns(threads, **more)
+
+
+def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """How many there are in each thread, and the mean time that they took. What answers a message
+    that the journal does not have is an answer, too."""
+    took, count = messages["response_time"], len(groups)
+    is_answer = pc.or_(pc.is_valid(messages["refers_to"]), pc.is_valid(took)).to_numpy()
+    answers = np.bincount(groups.ids, is_answer, count)
+    times = np.bincount(groups.ids, pc.fill_null(took, 0).to_numpy(), count)
+    measured = np.bincount(groups.ids, pc.is_valid(took).to_numpy(), count)
+    with np.errstate(invalid="ignore"):
+        return pa.array(answers.astype(np.int64)), pa.array(times / measured, from_pandas=True)
+
+
+VIEWS = (
+    View(
+        "links",
+        schema(_LINK, hour=TEXT),
+        {"linked_messages": _LINK.names},
+        links,
+        reach="hour",
+    ),
+    View(
+        "replies",
+        schema(_REPLY, hour=TEXT),
+        {"linked_messages": [_ORIGINAL.get(name, name) for name in _REPLY.names]},
+        replies,
+        reach="hour",
+    ),
+    View(
+        "responses",
+        schema((TEXT, "hub peer day"), (WHOLE, "answers askers"), spreads.fields("response")),
+        {"replies": ()},
+        responses,
+        reach="day",
+    ),
+    View(
+        "thread_messages",
+        schema(_OF_THREAD, hour=TEXT),
+        {"linked_messages": (*_OF_THREAD.names, "thread_began")},
+        thread_messages,
+    ),
+    View(
+        "threads",
+        schema(
+            (TEXT, "hub thread started_by"),
+            (TIME, "first_at last_at"),
+            (WHOLE, "duration messages participants channels conversations"),
+            (FLAG, "crosses"),
+            (WHOLE, "answers"),
+            (REAL, "response_mean"),
+            (TEXT, "hour"),
+        ),
+        {"thread_messages": ()},
+        threads,
+    ),
+)

@@ -1,0 +1,70 @@
+"""Sessions that were opened in each hour and on each day, and how long they lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.views import spreads
+from hubbub.pipeline.views.columns import (
+    TEXT,
+    TIME,
+    WHOLE,
+    days,
+    hours,
+    ones,
+    schema,
+    starts_of_hours,
+    with_columns,
+)
+from hubbub.pipeline.views.view import View
+
+
+def sessions_hourly(sources: Mapping[str, pa.Table]) -> pa.Table:
+    sessions = spreads.of_each(sources["sessions"], "duration", "duration")
+    sessions = with_columns(sessions, time=starts_of_hours(sessions["opened_at"]))
+    totals = {
+        "sessions": ones(sessions),
+        "still_open": pc.is_null(sessions["closed_at"]).cast(pa.int64()),
+    }
+    found = spreads.added(sessions, Groups(sessions, ("hub", "time")), "duration", totals)
+    return with_columns(spreads.described(found, "duration"), hour=hours(found["time"]))
+
+
+def sessions_daily(sources: Mapping[str, pa.Table]) -> pa.Table:
+    hourly = sources["sessions_hourly"]
+    hourly = with_columns(hourly, day=days(hourly["time"]))
+    totals = {name: hourly[name] for name in ("sessions", "still_open")}
+    found = spreads.added(hourly, Groups(hourly, ("hub", "day")), "duration", totals)
+    return spreads.described(found, "duration")
+
+
+_COUNTS = schema((WHOLE, "sessions still_open"), spreads.fields("duration"))
+
+VIEWS = (
+    View(
+        "sessions_hourly",
+        schema((TEXT, "hub"), (TIME, "time"), _COUNTS, hour=TEXT),
+        {"sessions": ("hub", "opened_at", "duration", "closed_at")},
+        sessions_hourly,
+        reach="hour",
+    ),
+    View(
+        "sessions_daily",
+        schema((TEXT, "hub"), _COUNTS, day=TEXT),
+        {
+            "sessions_hourly": (
+                "hub",
+                "time",
+                "sessions",
+                "still_open",
+                *spreads.sums("duration").names,
+            )
+        },
+        sessions_daily,
+        reach="day",
+    ),
+)
