@@ -24,6 +24,7 @@ from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.json.payloads import Payload
 from hubbub.protocols.json.structs import json_type
+from hubbub.protocols.mapping import descriptor
 
 # It would revoke the very token that the test uses; a stream has no end.
 EXCLUDED = ("revokeEverywhere", "followEvents")
@@ -92,7 +93,7 @@ def test_what_is_described_is_what_is_spoken(
     message: type[Proto],
     left_out: str,
 ) -> None:
-    spoken = names(json_type((struct,), message.DESCRIPTOR))
+    spoken = names(json_type((struct,), descriptor(message)))
     assert names(described) == spoken - set(left_out.split())
 
 

@@ -7,10 +7,11 @@ import enum
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 from msgspec import NODEFAULT, Struct
 
 from hubbub.domain.documents.text import JsonList, JsonText
@@ -89,6 +90,10 @@ class Member(NamedTuple):
         if self.wire.always or self.wire.unless:
             return True
         return self.default is NODEFAULT and not (self.nullable or self.wire.optional)
+
+
+def descriptor(message: type[Message]) -> Descriptor:
+    return cast("Descriptor", message.DESCRIPTOR)
 
 
 @cache

@@ -40,6 +40,7 @@ from hubbub.protocols.json import events as json_events
 from hubbub.protocols.json import fast as json_fast
 from hubbub.protocols.json.codec import JSON_V1, JsonCodec
 from hubbub.protocols.json.structs import JsonStructs, json_type
+from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.protobuf import fast as protobuf_fast
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1, ProtobufCodec
 from hubbub.protocols.protobuf.structs import ProtobufStructs
@@ -453,8 +454,8 @@ def test_what_is_written_by_hand_is_what_the_general_codec_writes(notice: Notice
 @given(messages())
 def test_a_fresh_message_is_what_the_general_codec_writes(message: Message) -> None:
     delivery = notices.Delivery(message)
-    general_json = JsonStructs(strict=False).record(delivery, pb.ChannelPublish.DESCRIPTOR)
-    general = ProtobufStructs(strict=False).record(delivery, pb.ChannelPublish.DESCRIPTOR)
+    general_json = JsonStructs(strict=False).record(delivery, descriptor(pb.ChannelPublish))
+    general = ProtobufStructs(strict=False).record(delivery, descriptor(pb.ChannelPublish))
 
     written = json.loads(JSON_V1.encode_message(message))["payload"]
     assert written == json.loads(msgspec.json.encode(general_json))
@@ -467,7 +468,7 @@ def test_a_fresh_message_is_what_the_general_codec_writes(message: Message) -> N
 @settings(quick, max_examples=100)
 @given(st.builds(notices.TopicArticles, articles))
 def test_articles_are_written_by_hand_as_by_the_general_codec(found: notices.TopicArticles) -> None:
-    general = JsonStructs(strict=False).record(found, pb.TopicArticles.DESCRIPTOR)
+    general = JsonStructs(strict=False).record(found, descriptor(pb.TopicArticles))
     by_hand = json.loads(json_fast.articles_json(found))
     assert by_hand == json.loads(msgspec.json.encode(general))
 
@@ -476,7 +477,7 @@ def test_articles_are_written_by_hand_as_by_the_general_codec(found: notices.Top
 @settings(quick, max_examples=100)
 @given(publish_items())
 def test_an_item_is_read_by_hand_as_by_the_general_codec(item: requests.PublishItem) -> None:
-    message = pb.PubRequestInfo.DESCRIPTOR
+    message = descriptor(pb.PubRequestInfo)
     json_structs, proto_structs = JsonStructs(strict=True), ProtobufStructs(strict=True)
     text = msgspec.json.encode({"publishes": [json_structs.record(item, message)]})
     proto = pb.PubRequestInfo(**proto_structs.record(item, message))
@@ -492,7 +493,7 @@ def test_an_item_is_read_by_hand_as_by_the_general_codec(item: requests.PublishI
 @settings(quick, max_examples=100)
 @given(st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial))
 def test_a_delivery_is_read_by_hand_as_by_the_general_codec(delivery: notices.Delivery) -> None:
-    message = pb.ChannelPublish.DESCRIPTOR
+    message = descriptor(pb.ChannelPublish)
     json_structs, proto_structs = JsonStructs(strict=False), ProtobufStructs(strict=False)
     text = msgspec.json.encode(json_structs.record(delivery, message))
     record = msgspec.json.decode(text, type=json_type((notices.Delivery,), message))
@@ -783,7 +784,7 @@ def test_both_encodings_of_a_vector_are_one_message(vector: dict[str, Any]) -> N
     event, proto = parsed(bytes.fromhex(vector["protobuf"]), getattr(pb, vector["message"]))
     payload = google_json(vector["json"].get("payload", {}))
 
-    assert pb.EventType.Name(pb.EventType.ValueType(event)) == vector["json"]["event"]
+    assert pb.EventType.Name(event) == vector["json"]["event"]
     assert json_format.ParseDict(payload, type(proto)()) == proto
 
 

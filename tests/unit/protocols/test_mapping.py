@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.events import NOTICES, REQUESTS
-from hubbub.protocols.mapping import Kind, covered, error_fields, members
+from hubbub.protocols.mapping import Kind, covered, descriptor, error_fields, members
 
 ONLY_OVER_NATS = (
     "ServiceCall",
@@ -79,4 +79,4 @@ def test_a_struct_that_differs_from_its_message_is_refused(
     struct: type[msgspec.Struct], named: str
 ) -> None:
     with pytest.raises(TypeError, match=named):
-        members(struct, pb.Heartbeat.DESCRIPTOR)
+        members(struct, descriptor(pb.Heartbeat))

@@ -18,13 +18,14 @@ from hubbub.protocols.checks import check_batch, check_item
 from hubbub.protocols.events import Event
 from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, read_publish
 from hubbub.protocols.json.structs import JsonStructs, json_type
+from hubbub.protocols.mapping import descriptor
 
 S = TypeVar("S", bound=Struct)
 
 _encode = msgspec.json.Encoder().encode
 _REQUESTS = JsonStructs(strict=True)
 _NOTICES = JsonStructs(strict=False, faster=FASTER)
-_ITEM = pb.PubRequestInfo.DESCRIPTOR
+_ITEM = descriptor(pb.PubRequestInfo)
 _NULL = Raw(b"null")
 _EMPTY = Raw(b"{}")
 

@@ -20,11 +20,12 @@ from hubbub.protocols.attributes import says_nothing
 from hubbub.protocols.checks import check_batch, check_event_name
 from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
 from hubbub.protocols.json.structs import Int64, JsonStructs, Serial, json_type
+from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.structs import Convert
 
 _encode = msgspec.json.Encoder().encode
 _GENERAL = JsonStructs(strict=False)
-_Attributes = json_type((Attributes,), pb.Attributes.DESCRIPTOR)
+_Attributes = json_type((Attributes,), descriptor(pb.Attributes))
 
 
 # -- a message to deliver -------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def ack_json(notice: Published) -> bytes:
 
 def _result_json(result: PublishResult) -> bytes:
     if result.error is not None or result.message_id is None or result.duplicate:
-        return _encode(_GENERAL.record(result, pb.Response.DESCRIPTOR))
+        return _encode(_GENERAL.record(result, descriptor(pb.Response)))
     return b'{"reqID":%d,"msgID":%b%b,"success":true}' % (
         result.req_id,
         _encode(result.message_id),

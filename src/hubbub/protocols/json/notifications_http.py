@@ -15,10 +15,11 @@ from hubbub.domain.payloads import is_utf8
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.events import JsonRecords, notice_json
+from hubbub.protocols.mapping import descriptor
 
 Identifier = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 
-_items = JsonRecords(NotificationItem, pb.NotificationItem.DESCRIPTOR)
+_items = JsonRecords(NotificationItem, descriptor(pb.NotificationItem))
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True):

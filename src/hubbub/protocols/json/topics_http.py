@@ -20,6 +20,7 @@ from hubbub.protocols.checks import MAX_ITEMS, check_ack
 from hubbub.protocols.json.events import struct_json
 from hubbub.protocols.json.fast import articles_json
 from hubbub.protocols.json.structs import Serial
+from hubbub.protocols.mapping import descriptor
 
 _encode = msgspec.json.Encoder().encode
 
@@ -82,7 +83,7 @@ def producer_json(opened: ProducerOpened) -> bytes:
 
 
 def state_json(info: SubscriptionInfo) -> bytes:
-    return struct_json(info, pb.TopicState.DESCRIPTOR)
+    return struct_json(info, descriptor(pb.TopicState))
 
 
 def each_json(found: EachTopicMessages) -> bytes:

@@ -19,12 +19,13 @@ from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_batch, check_item
 from hubbub.protocols.events import Event
+from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.protobuf import fast
 from hubbub.protocols.protobuf.structs import ProtobufStructs
 
 _PUBLISH = pb.EventType.Publish
 _NAMES: dict[int, str] = {number: name for name, number in pb.EventType.items()}
-_ITEM = pb.PubRequestInfo.DESCRIPTOR
+_ITEM = descriptor(pb.PubRequestInfo)
 _REQUESTS = ProtobufStructs(strict=True)
 _NOTICES = ProtobufStructs(strict=False, faster=fast.FASTER)
 
@@ -145,7 +146,7 @@ def read_notice(number: int, payload: bytes) -> Notice | None:
 
 
 def error_info(error: HubbubError) -> pb.ErrorInfo:
-    return pb.ErrorInfo(**_NOTICES.error_record(error, pb.ErrorInfo.DESCRIPTOR))
+    return pb.ErrorInfo(**_NOTICES.error_record(error, descriptor(pb.ErrorInfo)))
 
 
 def _encoded(structs: ProtobufStructs, value: Struct, message: Descriptor) -> bytes:

@@ -19,10 +19,11 @@ from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.attributes import says_nothing
 from hubbub.protocols.checks import check_event_name, parse_serial
+from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.protobuf.structs import ProtobufStructs
 
 _GENERAL = ProtobufStructs(strict=False)
-_ATTRIBUTES = pb.Attributes.DESCRIPTOR
+_ATTRIBUTES = descriptor(pb.Attributes)
 
 
 # -- a message to deliver -------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def ack_payload(notice: Published) -> bytes:
 
 def result_proto(result: PublishResult) -> pb.Response:
     if result.error is not None:
-        return pb.Response(**_GENERAL.record(result, pb.Response.DESCRIPTOR))
+        return pb.Response(**_GENERAL.record(result, descriptor(pb.Response)))
     return pb.Response(
         req_id=result.req_id,
         success=True,

@@ -31,10 +31,11 @@ from hubbub.domain.topics import (
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import MAX_SERIAL, check_event_name, parse_serial, parse_start
 from hubbub.protocols.json.structs import JsonStructs, json_type
+from hubbub.protocols.mapping import descriptor
 
 MAX_OPTIONS_BYTES = 16 * 1024
 _STRUCTS = JsonStructs(strict=True)
-_Attributes = json_type((Attributes,), pb.Attributes.DESCRIPTOR)
+_Attributes = json_type((Attributes,), descriptor(pb.Attributes))
 
 
 class Shutdown(msgspec.Struct, frozen=True):
@@ -129,7 +130,7 @@ def _attributes(given: dict[str, Any]) -> Attributes | None:
     if not named:
         return None
     record = _converted("put", named, _Attributes)
-    return _STRUCTS.read(Attributes, pb.Attributes.DESCRIPTOR, record, "put: `")
+    return _STRUCTS.read(Attributes, descriptor(pb.Attributes), record, "put: `")
 
 
 def _get(parts: Sequence[bytes]) -> TopicGet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.protobuf.message import Message as Proto
 from hypothesis import given, settings
@@ -14,10 +16,11 @@ from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 E = pb.EventType
+UNKNOWN: Any = 999
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 
 
-def frame(*envelopes: tuple[E.ValueType, Proto | bytes]) -> bytes:
+def frame(*envelopes: tuple[E, Proto | bytes]) -> bytes:
     return pb.Frame(
         envelopes=[
             pb.Envelope(
@@ -28,7 +31,7 @@ def frame(*envelopes: tuple[E.ValueType, Proto | bytes]) -> bytes:
     ).SerializeToString()
 
 
-def rejection(event: E.ValueType, payload: Proto | bytes) -> Rejected:
+def rejection(event: E, payload: Proto | bytes) -> Rejected:
     (rejected,) = PROTOBUF_V1.decode(frame((event, payload)))
     assert isinstance(rejected, Rejected)
     return rejected
@@ -86,7 +89,7 @@ def test_bad_envelopes_do_not_hurt_the_good_ones() -> None:
     first, unknown, hub_only, broken, last = PROTOBUF_V1.decode(
         frame(
             (E.Ping, pb.Heartbeat(req_id=1)),
-            (E.ValueType(999), b""),
+            (UNKNOWN, b""),
             (E.Ack, b""),
             (E.Subscribe, b"\xff"),
             (E.Pong, b""),
@@ -126,7 +129,7 @@ def test_bad_envelopes_do_not_hurt_the_good_ones() -> None:
 )
 @pytest.mark.spec("LIVE-01", "LIVE-17")
 def test_a_mistake_is_answered_with_the_event_and_field(
-    event: E.ValueType, payload: Proto | bytes, named: str
+    event: E, payload: Proto | bytes, named: str
 ) -> None:
     rejected = rejection(event, payload)
 
@@ -200,7 +203,7 @@ def test_a_request_id_of_zero_still_asks_for_a_reply() -> None:
 
 
 def test_a_client_skips_events_of_newer_hubs() -> None:
-    sent = frame((E.ValueType(999), b"\xff"), (E.Pong, pb.Heartbeat(req_id=1)))
+    sent = frame((UNKNOWN, b"\xff"), (E.Pong, pb.Heartbeat(req_id=1)))
 
     assert PROTOBUF_V1.decode_notices(sent) == [notices.Pong(1)]
 
