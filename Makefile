@@ -47,6 +47,7 @@ pipeline: $(PIPELINE_READY) ## bring the analytics up to date with the journal
 test: $(DEV_READY) $(PIPELINE_READY) ## run the tests
 	@sh scripts/java.sh || echo "setup: going on without the tests that need Java" >&2
 	@sh scripts/jeromq.sh
+	@sh scripts/push-services.sh
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 lint: $(DEV_READY) $(PIPELINE_READY) ## check style, types and architecture

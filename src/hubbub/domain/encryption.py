@@ -19,11 +19,15 @@ _MORE, _LAST = 1, 2
 """What ends the content of a record; only zeros may follow."""
 
 
-def encrypt(key: bytes, salt: bytes, body: bytes) -> bytes:
-    """In one record. `salt`: 16 random bytes that are never used again."""
+def encrypt(
+    key: bytes, salt: bytes, body: bytes, key_id: bytes = b"", record_bytes: int = 18
+) -> bytes:
+    """In one record, which the head says to have at most `record_bytes`, or as many as it needs.
+    `salt`: 16 random bytes that are never used again. `key_id` (255 bytes at most) tells the reader
+    which key it was."""
     content, nonce = _derive(key, salt)
     size = len(body) + 1 + _TAG_BYTES
-    head = salt + max(size, 18).to_bytes(4, "big") + b"\x00"
+    head = salt + max(size, record_bytes).to_bytes(4, "big") + bytes([len(key_id)]) + key_id
     return head + _cipher(content).encrypt(_nonce(nonce, 0), body + bytes([_LAST]), None)
 
 
