@@ -244,9 +244,3 @@ async def test_config_check_lists_settings_cautions_and_problems(tmp_path: Path)
     assert "99999" in bad.err
     assert "prot" in bad.err
     assert len(bad.err.splitlines()) == 2
-
-
-def test_the_chat_page_is_the_one_in_the_examples() -> None:
-    root = Path(__file__).parents[2]
-    page = root / "src/hubbub/server/pages/chat.html"
-    assert (root / "examples/chat.html").read_bytes() == page.read_bytes()

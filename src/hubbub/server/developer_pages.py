@@ -1,4 +1,4 @@
-"""Pages that the listener serves in developer mode: a start page and a chat to try."""
+"""Pages that the listener serves in developer mode: a start page, a chat and a shared board to try."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from hubbub.gateways.listener import Page
 
-_PAGES = {"/": "start.html", "/chat": "chat.html"}
+_PAGES = {"/": "start.html", "/chat": "chat.html", "/board": "board.html"}
 
 
 def developer_pages() -> dict[str, Page]:

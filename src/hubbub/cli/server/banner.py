@@ -31,6 +31,7 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
   Developer mode: the hub `demo` is open to everyone on this machine.
 
   Chat in the browser   {address}/chat   (open it twice)
+  A shared to-do list   {address}/board  (open it twice)
   Follow a channel      {command} subscribe news{option}
   Say something         {command} publish news 'Hello'{option}
   The same with curl    curl -d 'Hello' {address}/v1/hubs/demo/channels/news/messages
