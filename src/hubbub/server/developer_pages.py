@@ -1,4 +1,4 @@
-"""Pages that the listener serves in developer mode: a start page, a chat and a shared board to try."""
+"""Pages that the listener serves in developer mode: a start page, a chat, a shared board."""
 
 from __future__ import annotations
 
