@@ -128,7 +128,10 @@ def _common_errors(operations: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _content(content: dict[str, Any]) -> str:
-    ((kind, media),) = content.items()
+    return "; or ".join(_medium(kind, media) for kind, media in content.items())
+
+
+def _medium(kind: str, media: dict[str, Any]) -> str:
     if kind == "*/*":
         return "the payload: JSON, text or bytes, by its `Content-Type`"
     form = _kind(media["schema"])

@@ -53,6 +53,11 @@ BODIES: dict[str, Any] = {
     "markNotificationsUnread": {"all": True},
     "markNotifications": {"all": True},
     "deleteNotifications": {"all": True},
+    "replaceDocument": {"a": 1},
+    "patchDocument": [{"op": "add", "path": "/a", "value": 1}],
+    "restoreDocument": {"version": 1},
+    "writeDocument": {"a": 1},
+    "changeDocument": [{"op": "add", "path": "/a", "value": 1}],
     "putPushToken": {"platform": "fcm", "token": "t"},
     "putPushTokenOfUser": {"platform": "fcm", "token": "t"},
 }
@@ -60,8 +65,9 @@ BODIES: dict[str, Any] = {
 
 def address(route: AnyRoute, **changed: str) -> str:
     path = route.path
-    if path.partition("{channel}")[2].startswith("/notifications"):
-        changed = {"channel": "notification:news", **changed}
+    for part, prefix in (("/notifications", "notification:"), ("/document", "doc:")):
+        if path.partition("{channel}")[2].startswith(part):
+            changed = {"channel": f"{prefix}news", **changed}
     for name in route.parameters:
         path = path.replace(f"{{{name}}}", (PATHS | changed)[name])
     return path + ("?channel=news" if route.operation_id == "followEvents" else "")

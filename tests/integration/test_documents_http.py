@@ -10,7 +10,6 @@ import pytest
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
-from hubbub.engine.channels import lifecycle
 
 PATH = "/v1/hubs/acme/channels/doc:a/document"
 
@@ -165,9 +164,9 @@ async def test_every_method_asks_the_rules(start_hub: StartHub) -> None:
 
 @pytest.mark.spec("SEC-01", "documents in memory are bounded")
 async def test_documents_that_nobody_uses_leave_the_memory_and_come_back(
-    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+    start_hub: StartHub,
 ) -> None:
-    monkeypatch.setattr(lifecycle, "DOCUMENT_BYTES", 5_000)
+    hub = await start_hub(open_hub(), document__memoryBytes=5_000)
     paths = [PATH.replace("doc:a", f"doc:{number}") for number in range(20)]
     for number, path in enumerate(paths):
         assert (await ask(hub, "PUT", path, {"n": number, "x": "x" * 1_000}))[0] == 200
@@ -176,3 +175,36 @@ async def test_documents_that_nobody_uses_leave_the_memory_and_come_back(
         status, found, headers = await ask(hub, "GET", path)
         assert (status, found["n"]) == (200, number)
         assert headers["ETag"].endswith('.1"')
+
+
+@pytest.mark.parametrize(
+    ("setting", "fits", "exceeds"),
+    [
+        ("maxBytes", {"value": "x" * 92}, {"value": "x" * 93}),
+        ("maxChangeBytes", {"value": "x" * 58}, {"value": "x" * 59}),
+        ("maxNameBytes", {"path": "/" + "é" * 50}, {"path": "/" + "é" * 51}),
+    ],
+)
+@pytest.mark.spec("DOC-01", "limits are settings")
+async def test_a_document_is_held_to_the_sizes_of_the_settings(
+    start_hub: StartHub, setting: str, fits: dict[str, Any], exceeds: dict[str, Any]
+) -> None:
+    hub = await start_hub(open_hub(), **{f"document__{setting}": 100})
+    change = {"op": "add", "path": "/a", "value": 1}
+    status, said, _ = await ask(hub, "PATCH", body=patch({**change, **exceeds}), **PATCH_HEADERS)
+    assert (status, said["code"]) == (413, "too_large")
+    assert "100" in said["message"]
+    assert (await ask(hub, "GET"))[0] == 404
+    status, _, _ = await ask(hub, "PATCH", body=patch({**change, **fits}), **PATCH_HEADERS)
+    assert status == 200
+
+
+@pytest.mark.spec("DOC-01", "limits are settings")
+async def test_operations_and_depth_are_held_to_the_settings(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(), document__maxOperations=2, document__maxDepth=3)
+    one = {"op": "add", "path": "/a/-", "value": 1}
+    for body, status in (([one] * 3, 413), ([one] * 2, 200)):
+        assert (await ask(hub, "PATCH", body=patch(*body), **PATCH_HEADERS))[0] == status
+    for value, status in (([[[1]]], 413), ([[1]], 200)):
+        put = await ask(hub, "PUT", body={"a": value})
+        assert put[0] == status

@@ -6,6 +6,7 @@ import click
 
 from hubbub import __version__
 from hubbub.cli.administration.channels import channels
+from hubbub.cli.administration.documents import document
 from hubbub.cli.administration.hubs import hubs
 from hubbub.cli.administration.namespaces import namespaces
 from hubbub.cli.administration.notifications import notifications
@@ -18,7 +19,6 @@ from hubbub.cli.administration.webhooks import webhooks
 from hubbub.cli.completion import completion
 from hubbub.cli.journal import journal
 from hubbub.cli.messages.calling import call, submit
-from hubbub.cli.messages.documents import document
 from hubbub.cli.messages.getting import get
 from hubbub.cli.messages.publishing import publish
 from hubbub.cli.messages.putting import put

@@ -39,5 +39,8 @@ class EngineLimits(msgspec.Struct, frozen=True):
     hub_calls: int = 1000
     call_seconds: float = 30.0
     documents: DocumentLimits = DocumentLimits()
+    document_memory_bytes: int = 32 * 1024 * 1024
+    """Of documents in memory, as JSON. Beyond that, channels whose documents nobody uses are
+    closed."""
     subject_root: str = "hubbub"
     """What all subjects of NATS that belong to hubs begin with."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
@@ -14,6 +14,7 @@ from hubbub.engine.hub import Hub
 from hubbub.gateways.http import Request, Target
 
 Q = TypeVar("Q", bound=msgspec.Struct)
+T = TypeVar("T")
 _TOKENS = ("token", "access_token")
 """Parameters that every path takes."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
@@ -80,6 +81,11 @@ class HubRequest:
             return msgspec.convert(found, kind, strict=False)
         except msgspec.ValidationError as error:
             raise Malformed(f"in the query: {str(error).replace('`$.', '`')}") from None
+
+
+def given(value: T | UnsetType) -> T | None:
+    """A parameter that may be left out. (As `None` it could be written as the text `null`.)"""
+    return None if value is UNSET else value
 
 
 def topic_key_of(request: Request) -> str | None:

@@ -6,13 +6,14 @@ import re
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.documents.changes import (
     MERGE_PATCH,
     PAGE,
     PATCH,
     ChangeOptions,
+    DocumentAnswer,
     DocumentQuery,
     DocumentState,
     DocumentUpdate,
@@ -25,7 +26,7 @@ from hubbub.domain.requests import Producer
 from hubbub.engine.documents.service import Changed
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import Digits, HubRequest, NoQuery, no_path
+from hubbub.gateways.calls import Digits, HubRequest, NoQuery, given, no_path
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -37,27 +38,52 @@ _NEVER = -1
 Version = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
-class ReadQuery(msgspec.Struct, frozen=True, rename="camel"):
+class ReadQuery(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     path: Annotated[str, Meta(description="A part of it, as a JSON Pointer.")] = ""
-    at: Annotated[Version, Meta(description="As it was at this version.")] | None = None
-    at_time: Annotated[Version, Meta(description="As it was at this time (ms).")] | None = None
+    at: Annotated[Version, Meta(description="As it was at this version.")] | UnsetType = UNSET
+    at_time: Annotated[Version, Meta(description="As it was at this time (ms).")] | UnsetType = (
+        UNSET
+    )
+
+    def of(self, hub: str, channel: str) -> DocumentQuery:
+        at, at_time = given(self.at), given(self.at_time)
+        return DocumentQuery(hub, channel, self.path, at=at, at_time=at_time)
 
 
-class ChangeQuery(msgspec.Struct, frozen=True):
+class ChangeQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     producer: (
-        Annotated[str, Meta(description="Who changes it.", extra_json_schema=NAME_SCHEMA)] | None
-    ) = None
+        Annotated[str, Meta(description="Who changes it.", extra_json_schema=NAME_SCHEMA)]
+        | UnsetType
+    ) = UNSET
     sequence: (
         Annotated[Digits, Meta(description="As which of the producer's changes; the first is 1.")]
-        | None
-    ) = None
-    fence: Annotated[Digits, Meta(description="What opening the producer answered.")] | None = None
+        | UnsetType
+    ) = UNSET
+    fence: (
+        Annotated[Digits, Meta(description="What opening the producer answered.")] | UnsetType
+    ) = UNSET
+
+    def stamp(self) -> Producer | None:
+        """Raises `Malformed`."""
+        if self.producer is UNSET:
+            if self.sequence is not UNSET or self.fence is not UNSET:
+                raise Malformed("'sequence' and 'fence' need a 'producer' beside them")
+            return None
+        if self.sequence is UNSET:
+            raise Malformed("'producer' needs a 'sequence' beside it; the first change is 1")
+        return Producer(self.producer, int(self.sequence), int(given(self.fence) or 0))
 
 
-class ChangesQuery(msgspec.Struct, frozen=True):
+class ChangesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[Version, Meta(description="Changes behind this version.")] = 0
-    before: Annotated[Version, Meta(description="The newest before this version.")] | None = None
+    before: Annotated[Version, Meta(description="The newest before this version.")] | UnsetType = (
+        UNSET
+    )
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="Changes at most.")] = 100
+
+    def of(self, hub: str, channel: str) -> DocumentQuery:
+        before = given(self.before)
+        return DocumentQuery(hub, channel, since=self.after, before=before, limit=self.limit)
 
 
 class DocumentsApi:
@@ -88,36 +114,25 @@ class DocumentsApi:
     async def _read(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
         query = call.query(ReadQuery)
         found = await self._node.documents.get(
-            call.hub,
-            call.identity,
-            DocumentQuery(call.hub.name, channel, query.path, at=query.at, at_time=query.at_time),
+            call.hub, call.identity, query.of(call.hub.name, channel)
         )
-        if not found.state.version or found.document is None:
-            raise NotFound(f"the document {channel!r} was never written, or is deleted")
+        document = written(found, channel)
         tag = etag(found.state)
         seen = call.request.header(b"if-none-match")
         if seen is not None and (seen.strip() == "*" or tag in _tags(seen)):
             exchange.answer(304, b"", headers=f"ETag: {tag}\r\n")
         else:
-            exchange.answer(200, found.document, headers=f"ETag: {tag}\r\n")
+            exchange.answer(200, document, headers=f"ETag: {tag}\r\n")
 
     async def _changes(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
         query = call.query(ChangesQuery)
         found = await self._node.documents.get(
-            call.hub,
-            call.identity,
-            DocumentQuery(
-                call.hub.name,
-                channel,
-                since=query.after,
-                before=query.before,
-                limit=query.limit,
-            ),
+            call.hub, call.identity, query.of(call.hub.name, channel)
         )
         exchange.answer_json(changes_json(found.state, found.updates, found.more))
 
     async def _change(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
-        producer = _producer(call.query(ChangeQuery))
+        producer = call.query(ChangeQuery).stamp()
         patch, options = read_change(call.request)
         changed = await self._node.documents.settle(
             call.hub, call.identity, channel, patch, options, producer, "http"
@@ -135,6 +150,13 @@ class DocumentsApi:
         exchange.answer(204, b"")
 
 
+def written(found: DocumentAnswer, channel: str) -> bytes:
+    """The document's JSON text. Raises `NotFound`."""
+    if not found.state.version or found.document is None:
+        raise NotFound(f"the document {channel!r} was never written, or is deleted")
+    return found.document
+
+
 def etag(state: DocumentState) -> str:
     return f'"{state.epoch}.{state.version}"'
 
@@ -144,8 +166,7 @@ def read_change(request: Request) -> tuple[bytes, ChangeOptions]:
     `UnsupportedMediaType`, `InvalidPayload` and `Malformed`."""
     conditions = _conditions(request)
     if request.method == b"PUT":
-        whole = json_text(request.body)
-        return b'[{"op":"add","path":"","value":%b}]' % whole, conditions
+        return whole_patch(request.body), conditions
     kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
     if kind == PATCH:
         return request.body, conditions
@@ -155,6 +176,11 @@ def read_change(request: Request) -> tuple[bytes, ChangeOptions]:
         f"a document is not patched with {kind[:80]!r}; send {PATCH} or {MERGE_PATCH}",
         (PATCH, MERGE_PATCH),
     )
+
+
+def whole_patch(text: bytes) -> bytes:
+    """The change that replaces all of a document. Raises `InvalidPayload`."""
+    return b'[{"op":"add","path":"","value":%b}]' % json_text(text)
 
 
 def _conditions(request: Request) -> ChangeOptions:
@@ -176,16 +202,6 @@ def _conditions(request: Request) -> ChangeOptions:
 def _tags(header: str) -> list[str]:
     """Compared weakly, as RFC 9110 has it for reading."""
     return [each.strip().removeprefix("W/") for each in header.split(",")]
-
-
-def _producer(query: ChangeQuery) -> Producer | None:
-    if query.producer is None:
-        if query.sequence is not None or query.fence is not None:
-            raise Malformed("'sequence' and 'fence' need a 'producer' beside them")
-        return None
-    if query.sequence is None:
-        raise Malformed("'producer' needs a 'sequence' beside it; the first change is 1")
-    return Producer(query.producer, int(query.sequence), int(query.fence or 0))
 
 
 def changed_json(changed: Changed) -> bytes:

@@ -11,7 +11,7 @@ from hubbub.domain.notifications import MAX_PAGE
 from hubbub.domain.requests import NotificationQuery
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, NoQuery
+from hubbub.gateways.calls import HubRequest, NoQuery, given
 from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import Exchange
@@ -31,8 +31,7 @@ class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="At most.")] = 100
 
     def of(self, channel: str) -> NotificationQuery:
-        after = None if self.after is UNSET else self.after
-        before = None if self.before is UNSET else self.before
+        after, before = given(self.after), given(self.before)
         return NotificationQuery(channel, self.unread, after, before, self.limit)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.http_out import HttpOut
 from hubbub.connectors.jwks_http import HttpKeySource
+from hubbub.domain.documents.values import DocumentLimits
 from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.journal import PayloadRule
 from hubbub.domain.rules import HubConfiguration
@@ -39,6 +40,7 @@ from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
 from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
+from hubbub.server.settings.keys import Document as DocumentSettings
 from hubbub.server.stores import make_store
 from hubbub.server.telemetry import Telemetry
 from hubbub.server.webhooks import webhook_limits
@@ -360,7 +362,19 @@ def engine_limits(settings: Settings) -> EngineLimits:
         session_calls=settings.session.max_calls,
         hub_calls=settings.hub.max_calls,
         call_seconds=settings.hub.call_timeout,
+        documents=_document_limits(settings.document),
+        document_memory_bytes=settings.document.memory_bytes,
         subject_root=settings.broker.subject,
+    )
+
+
+def _document_limits(settings: DocumentSettings) -> DocumentLimits:
+    return DocumentLimits(
+        document_bytes=settings.max_bytes,
+        request_bytes=settings.max_change_bytes,
+        operations=settings.max_operations,
+        depth=settings.max_depth,
+        name_bytes=settings.max_name_bytes,
     )
 
 

@@ -79,6 +79,8 @@ class DocumentsContract:
                 ListedDocument("doc:a", found.head)
             ]
             assert await store.read_documents("demo", "doc:a", 10) == []
+            assert len(await store.read_documents("demo", "", 10, "doc:a")) == 1
+            assert await store.read_documents("demo", "", 10, "doc:aa") == []
 
     async def test_a_change_continues_its_document_under_the_owners_term(
         self, store: Store

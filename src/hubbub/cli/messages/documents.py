@@ -18,7 +18,10 @@ from hubbub.domain.documents.values import value_json
 
 @click.group()
 def document() -> None:
-    """Read, change and follow the document of a channel, whose name begins with `doc:`."""
+    """Read, change and follow the document of a channel, whose name begins with `doc:`.
+
+    `list`, `history`, `restore` and `delete` take the token of a service or an administrator.
+    """
 
 
 def _show(found: DocumentVersion, versions: bool) -> None:

@@ -22,6 +22,7 @@ from hubbub.engine.administration.access import AccessAdministration, LoginSetti
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.documents import DocumentAdministration
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.notifications import NotificationAdministration
@@ -82,5 +83,6 @@ class Administration:
         self.subscriptions = SubscriptionAdministration(node, self.audit)
         self.webhooks = WebhookAdministration(node, store, self.audit)
         self.notifications = NotificationAdministration(node, self.audit)
+        self.documents = DocumentAdministration(node, store, self.audit)
         self.users = UserAdministration(node, store, self.audit)
         self.push_tokens = PushTokens(node, store, self.audit)

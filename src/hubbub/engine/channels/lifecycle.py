@@ -6,7 +6,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
-from typing import Final
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
@@ -20,9 +19,6 @@ from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
-
-DOCUMENT_BYTES: Final = 32 * 1024 * 1024
-"""Of documents in memory, as JSON. Beyond that, channels whose documents nobody uses are closed."""
 
 
 class Channels:
@@ -238,7 +234,7 @@ class Channels:
         size = used.document.document.size
         self.document_bytes += size - self._documents.pop(used, 0)
         self._documents[used] = size
-        if self.document_bytes > DOCUMENT_BYTES:
+        if self.document_bytes > self._limits.document_memory_bytes:
             for channel in list(islice(self._documents, 64)):
                 if channel.idle and channel is not used:
                     self._close(channel, StaleOwner(f"{channel.name!r} is not in use here"))

@@ -24,10 +24,10 @@ from hubbub.engine.access.tokens import IssuedToken
 from hubbub.engine.administration import Administration
 from hubbub.engine.administration.access import RevocationKind
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import PageQuery, cut, given, make_page
+from hubbub.gateways.admin.paging import PageQuery, cut, make_page
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
-from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.calls import NoQuery, given
 from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
 
 ACCESS_ROUTES = Routes("/v1", "Access", Access.ADMIN)

@@ -12,9 +12,8 @@ from hubbub.domain.analytics import Rows, RowsQuery
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import given
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
-from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.calls import NoQuery, given
 
 ANALYTICS_ROUTES = Routes("/v1/admin", "Analytics", Access.ADMIN, (NotFound, Unavailable))
 

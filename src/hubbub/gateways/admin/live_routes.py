@@ -19,12 +19,11 @@ from hubbub.gateways.admin.paging import (
     ListQuery,
     PageQuery,
     cut,
-    given,
     make_page,
     page_of,
 )
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
-from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.calls import NoQuery, given
 from hubbub.gateways.http import error_shape
 from hubbub.protocols.json.http import presence_json, publish_items
 

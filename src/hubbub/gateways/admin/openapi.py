@@ -139,6 +139,7 @@ def _types_of(routes: Iterable[AnyRoute]) -> Iterable[Any]:
     for route in routes:
         if route.body is not None:
             yield route.body
+        yield from route.other_bodies.values()
         yield from (kind for kind in route.answers.values() if kind is not None)
 
 
@@ -148,14 +149,21 @@ def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
         "tags": [route.tag],
         "summary": route.summary,
         "x-access": route.access.value,
-        "parameters": [*_path_parameters(route), *_query_parameters(route), *_conditions(route)],
+        "parameters": [
+            *_path_parameters(route),
+            *_query_parameters(route),
+            *_header_parameters(route),
+            *_conditions(route),
+        ],
         "responses": _responses(route, schemas),
         "security": _security(route.access),
     }
     if route.body is not None:
-        media = {"schema": schemas[str(route.body)]}
-        required = route.content_type == "application/json"  # any other body may be empty
-        operation["requestBody"] = {"required": required, "content": {route.content_type: media}}
+        bodies = {route.content_type: route.body, **route.other_bodies}
+        operation["requestBody"] = {
+            "required": route.content_type != "*/*",  # a payload may be empty
+            "content": {kind: {"schema": schemas[str(body)]} for kind, body in bodies.items()},
+        }
     return operation
 
 
@@ -191,6 +199,18 @@ def _query_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
         }
 
 
+def _header_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
+    for name, kind in route.headers.items():
+        schema = msgspec.json.schema(kind)
+        yield {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": schema.pop("description", ""),
+            "schema": schema,
+        }
+
+
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter is there or not: it cannot be null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
@@ -206,9 +226,9 @@ def _conditions(route: AnyRoute) -> Iterable[dict[str, Any]]:
             "name": "If-Match",
             "in": "header",
             "description": "Only if it is at this version, or with * if it exists.",
-            "schema": {**schema, "pattern": r'^(\*|"[0-9]{1,15}"|[0-9]{1,15})$'},
+            "schema": {**schema, "pattern": rf"^(\*|{route.tag_pattern})$"},
         }
-    if route.method == "PUT":
+    if route.method in ("PUT", "PATCH"):
         yield {
             "name": "If-None-Match",
             "in": "header",

@@ -45,10 +45,5 @@ def cut(
     return page, cursor_of(page[-1]) if len(items) > limit else None
 
 
-def given(value: T | msgspec.UnsetType) -> T | None:
-    """A parameter that may be left out. (As `None` it could be written as the text `null`.)"""
-    return None if value is msgspec.UNSET else value
-
-
 def make_page(items: Sequence[T], following: str | None) -> Page[Any]:
     return Page(items=list(items), next=following)

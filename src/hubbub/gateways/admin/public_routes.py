@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.errors import (
+    InvalidAttribute,
     InvalidPayload,
     NotFound,
     NotPermitted,
@@ -59,8 +60,8 @@ class EventsQuery(msgspec.Struct, frozen=True):
 PUBLIC_ROUTES = Routes("/v1/hubs/{hub}", "Messages", Access.HUB, (NotFound, NotPermitted))
 PUBLIC_ROUTES.describe(
     "POST", _MESSAGES, "publish", "Publish a message; the body is the payload",
-    query=PublishQuery, body=Any, content_type="*/*", answers={200: shapes.Published},
-    errors=_PUBLISHING,
+    query=PublishQuery, headers=shapes.ENVELOPE_HEADERS, body=Any, content_type="*/*",
+    answers={200: shapes.Published}, errors=(*_PUBLISHING, InvalidAttribute),
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", _MESSAGES, "readHistory",

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.envelope import HIGHEST_PRIORITY, MAX_TEXT
+from hubbub.domain.envelope import HIGHEST_PRIORITY, MAX_TEXT, NUMBERS, OBJECTS, TEXTS
+from hubbub.domain.envelope_headers import FIELDS, SECURITY_HEADER
 from hubbub.domain.fields import Name, wire_name
 from hubbub.gateways.admin.shapes import ErrorInfo
+from hubbub.gateways.calls import TOPIC_KEY_HEADER
 
 Serial = Annotated[
     str, Meta(description="A whole number as text.", extra_json_schema={"pattern": "^[0-9]+$"})
@@ -62,6 +64,35 @@ class EnvelopeFields(Open, frozen=True, kw_only=True):
     location: dict[str, Any] | None = None
     headers: dict[str, Any] | None = None
     delivery_policy: _Text | None = None
+
+
+_HeaderText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        description="As the field of the envelope; all but visible ASCII percent-encoded.",
+        extra_json_schema={"pattern": "^([!-$&-~]|%[0-9A-Fa-f]{2})+$"},
+    ),
+]
+_HeaderObject = Annotated[
+    str,
+    Meta(description="A JSON object in ASCII.", extra_json_schema={"pattern": r"^\{[ -~]*\}$"}),
+]
+ENVELOPE_HEADERS: dict[str, Any] = {
+    **{FIELDS[name]: _HeaderText for name in TEXTS},
+    **{FIELDS[name]: Annotated[int, Meta(ge=0, le=most)] for name, most in NUMBERS.items()},
+    **{FIELDS[name]: _HeaderObject for name in OBJECTS},
+    SECURITY_HEADER: Annotated[
+        _HeaderText, Meta(description="For features that ask for one; nobody gets it.")
+    ],
+    TOPIC_KEY_HEADER: Annotated[
+        str,
+        Meta(
+            description="The key of a registered topic.", extra_json_schema={"pattern": "^[!-~]+$"}
+        ),
+    ],
+}
+"""The envelope of a message whose body is the payload alone."""
 
 
 class PublishRequest(EnvelopeFields, frozen=True, kw_only=True):

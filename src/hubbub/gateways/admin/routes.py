@@ -83,10 +83,16 @@ class Route(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     query: type[Q]
     body: Any = None
     content_type: str = "application/json"
+    other_bodies: Mapping[str, Any] = {}
+    """By content type, what the body may be instead."""
+    headers: Mapping[str, Any] = {}
+    """By name, the types of the request's headers, without those of versions."""
     answers: Mapping[int, Any]
     answer_type: str = "application/json"
     errors: Sequence[type[HubbubError]] = ()
     versioned: bool = False
+    tag_pattern: str = r'"[0-9]{1,15}"|[0-9]{1,15}'
+    """Of its ETags."""
     max_body_bytes: int = 256 * 1024
     reads_itself: bool = False
     """The handler reads the raw body; `body` only describes it."""

@@ -11,12 +11,12 @@ from hubbub.domain.fields import Name
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import PageQuery, given, make_page
+from hubbub.gateways.admin.paging import PageQuery, make_page
 from hubbub.gateways.admin.public_shapes import Serial
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
 from hubbub.gateways.admin.topic_routes import TopicOptions
-from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.calls import NoQuery, given
 
 SUBSCRIPTION_ROUTES = Routes(
     "/v1/admin/hubs/{hub}", "Durable subscriptions", Access.SERVICE, (NotFound, Unavailable)

@@ -17,6 +17,7 @@ from hubbub.gateways.admin.access_routes import (
 from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.crud import PART_ROUTES
+from hubbub.gateways.admin.document_routes import DOCUMENT_ROUTES, PUBLIC_DOCUMENT_ROUTES
 from hubbub.gateways.admin.live_routes import CHANNEL_ROUTES, FIGURE_ROUTES, SESSION_ROUTES
 from hubbub.gateways.admin.notification_routes import (
     NOTIFICATION_ROUTES,
@@ -64,6 +65,7 @@ ROUTES: list[AnyRoute] = [
     *PART_ROUTES,
     *CHANNEL_ROUTES,
     *NOTIFICATION_ROUTES,
+    *DOCUMENT_ROUTES,
     *USER_ROUTES,
     *SESSION_ROUTES,
     *FIGURE_ROUTES,
@@ -77,6 +79,7 @@ ROUTES: list[AnyRoute] = [
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,
     *PUBLIC_NOTIFICATION_ROUTES,
+    *PUBLIC_DOCUMENT_ROUTES,
     *SERVICE_ROUTES,
     *PLAIN_WEBHOOK_ROUTES,
     *SERVER_ROUTES,

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.errors import (
+    InvalidAttribute,
     InvalidPayload,
     NotPermitted,
     NotSubscribed,
@@ -20,7 +21,7 @@ from hubbub.domain.errors import (
     WrongChannelKind,
 )
 from hubbub.domain.fields import Name
-from hubbub.gateways.admin.public_shapes import Open, PublishedMessage, Serial
+from hubbub.gateways.admin.public_shapes import ENVELOPE_HEADERS, Open, PublishedMessage, Serial
 from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.admin.shapes import Shape
 from hubbub.gateways.topics_api import GetQuery, NameQuery, PutQuery, StartQuery
@@ -131,8 +132,8 @@ _describe = TOPIC_ROUTES.describe
 _describe(
     "POST", f"{_TOPIC}/messages", "putMessage",
     "Put a message, which makes the topic if need be; the body is the payload. Answered when "
-    "it is on disk", query=PutQuery, body=Any, content_type="*/*", answers={200: PutReply},
-    errors=_PUTTING,
+    "it is on disk", query=PutQuery, headers=ENVELOPE_HEADERS, body=Any, content_type="*/*",
+    answers={200: PutReply}, errors=(*_PUTTING, InvalidAttribute),
 )  # fmt: skip
 _describe(
     "POST", f"{_TOPIC}/producers/{{producer}}", "openProducer",

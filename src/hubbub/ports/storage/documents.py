@@ -105,8 +105,10 @@ class DocumentStore(Protocol):
 
     async def read_document_put(self, producer: int, sequence: int) -> DocumentPut | None: ...
 
-    async def read_documents(self, hub: str, after: str, limit: int) -> list[ListedDocument]:
-        """In the order of their channels' names, those behind `after`."""
+    async def read_documents(
+        self, hub: str, after: str, limit: int, prefix: str = ""
+    ) -> list[ListedDocument]:
+        """In the order of their channels' names, those behind `after` that begin with `prefix`."""
 
     async def save_snapshot(
         self,

@@ -102,6 +102,24 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     lag."""
 
 
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents of channels `doc:…`, and the changes to them; what is larger is `too_large`."""
+
+    max_bytes: Annotated[int, Meta(ge=2, le=16 * 1024 * 1024)] = 1024 * 1024
+    """Bytes of a document as JSON, with bytes in it at their own length."""
+    max_change_bytes: Annotated[int, Meta(ge=2, le=16 * 1024 * 1024)] = 256 * 1024
+    """Bytes of one change; over WebSocket `connection.ws.maxMessageBytes` counts too."""
+    max_operations: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """Operations of one change."""
+    max_depth: Annotated[int, Meta(ge=1, le=60)] = 60
+    """Lists and objects inside of each other; readers of protobuf stop soon after 60."""
+    max_name_bytes: Annotated[int, Meta(ge=1, le=64 * 1024)] = 1024
+    """Bytes of the name of a member, in UTF-8."""
+    memory_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 32 * 1024 * 1024
+    """Bytes of documents in the memory of a node, as JSON; beyond that, those that nobody uses are
+    let go, and read again when asked for."""
+
+
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | None = None
     """Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: 64); generated on first
@@ -171,6 +189,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub = Hub()
     engine: Engine = Engine()
     channel: Channel = Channel()
+    document: Document = Document()
     auth: Auth = Auth()
     admin: Admin = Admin()
     storage: Storage = Storage()

@@ -380,12 +380,17 @@ class DocumentReads:
         return DocumentPut(*rows[0]) if rows else None
 
     @single_statement
-    async def read_documents(self, hub: str, after: str, limit: int) -> list[ListedDocument]:
+    async def read_documents(
+        self, hub: str, after: str, limit: int, prefix: str = ""
+    ) -> list[ListedDocument]:
         rows = await self._sql.fetch(
             f"SELECT channel, {_HEAD} FROM documents"  # noqa: S608
-            " WHERE hub = $1 AND channel > $2 ORDER BY channel LIMIT $3",
+            " WHERE hub = $1 AND channel > $2 AND substr(channel, 1, $4) = $5"
+            " ORDER BY channel LIMIT $3",
             hub,
             after,
             limit,
+            len(prefix),
+            prefix,
         )
         return [ListedDocument(row[0], DocumentHead(*row[1:])) for row in rows]
