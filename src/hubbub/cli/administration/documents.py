@@ -11,6 +11,8 @@ from hubbub.cli.messages.documents import document
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Columns, local_time, show_list
 
+__all__ = ["document"]
+
 _NEWEST = 2**53 - 1
 """No document has this version."""
 _COLUMNS: Columns = {
