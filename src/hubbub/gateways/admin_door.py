@@ -7,7 +7,6 @@ is cancelled.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable
 from typing import Protocol
@@ -15,13 +14,11 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError, Internal, Overloaded, Timeout
+from hubbub.domain.errors import Internal, Overloaded, Timeout
 from hubbub.domain.shares import FairShare
 from hubbub.gateways.http import Request
 from hubbub.gateways.http_connection import Exchange
-from hubbub.tasks import TaskSet, awaited
-
-logger = logging.getLogger(__name__)
+from hubbub.tasks import TaskSet
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_UNDER_WAY = 100
@@ -56,7 +53,7 @@ class AdminDoor:
         self._application: Application | None = None
         self._timeout_seconds = timeout_seconds
         self._share = FairShare(max_under_way)
-        self._under_way = TaskSet(awaited)
+        self._under_way = TaskSet()
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Raises `Overloaded` rather than let requests pile up: those of one hub leave room for
@@ -66,37 +63,30 @@ class AdminDoor:
             raise Overloaded("too many requests of this kind are under way; try again in a second")
         if self._application is None:
             self._application = self._make()
-        task = self._under_way.start(self._respond(self._application, request))
+        # One task, whether or not the client stays: each task more would take turns of the loop.
+        task = self._under_way.start(
+            exchange.guard(self._respond(self._application, request, exchange))
+        )
         self._share.take(tenant)
         task.add_done_callback(lambda _: self._share.give_back(tenant))
-        exchange.run(_answer(task, exchange))
 
     async def settle(self) -> None:
         """Let what is under way come to its end."""
         await self._under_way.settle_so_far(self._timeout_seconds)
 
-    async def _respond(self, application: Application, request: Request) -> Response:
+    async def _respond(
+        self, application: Application, request: Request, exchange: Exchange
+    ) -> None:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 response = await application.respond(request)
         except TimeoutError:
             raise Timeout(f"the request took more than {self._timeout_seconds:g} s") from None
-        except HubbubError:
-            raise
-        except Exception:
-            logger.exception("an administrative request failed in an unforeseen way")
-            raise Internal("the hub failed to handle the request") from None
         if len(response.body) > MAX_ANSWER_BYTES:
             raise Internal(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
-        return response
+        exchange.answer(response.status, response.body, headers=response.headers)
 
 
 def _tenant_of(url: bytes) -> str:
     found = _HUB.match(url)
     return unquote_to_bytes(found.group(1)).decode("latin-1") if found else ""
-
-
-async def _answer(task: asyncio.Task[Response], exchange: Exchange) -> None:
-    """Cancelled when the client goes away, which leaves the task alone."""
-    response = await asyncio.shield(task)
-    exchange.answer(response.status, response.body, headers=response.headers)

@@ -30,7 +30,7 @@ from hubbub.gateways.http import (
     response_head,
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
-from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Address, Turns, Usage
+from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, Address, Turns, Usage
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -119,14 +119,15 @@ class Exchange(msgspec.Struct, eq=False):
     def run(self, work: Coroutine[Any, Any, bytes | None]) -> None:
         """Answer later; whatever happens, the client gets an answer. The work either gives it or
         comes to its JSON. It is given up if the client goes away."""
-        self.connection.spawn(self._guard(work))
+        self.connection.spawn(self.guard(work))
 
     def complete(self, work: Coroutine[Any, Any, bytes | None]) -> None:
         """The same for work that changes something, which a client that goes away must not cut in
         half."""
-        self.connection.complete(self._guard(work))
+        self.connection.complete(self.guard(work))
 
-    async def _guard(self, work: Coroutine[Any, Any, bytes | None]) -> None:
+    async def guard(self, work: Coroutine[Any, Any, bytes | None]) -> None:
+        """The work, whose errors are answered. Who runs it decides when it is given up."""
         try:
             said = await work
             if said is not None:
@@ -516,6 +517,7 @@ class HttpConnection(asyncio.Protocol):
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """From now on the transport belongs to another protocol."""
+        self._turns.charge(self, LONG_COST, 0)
         self._blocked &= ~(_HELD | _STALLED)
         self._rest = b""
         self._regulate()

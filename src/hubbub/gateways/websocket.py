@@ -12,7 +12,7 @@ from hubbub.domain.requests import Request
 from hubbub.engine.sessions.session import Session
 from hubbub.gateways.encoders import WebSocketEncoder
 from hubbub.gateways.outlet import Outlet
-from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, Turns, Usage
+from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, Turns, Usage
 from hubbub.protocols.websocket import (
     Event,
     FrameError,
@@ -115,6 +115,8 @@ class WebSocketConnection(Outlet):
         handled = session.receive(requests, SLICE_REQUESTS)
         self._turns.charge(self, handled, size)
         if handled == SLICE_REQUESTS or self._held:
+            if session.busy:
+                self._turns.charge(self, LONG_COST, 0)
             self._requests = requests
             self._pending = True
             self._go_on()
@@ -142,6 +144,8 @@ class WebSocketConnection(Outlet):
             if self._requests is not None:
                 if self.session is not None:
                     left -= self.session.receive(self._requests, left)
+                    if self.session is not None and self.session.busy:
+                        left -= LONG_COST
                 if left > 0 and not self._held:
                     self._requests = None
             elif (event := next(self._events, None)) is not None:

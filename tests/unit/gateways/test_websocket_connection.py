@@ -12,7 +12,7 @@ from harness.clock import FakeClock
 from hubbub.domain.requests import Request
 from hubbub.engine.sessions.session import Session
 from hubbub.gateways.encoders import encoder_for
-from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS, TURN_COST, Turns
+from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, TURN_COST, Turns
 from hubbub.gateways.websocket import WebSocketConnection
 from hubbub.protocols.json.codec import JSON_V1
 
@@ -46,6 +46,7 @@ class FakeSession:
 
     clock = FakeClock()
     last_seen = 0.0
+    busy = False
 
     def __init__(self, connection: WebSocketConnection, slow: bool = False) -> None:
         self.handled = 0
@@ -61,6 +62,7 @@ class FakeSession:
             handled += 1
             if self.slow:
                 self.slow = False
+                self.busy = True
                 self.connection.pause_reading()
                 break
         self.handled += handled
@@ -135,6 +137,29 @@ async def test_what_comes_behind_a_request_that_takes_time_waits_and_keeps_its_o
 
 
 @pytest.mark.spec("SEC-01", "OPS-03")
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize("frames", [1, 2])
+async def test_a_request_that_goes_on_after_its_turn_uses_up_more_of_it(frames: int) -> None:
+    turns = Turns(FakeClock())
+    connection, session = connect(turns, "192.0.2.1", slow=True)
+    connection.data_received(text(PING) * frames)
+    assert session.handled == 1
+    assert connection.usage.total == 1 + LONG_COST
+
+
+@pytest.mark.spec("SEC-01")
+async def test_a_crowd_that_subscribes_at_once_is_served_in_many_turns() -> None:
+    turns = Turns(FakeClock())
+    crowd = [connect(turns, f"192.0.2.{number}", slow=True) for number in range(200)]
+    for connection, _ in crowd:
+        connection.data_received(text(PING))
+    begun = sum(session.handled for _, session in crowd)
+    assert begun == -(-TURN_COST // (1 + LONG_COST))
+    for _ in range(200 // begun + 1):
+        await asyncio.sleep(0)
+    assert all(session.handled == 1 for _, session in crowd)
+
+
 async def test_a_client_that_has_to_wait_is_read_up_to_a_bound() -> None:
     connection, _ = connect(Turns(FakeClock()), "192.0.2.1")
     transport = cast(FakeTransport, connection.transport)

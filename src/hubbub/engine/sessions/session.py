@@ -75,11 +75,11 @@ class Session(SessionState):
 
     __slots__ = (
         "_bucket",
-        "_busy",
         "_can",
         "_refused",
         "_service_requests",
         "_topic_requests",
+        "busy",
     )
 
     def __init__(
@@ -93,7 +93,7 @@ class Session(SessionState):
         super().__init__(hub, connection, identity, address, can.clock, can.tokens)
         self._can = can
         self._bucket: TokenBucket | None = None
-        self._busy = False
+        self.busy = False
         """A request is under way that the next one has to wait for."""
         self._refused = 0
         self._service_requests: ServiceRequests | None = None
@@ -121,7 +121,7 @@ class Session(SessionState):
         Answers how many. Where one takes time, the connection's `resume_reading` is called after
         it."""
         handled = 0
-        while handled < most and not (self._busy or self.closed):
+        while handled < most and not (self.busy or self.closed):
             request = next(received, None)
             if request is None:
                 break
@@ -254,7 +254,7 @@ class Session(SessionState):
 
     def run(self, work: Coroutine[Any, Any, None], req_id: int = 0) -> None:
         """Do this first; requests that come meanwhile wait."""
-        self._busy = True
+        self.busy = True
         self.connection.pause_reading()
         self._can.tasks.start(self._finish(work, req_id))
 
@@ -268,5 +268,5 @@ class Session(SessionState):
         except Exception:
             logger.exception("a request failed in an unforeseen way")
             self.send(notices.Failed(Internal("the hub failed to handle the request"), req_id))
-        self._busy = False
+        self.busy = False
         self.connection.resume_reading()

@@ -87,12 +87,16 @@ class FairQueue:
         self._lanes[lane_name] = lane
 
     def take_batch(self) -> list[QueuedCall]:
-        """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end."""
+        """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end. A lane
+        whose next operation is too heavy for what is left of the batch comes first in the next
+        one: an operation that fills a batch by itself is not waited for by those before it."""
         limits = self._limits
         batch: list[QueuedCall] = []
         weight = size = 0
         while self._lanes and weight < limits.batch_weight and size < limits.batch_bytes:
             name = next(iter(self._lanes))
+            if batch and weight + self._lanes[name].waiting[0].weight > limits.batch_weight:
+                break
             lane = self._lanes.pop(name)
             turn = limits.turn_weight
             while lane.waiting and turn > 0 and size < limits.batch_bytes:

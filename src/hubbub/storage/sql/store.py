@@ -33,6 +33,9 @@ _DELETE_SLICE = 2000
 _RECLAIM_SLICE = 500
 """Smaller: it goes on all the time, beside the appends of the same hub."""
 _NO_HUB = ""
+READS_AT_ONCE = 4
+"""Small reads that a SQLite store answers together. A page, which takes milliseconds, is answered
+alone: the small reads of other hubs wait for two pages at most, those that are under way."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,10 +68,19 @@ def _common(_: _Arguments) -> str:
 
 
 def _read(
-    method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
+    method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]],
+    lane: _Lane = _of_hub,
+    weight: int = 1,
 ) -> _StoreMethod[P, R]:
     """A method of the store that is this read."""
-    return _calling(lambda store: store._reads, method, lane)
+    return _calling(lambda store: store._reads, method, lane, weight)
+
+
+def _read_page(
+    method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
+) -> _StoreMethod[P, R]:
+    """The same where the answer may be as large as a page of history."""
+    return _read(method, lane, READS_AT_ONCE)
 
 
 def _write(
@@ -82,12 +94,13 @@ def _calling(
     link: Callable[[SqlStore], Link],
     method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
     lane: _Lane,
+    weight: int = 1,
 ) -> _StoreMethod[P, R]:
     complete = _completing(method)
 
     async def call(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
         whole = complete(*arguments, **named)
-        answer: R = await link(self).submit(lane(whole), method, whole)
+        answer: R = await link(self).submit(lane(whole), method, whole, weight)
         return answer
 
     return call
@@ -178,10 +191,10 @@ class SqlStore:
             refused.set_exception(error)
             return refused
 
-    read_after = _read(Reads.read_after)
-    read_before = _read(Reads.read_before)
-    read_after_time = _read(Reads.read_after_time)
-    read_before_time = _read(Reads.read_before_time)
+    read_after = _read_page(Reads.read_after)
+    read_before = _read_page(Reads.read_before)
+    read_after_time = _read_page(Reads.read_after_time)
+    read_before_time = _read_page(Reads.read_before_time)
 
     async def delete_before(
         self,
@@ -225,10 +238,10 @@ class SqlStore:
 
     # -- documents ----------------------------------------------------------------------------
 
-    read_document = _read(Reads.read_document)
-    read_document_changes = _read(Reads.read_document_changes)
+    read_document = _read_page(Reads.read_document)
+    read_document_changes = _read_page(Reads.read_document_changes)
     read_document_put = _read(Reads.read_document_put, _common)
-    read_documents = _read(Reads.read_documents)
+    read_documents = _read_page(Reads.read_documents)
 
     async def save_snapshot(
         self,
@@ -271,7 +284,7 @@ class SqlStore:
     forget_notifications = _write(Writes.forget_notifications, _of_record)
     anonymise_notifications = _write(Writes.anonymise_notifications)
     read_notification_state = _read(Reads.read_notification_state)
-    read_notifications = _read(Reads.read_notifications, _of_record)
+    read_notifications = _read_page(Reads.read_notifications, _of_record)
     read_due_notifications = _read(Reads.read_due_notifications, _common)
 
     # -- webhooks -----------------------------------------------------------------------------

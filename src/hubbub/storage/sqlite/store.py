@@ -9,16 +9,12 @@ import msgspec
 
 from hubbub.domain.history import PAGE_BYTES
 from hubbub.storage.sql.fair_queue import Limits
-from hubbub.storage.sql.store import SqlStore
+from hubbub.storage.sql.store import READS_AT_ONCE, SqlStore
 from hubbub.storage.sql.writes import Writes
 from hubbub.storage.sqlite.worker_link import WorkerLink
 from hubbub.storage.sqlite.worker_protocol import WorkerOptions
 
 _log = logging.getLogger(__name__)
-
-_READS_AT_ONCE = 4
-"""Their answers, each up to a page of history, come together and are taken in one turn of the hub's
-loop."""
 
 
 class SqliteStore(SqlStore):
@@ -51,7 +47,7 @@ class SqliteStore(SqlStore):
         self._writer = WorkerLink(options, limits, merged=Writes.append)
         self._reader = WorkerLink(
             msgspec.structs.replace(options, role="reader"),
-            msgspec.structs.replace(limits, batch_weight=_READS_AT_ONCE, turn_weight=1),
+            msgspec.structs.replace(limits, batch_weight=READS_AT_ONCE, turn_weight=1),
         )
         super().__init__(self._writer, self._reader)
 

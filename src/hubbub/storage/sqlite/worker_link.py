@@ -157,7 +157,9 @@ class WorkerLink(Link):
     # -- sending ------------------------------------------------------------------------------
 
     def _queued(self) -> None:
-        if not self._flush_scheduled and len(self._under_way) < self._batches_under_way:
+        if self._merged is None:
+            self._flush()  # there is nothing to gain from gathering reads for a turn of the loop
+        elif not self._flush_scheduled and len(self._under_way) < self._batches_under_way:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush_soon)
 

@@ -34,7 +34,22 @@ async def test_large_operations_use_up_a_turn_at_once() -> None:
     for n in range(3):
         queue.put("bulk", operation(f"bulk{n}", weight=40))
         queue.put("small", operation(f"small{n}"))
-    assert names(queue.take_batch()) == ["bulk0", "small0", "small1", "small2", "bulk1", "bulk2"]
+    assert names(queue.take_batch()) == ["bulk0", "small0", "small1", "small2", "bulk1"]
+    assert names(queue.take_batch()) == ["bulk2"]
+
+
+@pytest.mark.spec("SEC-01")
+async def test_what_fills_a_batch_is_taken_alone_and_others_come_in_between() -> None:
+    queue = FairQueue(Limits(batch_weight=4, turn_weight=1))
+    for n in range(3):
+        queue.put("loud", operation(f"page{n}", weight=4))
+    queue.put("quiet", operation("a"))
+    queue.put("quiet", operation("b"))
+    assert names(queue.take_batch()) == ["page0"]
+    assert names(queue.take_batch()) == ["a"]
+    assert names(queue.take_batch()) == ["page1"]
+    assert names(queue.take_batch()) == ["b"]
+    assert names(queue.take_batch()) == ["page2"]
 
 
 async def test_a_batch_ends_where_its_bytes_are_full() -> None:
