@@ -198,8 +198,8 @@ class Cursor:
     def pick(self, head: int, limit: int, consumer: str, now: float, after: int = 0) -> list[Pick]:
         """The next messages for this consumer, at most `limit`; they count as handed out. `after`,
         for subscriptions that are not shared: the caller holds the messages up to that serial."""
-        serials = self._choose_shared(head, limit) if self.options.shared else ()
         if self.options.shared:
+            serials = self._choose_shared(head, limit)
             until = now + self.options.lease_seconds
             for serial in serials:
                 self.leases[serial] = Lease(consumer, until)
@@ -209,11 +209,13 @@ class Cursor:
 
     def _choose_first(self, last: int, limit: int, after: int) -> list[int]:
         serials: list[int] = []
-        serial = self.done.next_outside(max(self.floor, after) + 1)
-        while serial <= last and len(serials) < limit:
+        serial = max(self.floor, after)
+        while len(serials) < limit:
+            serial = self.done.next_outside(serial + 1)
+            if serial > last:
+                break
             if serial != self.dead_lettering:
                 serials.append(serial)
-            serial = self.done.next_outside(serial + 1)
         return serials
 
     def _choose_shared(self, head: int, limit: int) -> list[int]:
@@ -250,7 +252,7 @@ class Cursor:
 
     def must_reserve(self, picks: Iterable[Pick]) -> bool:
         """Whether the record has to be saved before these are handed out."""
-        highest = max((pick.serial for pick in picks), default=0)
+        highest = max([pick.serial for pick in picks], default=0)
         if highest <= self.reserved:
             return False
         self.reserved = highest + RESERVE_AHEAD
@@ -259,7 +261,7 @@ class Cursor:
     def worn_out(self, picks: Iterable[Pick]) -> list[int]:
         """The picked messages that were handed out `max_deliveries` times before: dead letters."""
         limit = self.options.max_deliveries
-        return [pick.serial for pick in picks if limit and pick.deliveries > limit]
+        return [pick.serial for pick in picks if pick.deliveries > limit] if limit else []
 
     # -- leases ---------------------------------------------------------------------------------
 

@@ -215,16 +215,10 @@ class ReplayWebhook(msgspec.Struct, frozen=True, tag="replay_webhook"):
 
 WebhookRequest = WebhookChanged | TopicPinged | DescribeWebhook | ReplayWebhook
 
-TopicRequest = (
-    SubscribeTopic
-    | UnsubscribeTopic
-    | DescribeSubscription
-    | GetMessages
-    | Acknowledge
-    | OpenProducer
-    | FindPut
-    | WebhookRequest
+SubscriptionRequest = (
+    GetMessages | Acknowledge | SubscribeTopic | UnsubscribeTopic | DescribeSubscription
 )
+TopicRequest = SubscriptionRequest | OpenProducer | FindPut | WebhookRequest
 TopicAnswer = (
     SubscriptionInfo
     | ProducerState
@@ -239,11 +233,11 @@ TopicAnswer = (
 
 def channel_of(request: TopicRequest) -> tuple[str, str]:
     """Hub and channel that a request is about."""
-    if isinstance(request, OpenProducer | WebhookRequest):
-        return request.hub, request.channel
+    if isinstance(request, SubscriptionRequest):
+        return request.key.hub, request.key.channel
     if isinstance(request, FindPut):
         return request.message.hub, request.message.channel
-    return request.key.hub, request.key.channel
+    return request.hub, request.channel
 
 
 def answer_type(request: TopicRequest) -> Any:

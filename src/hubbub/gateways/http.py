@@ -92,6 +92,12 @@ def _parse(url: bytes) -> Target:
 _parse_known = lru_cache(maxsize=4096)(_parse)
 
 
+class Prepared(msgspec.Struct, eq=False):
+    """What the head of a request asks for, as far as it follows from the head alone."""
+
+    hub: str
+
+
 class Head:
     """The head of a request. Header names are in lower case; of repeated ones the values are
     joined. A client that stays sends the same head again and again: it is parsed once, and
@@ -120,7 +126,7 @@ class Head:
         self.plain = keep_alive and method != b"HEAD"
         """The answer has a body, and the connection stays."""
         self.length = int(headers.get(b"content-length", b"0"))
-        self.memo: object = None
+        self.memo: Prepared | None = None
         self.sender: object = None
         self.raw = b""
         """All of its bytes, if it is to be known again."""

@@ -163,7 +163,7 @@ class HttpConnection(asyncio.Protocol):
         "_reader",
         "_receiving",
         "_rest",
-        "_tasks",
+        "_task",
         "_turns",
         "_unread_bytes",
         "_watcher",
@@ -202,7 +202,8 @@ class HttpConnection(asyncio.Protocol):
         """Bytes wait here that count for the bound over all connections."""
         self._unread_bytes = 0
         """What waited for the client when its time to take it began."""
-        self._tasks: TaskSet | None = None
+        self._task: asyncio.Task[None] | None = None
+        """The request under way, if it takes time."""
         self._answers: list[bytes] | None = None
         """Answers of one slice, while it is being served."""
 
@@ -223,8 +224,8 @@ class HttpConnection(asyncio.Protocol):
         self._rest = b""
         self._counted = False
         self._watcher.unwatch(self)
-        if self._tasks is not None:
-            self._tasks.cancel()
+        if self._task is not None:
+            self._task.cancel()
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
@@ -445,9 +446,7 @@ class HttpConnection(asyncio.Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for this connection, given up if the client goes away."""
-        if self._tasks is None:
-            self._tasks = TaskSet()
-        self._tasks.start(work)
+        self._task = asyncio.get_running_loop().create_task(work)
 
     def complete(self, work: Coroutine[Any, Any, None]) -> None:
         """The same, to its end."""

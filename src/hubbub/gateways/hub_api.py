@@ -19,11 +19,11 @@ from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
-from hubbub.gateways.http import Request, Target, error_shape
+from hubbub.gateways.http import Prepared, Request, Target, error_shape
 from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
-from hubbub.gateways.topics_api import TopicsApi
+from hubbub.gateways.topics_api import PreparedGet, TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.http import page_json, presence_json, publish_items
@@ -115,16 +115,19 @@ class HubApi:
             request.head.memo = order
         self._carry_out(order, hub, identity, request, exchange, token)
 
-    def publish_again(self, request: Request, exchange: Exchange) -> bool:
+    def handle_again(self, request: Request, exchange: Exchange) -> bool:
         """The short way for a head that was handled before. Answers whether it was one."""
-        order, node = request.head.memo, self._node
-        if not isinstance(order, _Order):
+        prepared, node = request.head.memo, self._node
+        if prepared is None:
             return False
-        hub = node.hubs.get(order.hub)
+        hub = node.hubs.get(prepared.hub)
         identity = None if hub is None else recognize(request, hub, node)
         if hub is None or identity is None:
             return False
-        self._carry_out(order, hub, identity, request, exchange)
+        if isinstance(prepared, _Order):
+            self._carry_out(prepared, hub, identity, request, exchange)
+        elif isinstance(prepared, PreparedGet):
+            exchange.run(self._topics.get(hub, identity, prepared.wanted))
         return True
 
     def _carry_out(
@@ -238,10 +241,9 @@ def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | Hubbub
     return msgspec.structs.replace(item, topic_key=key)
 
 
-class _Order(msgspec.Struct, eq=False):
-    """What the head of a publish request asks for."""
+class _Order(Prepared, eq=False):
+    """A publish."""
 
-    hub: str
     channel: str
     event: str
     content_type: str | None

@@ -171,7 +171,7 @@ class Listener:
         if self._proxies.any:
             request.address = self._client_of(request, connection)[0]
         try:
-            if not self._api.publish_again(request, exchange):
+            if not self._api.handle_again(request, exchange):
                 self._dispatch(request, exchange)
         except KeysNeeded as needed:
             exchange.run(self._dispatch_later(request, exchange, needed))

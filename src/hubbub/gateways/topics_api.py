@@ -13,8 +13,8 @@ from hubbub.domain.envelope_headers import from_headers, security_token
 from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
-from hubbub.domain.notices import TopicArticles
 from hubbub.domain.payloads import parse_payload
+from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import (
     Producer,
     ProducerOpen,
@@ -35,7 +35,7 @@ from hubbub.gateways.calls import (
     topic_key_of,
 )
 from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http import Prepared, Request, Target
 from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import check_event_name, parse_start
 from hubbub.protocols.json import topics_http as bodies
@@ -91,6 +91,10 @@ class NameQuery(msgspec.Struct, frozen=True):
     ] = DEFAULT_SUBSCRIPTION
 
 
+class PreparedGet(Prepared, eq=False):
+    wanted: TopicGet
+
+
 class TopicsApi:
     """Paths under /v1/hubs/{hub}/topics/ and /v1/hubs/{hub}/subscriptions."""
 
@@ -113,7 +117,10 @@ class TopicsApi:
                 work = self._subscription(call, topic, name)
             case ("topics", topic, "subscriptions", name, "get"):
                 call.expect(b"POST")
-                work, run = self._get(call, topic, name), exchange.run
+                wanted = _wanted(call.query(GetQuery), topic, name)
+                if b"origin" not in request.headers:
+                    request.head.memo = PreparedGet(hub.name, wanted)
+                work, run = self.get(hub, call.identity, wanted), exchange.run
             case ("topics", topic, "subscriptions", name, "ack"):
                 call.expect(b"POST")
                 work = self._acknowledge(call, topic, name)
@@ -199,22 +206,13 @@ class TopicsApi:
 
     # -- messages -------------------------------------------------------------------------------
 
-    async def _get(self, call: HubRequest, topic: str, name: str) -> bytes:
-        query = call.query(GetQuery)
-        wanted = TopicGet(
-            topic,
-            check_name(name, "subscription"),
-            query.limit,
-            query.wait,
-            query.consumer,
-            None if query.ack_up_to is None else int(query.ack_up_to),
-            after=int(query.after or 0),
-        )
-        work = self._node.topics.get(call.hub, call.identity, wanted, "http")
-        found = await (self._wait_for(work) if query.wait else work)
-        if query.wait:  # it may have ended meanwhile
-            self._node.tokens.check(call.identity, call.hub.name)
-        return articles_json(TopicArticles(found.messages))
+    async def get(self, hub: Hub, identity: Identity, wanted: TopicGet) -> bytes:
+        work = self._node.topics.get(hub, identity, wanted, "http")
+        if not wanted.wait_seconds:
+            return articles_json(await work)
+        found = await self._wait_for(work)
+        self._node.tokens.check(identity, hub.name)  # it may have ended meanwhile
+        return articles_json(found)
 
     async def _get_each(self, call: HubRequest) -> bytes:
         name = check_name(call.query(NameQuery).name, "subscription")
@@ -240,6 +238,18 @@ class TopicsApi:
             if current is not None and current.cancelling():
                 raise
             raise GoingAway("the server is shutting down; ask again") from None
+
+
+def _wanted(query: GetQuery, topic: str, name: str) -> TopicGet:
+    return TopicGet(
+        topic,
+        name,
+        query.limit,
+        query.wait,
+        query.consumer,
+        None if query.ack_up_to is None else int(query.ack_up_to),
+        after=int(query.after or 0),
+    )
 
 
 def _producer(query: PutQuery) -> Producer | None:

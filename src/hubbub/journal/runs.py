@@ -53,7 +53,6 @@ _AS_THEY_ARE = tuple(
 _ARRAY = struct.Struct(">BI")
 _ARRAY_32 = 0xDD
 """How msgpack begins an array with a length of 32 bits."""
-_encode = msgspec.msgpack.Encoder().encode
 _encode_into = msgspec.msgpack.Encoder().encode_into
 
 
@@ -70,17 +69,20 @@ class _Rows:
 class Gathered:
     """What will be one record."""
 
-    __slots__ = ("_events", "_node", "_runs", "count")
+    __slots__ = ("_events", "_node", "_plain", "_runs", "count")
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._events: list[JournalEvent] = []
+        self._events = bytearray()
+        """Encoded at once: an event with all of its fields takes several times as many bytes."""
+        self._plain = 0
         self._runs: dict[_Key, _Rows] = {}
         self.count = 0
 
     def record(self, event: JournalEvent) -> None:
         event.node = self._node
-        self._events.append(event)
+        _encode_into(event, self._events, -1)
+        self._plain += 1
         self.count += 1
 
     def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
@@ -119,11 +121,12 @@ class Gathered:
 
     def body(self) -> bytes:
         """Of the record."""
-        packed: list[object] = [*self._events]
+        packed = bytearray(_ARRAY.pack(_ARRAY_32, self._plain + len(self._runs)))
+        packed += self._events
         for key, rows in self._runs.items():
             array = msgspec.Raw(_ARRAY.pack(_ARRAY_32, rows.count) + rows.encoded)
-            packed.append((Shared(PUBLISHED, self._node, *key), array))
-        return _encode(packed)
+            _encode_into((Shared(PUBLISHED, self._node, *key), array), packed, -1)
+        return bytes(packed)
 
 
 def unpack(packed: Sequence[JournalEvent | Run]) -> list[JournalEvent]:

@@ -23,6 +23,7 @@ from hubbub.domain.topics import (
     FindPut,
     OpenProducer,
     SubscriptionKey,
+    SubscriptionRequest,
     TopicAnswer,
     TopicRequest,
     WebhookRequest,
@@ -64,6 +65,7 @@ from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Deleted
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 Publish = Callable[[Message, PublishReply], None]
 
 
@@ -265,33 +267,33 @@ class ChannelOwner:
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
         not store."""
-        if isinstance(request, WebhookRequest):
-            return await self.pushes.serve(request)
         hub, name = channel_of(request)
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
-        return await self._serve(hub, name, lambda channel: self._serve_topic(channel, request))
+        if isinstance(request, WebhookRequest):
+            return await self.pushes.serve(request)
+        return await self._serve(hub, name, self._serve_topic, request)
 
-    async def _serve_topic(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
+    def _serve_topic(
+        self, channel: Channel, request: SubscriptionRequest | OpenProducer
+    ) -> Awaitable[TopicAnswer]:
         if not channel.rules.store:
             raise no_topic(channel.hub, channel.name)
         if isinstance(request, OpenProducer):
-            return await self._producers.open(channel, request.principal, request.producer)
-        return await self.durable.serve(channel, request)
+            return self._producers.open(channel, request.principal, request.producer)
+        return self.durable.serve(channel, request)
 
     async def notification(self, request: NotificationRequest) -> NotificationAnswer:
         """What `NotificationOwner.serve` answers and raises."""
-        return await self._serve(
-            request.hub,
-            request.channel,
-            lambda channel: self.notifications.serve(channel, request),
-        )
+        return await self._serve(request.hub, request.channel, self.notifications.serve, request)
 
     async def expire_notifications(self) -> None:
         """Called from time to time. Raises `StoreUnavailable`."""
         await self.notifications.expire(lambda hub, name: self._open.get((hub, name)))
 
-    async def _serve(self, hub: str, name: str, serve: Callable[[Channel], Awaitable[_T]]) -> _T:
+    async def _serve(
+        self, hub: str, name: str, serve: Callable[[Channel, _R], Awaitable[_T]], request: _R
+    ) -> _T:
         """`serve` is given the channel, read from disk, which stays open. If it moves to another
         node meanwhile, whatever fails fails with `StaleOwner`."""
         channel = self.channels.use(hub, name)
@@ -299,7 +301,7 @@ class ChannelOwner:
         try:
             if channel.state is not State.READY:
                 await self.channels.ready(channel)
-            return await serve(channel)
+            return await serve(channel, request)
         except HubbubError as error:
             if channel.closed_by is not None:
                 raise channel.closed_by from error

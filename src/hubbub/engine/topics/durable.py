@@ -7,7 +7,7 @@ the store, or from the channel's last messages, which stay in memory while someb
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,14 +19,13 @@ from hubbub.domain.topics import (
     MAX_BATCH,
     Acknowledge,
     Article,
-    DescribeSubscription,
     GetMessages,
     SubscribeTopic,
     SubscriptionInfo,
     SubscriptionKey,
     SubscriptionOptions,
+    SubscriptionRequest,
     TopicAnswer,
-    TopicRequest,
     UnsubscribeTopic,
 )
 from hubbub.engine.access.registry import AccessRegistry
@@ -80,18 +79,16 @@ class DurableSubscriptions:
 
     # -- requests -------------------------------------------------------------------------------
 
-    async def serve(self, channel: Channel, request: TopicRequest) -> TopicAnswer:
+    def serve(self, channel: Channel, request: SubscriptionRequest) -> Awaitable[TopicAnswer]:
         if isinstance(request, GetMessages):
-            return await self.get(channel, request)
+            return self.get(channel, request)
         if isinstance(request, Acknowledge):
-            return await self.acknowledge(channel, request)
+            return self.acknowledge(channel, request)
         if isinstance(request, SubscribeTopic):
-            return await self.subscribe(channel, request)
+            return self.subscribe(channel, request)
         if isinstance(request, UnsubscribeTopic):
-            await self.unsubscribe(channel, request.key)
-            return None
-        assert isinstance(request, DescribeSubscription)
-        return await self.describe(channel, request.key)
+            return self.unsubscribe(channel, request.key)
+        return self.describe(channel, request.key)
 
     async def subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
         cursors = await self._cache.cursors(channel)
@@ -222,7 +219,11 @@ class DurableSubscriptions:
             cursor.put_back(pick.serial for pick in picks)
             raise
         wall = int(self._clock.now() * 1000)
-        expired = [serial for serial, message in found.items() if has_expired(message, wall)]
+        expired = [
+            serial
+            for serial, message in found.items()
+            if message.attributes is not None and has_expired(message, wall)
+        ]
         if expired:
             self._pass_expired(channel, subscription, expired)
             self._cache.save_soon(channel, subscription)
@@ -246,21 +247,22 @@ class DurableSubscriptions:
         technology: str,
     ) -> tuple[Article, ...]:
         """What of the picked was read; the rest waits for the next time."""
-        cursor = subscription.cursor
-        cursor.put_back(pick.serial for pick in picks if pick.serial not in found)
-        articles = tuple(
-            Article(found[pick.serial], pick.deliveries, pick.redelivered)
-            for pick in picks
-            if pick.serial in found
-        )
+        cursor, again = subscription.cursor, 0
+        articles: list[Article] = []
+        for pick in picks:
+            message = found.get(pick.serial)
+            if message is None:
+                cursor.put_back((pick.serial,))
+                continue
+            articles.append(Article(message, pick.deliveries, pick.redelivered))
+            again += pick.deliveries > 1
         counters = self._counters[channel.hub]
         counters.handed_out += len(articles)
-        again = sum(each.deliveries > 1 for each in articles)
         counters.redelivered += again
         if again and cursor.options.max_deliveries:
             self._cache.save_soon(channel, subscription)
         self._receipts.received(channel, subscription.key, articles, technology)
-        return articles
+        return tuple(articles)
 
     def lost_before(self, channel: Channel, first: int) -> None:
         """The channel's messages begin here now."""

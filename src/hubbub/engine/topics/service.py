@@ -170,7 +170,7 @@ class Topics:
         self, hub: Hub, identity: Identity, request: TopicUnsubscribe
     ) -> notices.TopicUnsubscribed:
         """Also without the permission by now. Raises `NotSubscribed`."""
-        topic, name = request.topic, request.name
+        topic, name = check_name(request.topic, "channel"), request.name
         await self._bus.topic(UnsubscribeTopic(_own_key(hub, identity, topic, name)))
         return notices.TopicUnsubscribed(topic, name, request.req_id)
 
@@ -333,7 +333,6 @@ class Topics:
 
 def _own_key(hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionKey:
     check_name(name, "subscription")
-    check_name(topic, "channel")
     return SubscriptionKey(hub.name, topic, principal_of(identity), name)
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, field
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes, Message
-from hubbub.domain.notices import Delivery, Published, PublishResult, TopicArticles
+from hubbub.domain.notices import Delivery, Published, PublishResult, TopicArticles, TopicMessages
 from hubbub.domain.payloads import readable_json, typed_payload
 from hubbub.domain.requests import Producer, Publish, PublishItem
 from hubbub.domain.topics import Article
@@ -89,9 +89,12 @@ def article_json(article: Article) -> bytes:
     )
 
 
-def articles_json(found: TopicArticles) -> bytes:
+def articles_json(found: TopicArticles | TopicMessages) -> bytes:
     """The text of a TopicArticles."""
-    return b'{"answer":"%b","messages":%b}' % (found.answer.encode(), _articles(found.messages))
+    return b'{"answer":"%b","messages":[%b]}' % (
+        found.answer.encode(),
+        b",".join([article_json(each) for each in found.messages]),
+    )
 
 
 def _messages(messages: Iterable[Message]) -> Raw:
