@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from harness.admin import HUB, Caller, admin_of
 from harness.admin_routes import BODIES, address
@@ -33,9 +33,13 @@ def named(route: AnyRoute) -> str:
     return route.operation_id
 
 
-@pytest.fixture
-async def admin(tmp_path: Path) -> AsyncIterator[Caller]:
-    server = Server(hub_settings(tmp_path, open_hub()))
+on_one_hub = pytest.mark.asyncio(loop_scope="module")
+"""Of tests whose requests are all refused: nothing changes, so that one hub serves them all."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def admin(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Caller]:
+    server = Server(hub_settings(tmp_path_factory.mktemp("hub"), open_hub()))
     await server.start()
     hub = RunningHub(server)
     yield admin_of(hub)
@@ -47,6 +51,7 @@ def required_fields(route: AnyRoute) -> list[str]:
 
 
 @pytest.mark.spec("OPS-03", "ADMIN-01")
+@on_one_hub
 @pytest.mark.parametrize("route", READ_BY_TYPE, ids=named)
 async def test_bodies_are_refused_with_the_field_named(admin: Caller, route: AnyRoute) -> None:
     good = BODIES[route.operation_id]
@@ -67,6 +72,7 @@ async def test_bodies_are_refused_with_the_field_named(admin: Caller, route: Any
 
 
 @pytest.mark.spec("OPS-03")
+@on_one_hub
 @pytest.mark.parametrize("route", WITH_BODY, ids=named)
 @pytest.mark.parametrize(
     "data",
@@ -82,6 +88,7 @@ async def test_bodies_that_are_not_an_object_are_refused(
 
 
 @pytest.mark.spec("OPS-03")
+@on_one_hub
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_oversized_bodies_and_unasked_ones_are_refused(
     admin: Caller, route: AnyRoute
@@ -95,6 +102,7 @@ async def test_oversized_bodies_and_unasked_ones_are_refused(
 
 
 @pytest.mark.spec("OPS-03")
+@on_one_hub
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_unknown_repeated_and_wrong_parameters_are_refused_by_name(
     admin: Caller, route: AnyRoute
@@ -116,6 +124,7 @@ async def test_unknown_repeated_and_wrong_parameters_are_refused_by_name(
 
 
 @pytest.mark.spec("OPS-03")
+@on_one_hub
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_methods_that_are_not_there_are_named_with_those_that_are(
     admin: Caller, route: AnyRoute
@@ -126,6 +135,7 @@ async def test_methods_that_are_not_there_are_named_with_those_that_are(
 
 
 @pytest.mark.spec("OPS-03")
+@on_one_hub
 @pytest.mark.parametrize("name", ["", "a%00b", "*", "%23", "x" * 256, "%ff", "%c0%af"], ids=str)
 async def test_names_that_cannot_be_are_refused(admin: Caller, name: str) -> None:
     for path in ("rules/{}", "namespaces/{}", "auth-providers/{}", "channels/{}/metadata"):
