@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 
 from harness.admin import HUB, Caller, admin_of
 from harness.admin_routes import BODIES, address
-from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
+from harness.running_hub import RunningHub, StartHub
 from hubbub.gateways.admin.routes import AnyRoute
 from hubbub.gateways.admin.table import ROUTES
-from hubbub.server.wiring import Server
 
 SERVED = [route for route in ROUTES if route.handler is not None]
 WITH_BODY = [route for route in SERVED if route.body is not None]
@@ -33,17 +30,10 @@ def named(route: AnyRoute) -> str:
     return route.operation_id
 
 
-on_one_hub = pytest.mark.asyncio(loop_scope="module")
-"""Of tests whose requests are all refused: nothing changes, so that one hub serves them all."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def admin(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Caller]:
-    server = Server(hub_settings(tmp_path_factory.mktemp("hub"), open_hub()))
-    await server.start()
-    hub = RunningHub(server)
-    yield admin_of(hub)
-    await hub.close()
+@pytest.fixture(scope="module")
+def admin(shared_hub: RunningHub) -> Caller:
+    """For requests that are refused."""
+    return admin_of(shared_hub)
 
 
 def required_fields(route: AnyRoute) -> list[str]:
@@ -51,7 +41,7 @@ def required_fields(route: AnyRoute) -> list[str]:
 
 
 @pytest.mark.spec("OPS-03", "ADMIN-01")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", READ_BY_TYPE, ids=named)
 async def test_bodies_are_refused_with_the_field_named(admin: Caller, route: AnyRoute) -> None:
     good = BODIES[route.operation_id]
@@ -72,7 +62,7 @@ async def test_bodies_are_refused_with_the_field_named(admin: Caller, route: Any
 
 
 @pytest.mark.spec("OPS-03")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", WITH_BODY, ids=named)
 @pytest.mark.parametrize(
     "data",
@@ -88,7 +78,7 @@ async def test_bodies_that_are_not_an_object_are_refused(
 
 
 @pytest.mark.spec("OPS-03")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_oversized_bodies_and_unasked_ones_are_refused(
     admin: Caller, route: AnyRoute
@@ -102,7 +92,7 @@ async def test_oversized_bodies_and_unasked_ones_are_refused(
 
 
 @pytest.mark.spec("OPS-03")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_unknown_repeated_and_wrong_parameters_are_refused_by_name(
     admin: Caller, route: AnyRoute
@@ -124,7 +114,7 @@ async def test_unknown_repeated_and_wrong_parameters_are_refused_by_name(
 
 
 @pytest.mark.spec("OPS-03")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", SERVED, ids=named)
 async def test_methods_that_are_not_there_are_named_with_those_that_are(
     admin: Caller, route: AnyRoute
@@ -135,7 +125,7 @@ async def test_methods_that_are_not_there_are_named_with_those_that_are(
 
 
 @pytest.mark.spec("OPS-03")
-@on_one_hub
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["", "a%00b", "*", "%23", "x" * 256, "%ff", "%c0%af"], ids=str)
 async def test_names_that_cannot_be_are_refused(admin: Caller, name: str) -> None:
     for path in ("rules/{}", "namespaces/{}", "auth-providers/{}", "channels/{}/metadata"):

@@ -500,6 +500,7 @@ T = "/v1/hubs/acme/topics/bad"
 S = f"{T}/subscriptions/default"
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.spec("OPS-03")
 @pytest.mark.parametrize(
     ("line", "body", "code", "named"),
@@ -567,9 +568,9 @@ S = f"{T}/subscriptions/default"
 )
 @shared
 async def test_a_mistake_is_named(
-    hub: RunningHub, line: str, body: bytes, code: str, named: str
+    shared_hub: RunningHub, line: str, body: bytes, code: str, named: str
 ) -> None:
-    async with await RawConnection.open(hub.address) as client:
+    async with await RawConnection.open(shared_hub.address) as client:
         client.request(line, body=body)
         answer = await client.response()
         assert (answer.status, answer.error) == (400, code), answer.body

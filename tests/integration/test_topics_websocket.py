@@ -335,6 +335,7 @@ async def test_who_has_not_authenticated_gets_nothing(start_hub: StartHub) -> No
         assert isinstance(refused.error, errors.NotAuthenticated)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @both
 @pytest.mark.parametrize(
     ("request_sent", "named"),
@@ -355,9 +356,9 @@ async def test_who_has_not_authenticated_gets_nothing(start_hub: StartHub) -> No
 @pytest.mark.spec("OPS-03")
 @shared
 async def test_a_mistake_is_answered_and_the_session_goes_on(
-    hub: RunningHub, codec: Codec, request_sent: Request, named: str
+    shared_hub: RunningHub, codec: Codec, request_sent: Request, named: str
 ) -> None:
-    async with await TopicSocket.open(hub, codec) as socket:
+    async with await TopicSocket.open(shared_hub, codec) as socket:
         await socket.send(request_sent)
         refused = await socket.hear(7)
         assert isinstance(refused.error, errors.BadRequest)

@@ -183,6 +183,7 @@ async def test_private_addresses_are_refused_unless_allowed(start_hub: StartHub)
     assert await api.refusal("POST", body=order) == (403, "not_permitted")
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("order", "code"),
     [
@@ -207,8 +208,8 @@ async def test_private_addresses_are_refused_unless_allowed(start_hub: StartHub)
         ({"start": "yesterday"}, "malformed"),
     ],
 )
-async def test_what_is_wrong_is_refused(hub: RunningHub, order: Any, code: str) -> None:
-    api = service(hub)
+async def test_what_is_wrong_is_refused(shared_hub: RunningHub, order: Any, code: str) -> None:
+    api = service(shared_hub)
     if isinstance(order, dict):
         order = {"channel": "a", "callback": "https://example.org/", **order}
 
