@@ -90,7 +90,7 @@ def test_wrong_types_and_missing_columns_are_named(healthy: Pipeline) -> None:
     healthy.run()
     found = {row["segment"]: (row["reason"], row["detail"]) for row in healthy.rows("quarantine")}
     assert found == {
-        "typed": ("wrong_types", "at is string, it should be int"),
+        "typed": ("wrong_types", "at is string, it should be int64"),
         "short": ("wrong_types", "columns are missing: kind"),
     }
     check_the_good_one(healthy)

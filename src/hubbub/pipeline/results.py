@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,6 +19,8 @@ Found = TypeVar("Found")
 
 _FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum")
 """Endings of columns that are kept so that rows can be added up. They say nothing to people."""
+POINTS: Final = 300
+"""In a line at most; more could not be told apart."""
 _TRIES: Final = 3
 _MOMENT: Final = 1e-6
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -46,16 +48,43 @@ def read_rows(warehouse: Path | str, query: RowsQuery) -> Rows:
     return _reading(warehouse, table, read)
 
 
-def read_all(warehouse: Path | str, name: str, hub: str | None, days: int) -> list[dict[str, Any]]:
-    """All rows of the newest days of a view by time, with all columns. Raises as above."""
-    table = table_named(name)
+def read_summed(
+    warehouse: Path | str,
+    query: RowsQuery,
+    days: int,
+    prefix: str,
+    counts: Sequence[str],
+    steps: Sequence[int],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The newest days of a view with a column `time`, added up over hubs: in all, and by the
+    shortest of `steps` (seconds) of which `POINTS` suffice, in their order. `counts` are summed,
+    durations `prefix` described. Raises as above."""
+    table = table_named(query.table)
 
-    def read(snapshot: Snapshot) -> list[dict[str, Any]]:
+    def read(snapshot: Snapshot) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        import pyarrow as pa
+
+        from hubbub.pipeline.grouping import Groups
+        from hubbub.pipeline.views import spreads
+        from hubbub.pipeline.views.columns import micros, times
+
         latest = snapshot.round.latest if snapshot.round else None
-        since = None if latest is None else latest - days * _DAY
-        whole = snapshot.read(name, since=since)
-        found: list[dict[str, Any]] = _chosen(whole, table, RowsQuery(name, hub=hub)).to_pylist()
-        return found
+        rows = snapshot.read(table.name, since=None if latest is None else latest - days * _DAY)
+        rows = _chosen(rows, table, query)
+        at = micros(rows["time"]) // 1_000_000
+        span = int(at[0] - at[-1]) if len(at) else 0
+        step = next((each for each in steps if span / each <= POINTS), steps[-1])
+        rows = rows.append_column("step", times((at - at % step) * 1_000_000))
+        rows = rows.append_column("every", pa.repeat(True, len(rows)))
+
+        def summed(by: str) -> list[dict[str, Any]]:
+            totals = {name: rows[name] for name in counts}
+            found = spreads.added(rows, Groups(rows, (by,)), prefix, totals)
+            every: list[dict[str, Any]] = spreads.described(found, prefix).sort_by(by).to_pylist()
+            return every
+
+        nothing = {**dict.fromkeys(spreads.fields(prefix).names), **dict.fromkeys(counts, 0)}
+        return next(iter(summed("every")), nothing), summed("step")
 
     return _reading(warehouse, table, read)
 

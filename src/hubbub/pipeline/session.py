@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.java import require_spark
+from hubbub.pipeline.tables.rounds import started
 
 HEAP_MEGABYTES: Final = 3072
 """Of the driver, which does all the work where there is no cluster; the rest of its 4 GB is for
@@ -98,21 +99,11 @@ def _remove_spills_of_the_dead(scratch: Path) -> None:
     """A JVM that was killed leaves its temporary files; a log that grew too long starts anew."""
     for spill in scratch.glob(f"{_SPILL}*"):
         owner = spill.name.removeprefix(_SPILL)
-        if not owner.isdigit() or int(owner) == os.getpid() or not _lives(int(owner)):
+        if not owner.isdigit() or int(owner) == os.getpid() or not started(int(owner)):
             shutil.rmtree(spill, ignore_errors=True)
     log = scratch / "spark.log"
     if log.exists() and log.stat().st_size > _LARGEST_LOG:
         log.unlink()
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _log_quietly(conf: SparkConf, log4j: Path, log: Path, java_options: str) -> None:
@@ -121,7 +112,6 @@ def _log_quietly(conf: SparkConf, log4j: Path, log: Path, java_options: str) -> 
 
 
 def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
-    cores = os.cpu_count() or 1
     conf = SparkConf(loadDefaults=False)
     conf.setAll(
         [
@@ -135,8 +125,6 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.ui.enabled", "false"),
             ("spark.ui.showConsoleProgress", "false"),
             ("spark.sql.session.timeZone", "UTC"),
-            ("spark.sql.shuffle.partitions", str(max(4, 2 * cores))),
-            ("spark.default.parallelism", str(max(2, cores))),
             ("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false"),
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", "16384"),
@@ -152,6 +140,13 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
     )
     if _on_this_machine(master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    if local := re.fullmatch(r"local(?:\[(\d+|\*).*)?", master):
+        # Two tasks for each core, so that one that takes longer is made up for. How many cores a
+        # cluster has Spark knows.
+        cores = int(local[1] or 1) if local[1] != "*" else os.cpu_count() or 1
+        conf.set("spark.default.parallelism", str(max(2, cores)))
+        for name in ("spark.sql.shuffle.partitions", "spark.sql.files.minPartitionNum"):
+            conf.set(name, str(max(4, 2 * cores)))
     return conf
 
 

@@ -100,7 +100,7 @@ def test_a_killed_process_does_not_lock_and_a_live_one_does(
     with pytest.raises(PipelineBusy, match=str(os.getpid())):
         run(warehouse, staged(warehouse, "c", {"messages": 3}))
     assert read(warehouse) == [1], "readers see the last round that is done"
-    monkeypatch.setattr(rounds_module, "_started", lambda _: "another process")
+    monkeypatch.setattr(rounds_module, "started", lambda _: "another process")
     run(warehouse, staged(warehouse, "d", {"messages": 4}))
     assert read(warehouse) == [1, 4]
 
@@ -111,7 +111,7 @@ def test_a_process_whose_lease_was_taken_over_cannot_finish(
     stale = Rounds(warehouse)
     context = stale.running(lambda: NOON)
     mine = context.__enter__()
-    monkeypatch.setattr(rounds_module, "_started", lambda _: "another process")
+    monkeypatch.setattr(rounds_module, "started", lambda _: "another process")
     run(warehouse, staged(warehouse, "a", {"messages": 1}))
     with pytest.raises(PipelineBusy):
         stale.finish(msgspec.structs.replace(mine, state=DONE))

@@ -21,7 +21,7 @@ from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, s
 from hubbub.pipeline.sources.journal import Split, read_split
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 from hubbub.pipeline.transforms import facts, silver
-from hubbub.pipeline.transforms.events import fingerprint, verdict
+from hubbub.pipeline.transforms.events import summed_hashes, verdict
 from hubbub.pipeline.transforms.quarantine import unfit_records
 from hubbub.pipeline.views.columns import with_columns
 
@@ -40,7 +40,8 @@ class Summary(msgspec.Struct, frozen=True):
     rows: int
     earliest: int | None
     latest: int | None
-    fingerprint: int
+    hashes: int
+    """The sum of those of all events."""
     kinds: dict[str, int]
     unfit: dict[str, int]
     late: int = 0
@@ -48,6 +49,12 @@ class Summary(msgspec.Struct, frozen=True):
     """The time of the latest event of each node."""
     starts: dict[str, list[int]] = {}
     """When nodes were started."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same events, whatever the segment is called and however packed; empty
+        where there are none."""
+        return f"{self.rows}-{self.hashes:016x}" if self.rows else ""
 
     def __add__(self, other: Summary) -> Summary:
         """Of two parts of one segment."""
@@ -58,7 +65,7 @@ class Summary(msgspec.Struct, frozen=True):
             rows=self.rows + other.rows,
             earliest=min(moments, default=None),
             latest=max(moments, default=None),
-            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
+            hashes=(self.hashes + other.hashes) % 2**64,
             kinds=dict(Counter(self.kinds) + Counter(other.kinds)),
             unfit=dict(Counter(self.unfit) + Counter(other.unfit)),
             late=self.late + other.late,
@@ -163,7 +170,7 @@ def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summa
         rows=len(rows),
         earliest=times["min"].as_py(),
         latest=times["max"].as_py(),
-        fingerprint=fingerprint(rows),
+        hashes=summed_hashes(rows),
         kinds=_counts(fit["kind"]),
         unfit={} if reasons is None else _counts(reasons.drop_null()),
         late=pc.sum(pc.less(fit["at"], rules.reached)).as_py() or 0,

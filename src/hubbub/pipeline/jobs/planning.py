@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import pyarrow as pa
 
-from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import (
     Footer,
@@ -22,8 +20,9 @@ from hubbub.pipeline.sources.segments import (
     sealed_segments,
 )
 from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.records import records_of
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.views.columns import DAY, TIME
+from hubbub.pipeline.views.columns import DAY
 
 FUTURE_TOLERANCE: Final = 600_000_000
 """How far a clock may be ahead before its events are not believed: ten minutes."""
@@ -53,22 +52,6 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     starts: dict[str, list[int]] = {}
 
 
-def known_segments(snapshot: Snapshot) -> dict[str, Known]:
-    rows = snapshot.read("segments")
-    for place, column in enumerate(rows.schema):
-        if column.type == TIME:
-            rows = rows.set_column(place, column.name, rows[column.name].cast(pa.int64()))
-    return {row["segment"]: msgspec.convert(_plain(row), Known) for row in rows.to_pylist()}
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Tables of an earlier version have fewer columns, which are null."""
-    given = {name: value for name, value in row.items() if value is not None}
-    return {
-        name: dict(value) if isinstance(value, list) else value for name, value in given.items()
-    }
-
-
 def endings(known: Iterable[Known]) -> dict[str, list[int]]:
     """By node, the moments in microseconds at which all that the node had open was over: each start
     of it, and the last that was heard of a node that others outlived by a day."""
@@ -84,15 +67,6 @@ def endings(known: Iterable[Known]) -> dict[str, list[int]]:
         if at + SILENT_AFTER < latest:
             starts[node].append(at + 1)
     return {node: sorted(moments) for node, moments in starts.items()}
-
-
-def segments_table(known: Collection[Known]) -> pa.Table:
-    shape = TABLES["segments"].schema
-    plain = pa.schema([(one.name, pa.int64() if one.type == TIME else one.type) for one in shape])
-    rows = [msgspec.structs.asdict(one) for one in sorted(known, key=lambda one: one.segment)]
-    for row in rows:
-        row |= {name: list(value.items()) for name, value in row.items() if isinstance(value, dict)}
-    return pa.Table.from_pylist(rows, plain).cast(shape)
 
 
 @dataclass
@@ -157,7 +131,7 @@ class Plan:
 
 def make_plan(snapshot: Snapshot, journal: Location, now: int, full: bool = False) -> Plan:
     """`now` in microseconds. Looks at the footers of new segments only."""
-    before = known_segments(snapshot)
+    before = {one.segment: one for one in records_of(snapshot.read("segments"), Known)}
     live = sealed_segments(journal)
     known = {} if full else before
     retracted = _retracted(known, live, replaced_segments(journal))

@@ -11,10 +11,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,7 +31,6 @@ from hubbub.pipeline.jobs.planning import (
     Plan,
     endings,
     make_plan,
-    segments_table,
 )
 from hubbub.pipeline.jobs.repeats import Repeat, find_repeats
 from hubbub.pipeline.jobs.threads import threads
@@ -43,6 +41,7 @@ from hubbub.pipeline.sources.segments import unreadable
 from hubbub.pipeline.sources.table import files_frame
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.records import records_of, table_of
 from hubbub.pipeline.tables.rounds import DONE, Round, Rounds
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage
@@ -213,7 +212,7 @@ class _Work:
         """Segments with exactly the events of another one."""
         first = {one.fingerprint: name for name, one in self.plan.kept.items() if one.fingerprint}
         for name, summary in sorted(taken.items()):
-            other = first.setdefault(_fingerprint(summary), name)
+            other = first.setdefault(summary.fingerprint, name)
             if other != name and summary.rows:
                 self.plan.fresh.discard(name)
                 self.plan.duplicates[name] = other
@@ -236,10 +235,7 @@ class _Work:
             self._repeats[one.segment].append(one)
 
     def _known_repeats(self) -> list[Repeat]:
-        rows = self._base.read("repeats")
-        place = rows.schema.get_field_index("at")
-        rows = rows.set_column(place, "at", rows["at"].cast("int64"))
-        return [Repeat(**row) for row in rows.to_pylist()]
+        return records_of(self._base.read("repeats"), Repeat)
 
     def _freed(self, repeats: list[Repeat]) -> set[str]:
         """Segments with copies that may count now: the ones that counted may be gone."""
@@ -294,45 +290,31 @@ class _Work:
         plan = self.plan
         known = dict(plan.kept)
         for name in plan.fresh:
-            known[name] = self._known(name, taken.get(name))
-        for name, other in plan.duplicates.items():
-            known[name] = msgspec.structs.replace(
-                self._known(name), refused=DUPLICATE, duplicate_of=other
+            found = taken.get(name)
+            more = (
+                {"fingerprint": found.fingerprint, **msgspec.structs.asdict(found)} if found else {}
             )
+            known[name] = self._known(name, **more)
+        for name, other in plan.duplicates.items():
+            known[name] = self._known(name, refused=DUPLICATE, duplicate_of=other)
         for name, why in plan.refused.items():
-            known[name] = msgspec.structs.replace(self._known(name), refused=why.word)
+            known[name] = self._known(name, refused=why.word)
         return known
 
     def _keep_books(self, changes: Changes, known: dict[str, Known]) -> None:
         books = Stage(self._place, f"{self._name}-books")
-        books.add("segments", segments_table(known.values()))
+        segments = sorted(known.values(), key=lambda one: one.segment)
+        books.add("segments", table_of(segments, TABLES["segments"].schema))
         books.add("quarantine", refused_segments(self._refused()))
         repeats = [one for some in self._repeats.values() for one in some]
-        books.add("repeats", _repeats_table(repeats))
+        books.add("repeats", table_of(repeats, TABLES["repeats"].schema))
         changes.remove("segments", (file.path for file in self._snapshot.files("segments")))
         changes.add(books.close())
 
-    def _known(self, name: str, summary: Summary | None = None) -> Known:
+    def _known(self, name: str, **found: Any) -> Known:
         segment = self.plan.live[name]
-        known = Known(
-            segment=name,
-            seen_at=self.plan.seen_at[name],
-            size=segment.size,
-            modified=segment.modified,
-        )
-        if summary is None:
-            return known
-        return msgspec.structs.replace(
-            known,
-            rows=summary.rows,
-            earliest=summary.earliest,
-            latest=summary.latest,
-            fingerprint=_fingerprint(summary),
-            kinds=summary.kinds,
-            unfit=summary.unfit,
-            nodes=summary.nodes,
-            starts=summary.starts,
-        )
+        place = {"segment": name, "size": segment.size, "modified": segment.modified}
+        return msgspec.convert({**found, **place, "seen_at": self.plan.seen_at[name]}, Known)
 
     def _refused(self) -> list[tuple[str, str, str, str]]:
         plan = self.plan
@@ -366,15 +348,3 @@ def _combined(answers: list[Answer]) -> dict[str, Summary]:
     for one in (each for answer in answers for each in answer.summaries):
         found[one.segment] = found[one.segment] + one if one.segment in found else one
     return found
-
-
-def _fingerprint(summary: Summary) -> str:
-    """The same for the same events, whatever the segment is called and however packed."""
-    return f"{summary.rows}-{summary.fingerprint:016x}" if summary.rows else ""
-
-
-def _repeats_table(repeats: list[Repeat]) -> pa.Table:
-    shape = TABLES["repeats"].schema
-    plain = pa.schema([(one.name, pa.int64() if one.name == "at" else one.type) for one in shape])
-    rows = [msgspec.structs.asdict(one) for one in repeats]
-    return pa.Table.from_pylist(rows, plain).cast(shape)

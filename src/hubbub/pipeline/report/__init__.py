@@ -17,9 +17,9 @@ def make_report(warehouse: Path | str, hub: str | None = None, days: int = DAYS)
     """Of all hubs, or of one. Raises `PipelineError`, `WarehouseUnreadable`."""
     figures = Figures(warehouse, hub, days)
     total, by_time = figures.traffic()
-    opened, lasting, sessions_by_time = figures.sessions()
+    opened, sessions_by_time = figures.sessions()
     parts = [
-        sections.summary(figures, total, opened, lasting),
+        sections.summary(figures, total, opened),
         sections.traffic(by_time),
         sections.activity(figures),
         sections.sessions(sessions_by_time),

@@ -16,19 +16,11 @@ Point = tuple[float, float | None]
 
 _WIDTH, _HEIGHT = 720, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 26
-_STEPS_SECONDS = (
-    300,
-    900,
-    1800,
-    3600,
-    3 * 3600,
-    6 * 3600,
-    12 * 3600,
-    86_400,
-    2 * 86_400,
-    7 * 86_400,
+_HOUR, _DAY = 3600, 86_400
+STEPS_SECONDS = (
+    *(300, 900, 1800, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
+    *(_DAY, 2 * _DAY, 7 * _DAY),
 )
-_DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ class _Scale:
 
     def time_ticks(self) -> list[float]:
         span = self.end - self.start
-        step = next((each for each in _STEPS_SECONDS if span / each <= 8), 28 * _DAY)
+        step = next((each for each in STEPS_SECONDS if span / each <= 8), 28 * _DAY)
         first = math.ceil(self.start / step) * step
         return [first + step * place for place in range(int((self.end - first) // step) + 1)]
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from hubbub.pipeline.report import wording
 from hubbub.pipeline.report.charts import Band, Series, bar_chart, line_chart
-from hubbub.pipeline.report.figures import Durations, Figures, Traffic
+from hubbub.pipeline.report.figures import Figures, Row
 from hubbub.pipeline.report.wording import count, duration, escaped, share, time_of
 
-Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 
 _GOOD = "exactly once"
@@ -39,6 +38,11 @@ def of(name: str, form: Callable[[Any], str] = str) -> Callable[[Row], str]:
     return lambda row: "–" if row[name] is None else form(row[name])
 
 
+def each(names: str, form: Callable[[Any], str] = str) -> list[Column]:
+    """Columns with the names of their fields."""
+    return [(name.replace("_", " "), of(name, form)) for name in names.split()]
+
+
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     """A name, a figure, and a word on it."""
     shown = "".join(
@@ -49,46 +53,48 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     return f"<div class='tiles'>{shown}</div>"
 
 
-def summary(figures: Figures, total: Traffic, sessions: int, lasting: Durations) -> str:
-    verdicts = figures.verdicts()
-    wrong = sum(
-        each
-        for kind, counts in verdicts.items()
-        if kind != "session"
-        for verdict, each in counts.items()
-        if verdict not in (_GOOD, "waiting")
-    )
-    audited = sum(sum(counts.values()) for kind, counts in verdicts.items() if kind != "session")
-    latency = total.latency
+def summary(figures: Figures, total: Row, opened: Row) -> str:
+    verdicts = [counts for kind, counts in figures.verdicts().items() if kind != "session"]
+    audited = sum(sum(counts.values()) for counts in verdicts)
+    good = sum(counts.get(word, 0) for counts in verdicts for word in (_GOOD, "waiting"))
     return tiles(
         [
-            ("messages in", count(total.messages_in), wording.size(total.bytes_in)),
-            ("messages out", count(total.messages_out), wording.size(total.bytes_out)),
-            ("dropped", count(total.dropped), "live, to slow readers"),
-            ("sessions", count(sessions), f"mean {duration(lasting.mean)}"),
+            ("messages in", count(total["messages_in"]), wording.size(total["bytes_in"])),
+            ("messages out", count(total["messages_out"]), wording.size(total["bytes_out"])),
+            ("dropped", count(total["dropped"]), "live, to slow readers"),
+            ("sessions", count(opened["sessions"]), f"mean {duration(opened['duration_mean'])}"),
             (
                 "latency, median",
-                duration(latency.percentile(0.5)),
-                f"p99 {duration(latency.percentile(0.99))}",
+                duration(total["latency_p50"]),
+                f"p99 {duration(total['latency_p99'])}",
             ),
             (
                 "exactly-once faults",
-                count(wrong) if audited else "–",
+                count(audited - good) if audited else "–",
                 f"of {count(audited)} producers and subscriptions",
             ),
         ]
     )
 
 
-def traffic(by_time: Mapping[float, Traffic]) -> str:
-    def line(name: str) -> list[tuple[float, float | None]]:
-        return [(time, getattr(each, name)) for time, each in by_time.items()]
+def lines(by_time: Mapping[float, Row], names: Mapping[str, str]) -> list[Series]:
+    """One for each name, of the field that it stands for."""
+    return [
+        Series(name, [(time, row[field]) for time, row in by_time.items()])
+        for name, field in names.items()
+    ]
 
+
+def percentiles(prefix: str) -> dict[str, str]:
+    return {name: f"{prefix}_{name}" for name in ("p50", "p90", "p99")}
+
+
+def traffic(by_time: Mapping[float, Row]) -> str:
     def charts(title: str, what: str, label: Callable[[float], str]) -> str:
         """In and out side by side: one may be a thousand times the other."""
         drawn = "".join(
             f"<div><h3>{title} {way}</h3>"
-            + line_chart(f"{what} {way} over time", [Series(way, line(f"{what}_{way}"))], label)
+            + line_chart(f"{what} {way} over time", lines(by_time, {way: f"{what}_{way}"}), label)
             + "</div>"
             for way in ("in", "out")
         )
@@ -103,70 +109,59 @@ def traffic(by_time: Mapping[float, Traffic]) -> str:
 
 
 def activity(figures: Figures) -> str:
-    found = figures.activity()
-
-    def line(name: str) -> list[tuple[float, float | None]]:
-        return [(time, each[name]) for time, each in found.items()]
-
+    shown = {name: f"active_{name}" for name in ("sessions", "channels", "hubs")}
     return section(
         "Active over time",
         "How many sessions, channels and hubs were active?",
         line_chart(
             "active sessions, channels and hubs over time",
-            [
-                Series("sessions", line("active_sessions")),
-                Series("channels", line("active_channels")),
-                Series("hubs", line("active_hubs")),
-            ],
+            lines(figures.activity(), shown),
         ),
     )
 
 
-def sessions(by_time: Mapping[float, tuple[int, Durations]]) -> str:
-    lines = [
-        Series(name, [(time, each.percentile(part)) for time, (_, each) in by_time.items()])
-        for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    ]
+def sessions(by_time: Mapping[float, Row]) -> str:
+    opened = [(time, row["sessions"]) for time, row in by_time.items()]
+    lasted = lines(by_time, percentiles("duration"))
     return section(
         "Sessions",
         "How many sessions were opened, and how long did they last?",
         "<h3>Opened</h3>",
-        bar_chart("sessions opened by the hour", [(t, n) for t, (n, _) in by_time.items()]),
+        bar_chart("sessions opened by the hour", opened),
         "<h3>Duration, by when they were opened</h3>",
-        line_chart("duration of sessions, percentiles", lines, duration, log=True),
+        line_chart("duration of sessions, percentiles", lasted, duration, log=True),
     )
 
 
-def latency(figures: Figures, by_time: Mapping[float, Traffic]) -> str:
-    lines = [
-        Series(name, [(time, each.latency.percentile(part)) for time, each in by_time.items()])
-        for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    ]
+def latency(figures: Figures, by_time: Mapping[float, Row]) -> str:
     rows = figures.rows("latency_overall", 100_000)
     shown = sorted((row for row in rows if row["channel"] is None), key=lambda row: row["hub"])
     slow = sorted(
         (row for row in rows if row["channel"] is not None),
         key=lambda row: -(row["latency_p99"] or 0),
     )[:10]
+    form = {"deviation": "stddev"}
     figures_of = [
-        ("deliveries", of("deliveries", count)),
-        ("min", of("latency_min", duration)),
-        ("mean", of("latency_mean", duration)),
-        ("max", of("latency_max", duration)),
-        ("deviation", of("latency_stddev", duration)),
-        ("p50", of("latency_p50", duration)),
-        ("p90", of("latency_p90", duration)),
-        ("p99", of("latency_p99", duration)),
+        *each("deliveries", count),
+        *(
+            (name, of(f"latency_{form.get(name, name)}", duration))
+            for name in ("min", "mean", "max", "deviation", "p50", "p90", "p99")
+        ),
     ]
-    by_technology: list[Column] = [("hub", of("hub")), ("technology", of("technology"))]
+    by_technology = each("hub technology")
     return section(
         "Latency",
         "How long does a message take from its publisher to a subscriber's socket?",
-        line_chart("latency over time, percentiles", lines, duration, log=True),
+        line_chart(
+            "latency over time, percentiles",
+            lines(by_time, percentiles("latency")),
+            duration,
+            log=True,
+        ),
         "<h3>By technology</h3>",
         table([*by_technology, *figures_of], shown),
         "<h3>The slowest channels, by p99</h3>",
-        table([("channel", of("channel")), *by_technology, *figures_of], slow),
+        table([*each("channel"), *by_technology, *figures_of], slow),
     )
 
 
@@ -182,10 +177,8 @@ def threads(figures: Figures) -> str:
         table(
             [
                 ("first message", of("thread")),
-                ("hub", of("hub")),
-                ("started by", of("started_by")),
-                ("messages", of("messages", count)),
-                ("participants", of("participants", count)),
+                *each("hub started_by"),
+                *each("messages participants", count),
                 ("lasted", of("duration", duration)),
                 ("answer after, mean", of("response_mean", duration)),
             ],
@@ -194,10 +187,8 @@ def threads(figures: Figures) -> str:
         "<h3>Peers who answer most</h3>",
         table(
             [
-                ("peer", of("peer")),
-                ("hub", of("hub")),
-                ("messages", of("messages", count)),
-                ("answers", of("answers", count)),
+                *each("peer hub"),
+                *each("messages answers", count),
                 ("p50", of("response_p50", duration)),
                 ("p90", of("response_p90", duration)),
                 ("last seen", of("last_at", time_of)),
@@ -246,16 +237,9 @@ def audit(figures: Figures) -> str:
         "<h3>Faults</h3>",
         table(
             [
-                ("verdict", of("verdict")),
-                ("kind", of("kind")),
-                ("name", of("name")),
-                ("hub", of("hub")),
-                ("channel", of("channel")),
-                ("messages", of("messages", count)),
-                ("lost", of("lost", count)),
-                ("doubled", of("doubled", count)),
-                ("out of order", of("out_of_order", count)),
-                ("since", of("since", time_of)),
+                *each("verdict kind name hub channel"),
+                *each("messages lost doubled out_of_order", count),
+                *each("since", time_of),
             ],
             faults[:20],
             "None was found.",
@@ -273,27 +257,18 @@ def success(figures: Figures) -> str:
         "How often do webhooks, adapters and policies get a message through?",
         table(
             [
-                ("day", of("day")),
-                ("hub", of("hub")),
-                ("adapter", of("adapter")),
-                ("policy", of("policy")),
-                ("deliveries", of("deliveries", count)),
+                *each("day hub adapter policy"),
+                *each("deliveries", count),
                 ("delivered", of("success", share)),
-                ("attempts", of("attempts", count)),
+                *each("attempts", count),
                 ("p90", of("duration_p90", duration)),
-                ("usual failure", of("usual_failure")),
+                *each("usual_failure"),
             ],
             adapters,
         ),
         "<h3>Policies</h3>",
         table(
-            [
-                ("day", of("day")),
-                ("hub", of("hub")),
-                ("policy", of("policy")),
-                ("deliveries", of("deliveries", count)),
-                ("met", of("success", share)),
-            ],
+            [*each("day hub policy"), *each("deliveries", count), ("met", of("success", share))],
             policies,
         ),
     )

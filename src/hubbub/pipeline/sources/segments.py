@@ -5,7 +5,7 @@ Only footers are read here; `unreadable` reads everything, for when Spark stumbl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from hubbub.domain.journal import JournalEvent
 from hubbub.domain.replacements import Replacement, current
 from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.staging import bounds
+from hubbub.pipeline.transforms.events import EVENTS
 
 SUFFIX: Final = ".parquet"
 
@@ -26,20 +27,13 @@ WRONG_TYPES: Final = "wrong_types"
 _NEEDED: Final = ("schema_version", "offset", "kind", "at", "hub")
 _MAGIC: Final = b"PAR1"
 
-_CHECKS: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
-    "str": (pa.types.is_string, pa.types.is_large_string),
-    "int": (pa.types.is_int64, pa.types.is_int32),
-    "bool": (pa.types.is_boolean,),
-    "bytes": (pa.types.is_binary, pa.types.is_large_binary),
-    "float": (pa.types.is_float64,),
-    "dict[str, str]": (lambda kind: kind == pa.map_(pa.string(), pa.string()),),
-    "dict[int, int]": (lambda kind: kind == pa.map_(pa.int32(), pa.int64()),),
+_ALSO_TAKEN: Final = {
+    pa.string(): pa.large_string(),
+    pa.binary(): pa.large_binary(),
+    pa.int64(): pa.int32(),
+    pa.int32(): pa.int64(),
 }
-_EXPECTED: Final = {
-    "schema_version": "int",
-    "offset": "int",
-    **{name: kind.removesuffix(" | None") for name, kind in JournalEvent.__annotations__.items()},
-}
+"""Types that other writers of segments use."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -136,13 +130,9 @@ def footer(segment: Segment) -> Footer:
     files, path = Location(segment.path).open()
     with files.open_input_file(path) as file:
         metadata = pq.read_metadata(file)
-    place = metadata.schema.names.index("at")
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    rows = tuple(group.num_rows for group in groups)
-    bounds = [group.column(place).statistics for group in groups]
-    if not bounds or not all(one is not None and one.has_min_max for one in bounds):
-        return Footer(metadata.num_rows, None, None, rows)
-    least, greatest = min(one.min for one in bounds), max(one.max for one in bounds)
+    groups = range(metadata.num_row_groups)
+    rows = tuple(metadata.row_group(number).num_rows for number in groups)
+    least, greatest = bounds(metadata, "at") or (None, None)
     return Footer(metadata.num_rows, least, greatest, rows)
 
 
@@ -150,12 +140,11 @@ def _misfit(schema: pa.Schema) -> Refusal | None:
     missing = [name for name in _NEEDED if schema.get_field_index(name) < 0]
     if missing:
         return Refusal(WRONG_TYPES, f"columns are missing: {', '.join(missing)}")
-    for name, kind in _EXPECTED.items():
-        index = schema.get_field_index(name)
-        if index >= 0:
-            actual = schema.field(index).type
-            if not any(check(actual) for check in _CHECKS[kind]):
-                return Refusal(WRONG_TYPES, f"{name} is {actual}, it should be {kind}")
+    for wanted in EVENTS:
+        index = schema.get_field_index(wanted.name)
+        actual = wanted.type if index < 0 else schema.field(index).type
+        if actual not in (wanted.type, _ALSO_TAKEN.get(wanted.type)):
+            return Refusal(WRONG_TYPES, f"{wanted.name} is {actual}, it should be {wanted.type}")
     return None
 
 

@@ -30,6 +30,7 @@ from hubbub.pipeline.errors import (
 )
 from hubbub.pipeline.tables.commits import restore, version_of
 from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.records import records_of, table_of
 from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
 
 TABLE: Final = "rounds"
@@ -47,16 +48,12 @@ FAILED: Final = "failed"
 """Its commits were taken back. Its number stays used: tables know it as a transaction."""
 
 SCHEMA: Final = schema(
-    round=WHOLE,
-    state=TEXT,
-    owner=TEXT,
-    began=TIME,
-    finished=TIME,
-    layout=WHOLE,
-    segments=WHOLE,
-    events=WHOLE,
-    latest=TIME,
-    versions=COUNTS,
+    (WHOLE, "round"),
+    (TEXT, "state owner"),
+    (TIME, "began finished"),
+    (WHOLE, "layout segments events"),
+    (TIME, "latest"),
+    (COUNTS, "versions"),
 )
 
 
@@ -107,13 +104,7 @@ def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
             f"the table of rounds in {warehouse} cannot be read ({error}); make the tables again"
             " with `hubbub pipeline run --full` in an empty folder"
         ) from error
-    for name in ("began", "finished", "latest"):
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, name, rows[name].cast(pa.int64()))
-    rounds = [
-        msgspec.convert({**row, "versions": dict(row["versions"] or ())}, Round)
-        for row in rows.sort_by("round").to_pylist()
-    ]
+    rounds = records_of(rows.sort_by("round"), Round)
     if rounds and rounds[-1].layout > LAYOUT:
         raise WarehouseUnreadable(
             f"{warehouse} was written by a newer Hubbub (layout {rounds[-1].layout}, this one knows"
@@ -128,7 +119,7 @@ class Rounds:
     def __init__(self, warehouse: Location) -> None:
         self.warehouse = warehouse
         self._token = secrets.token_hex(4)
-        self._owner = f"{_HOST} {os.getpid()} {_started(os.getpid())} {self._token}"
+        self._owner = f"{_HOST} {os.getpid()} {started(os.getpid())} {self._token}"
         self._delta: DeltaTable | None = None
         self._rounds: list[Round] = []
 
@@ -203,11 +194,7 @@ class Rounds:
         self._rounds = rounds
 
     def _write(self, rounds: list[Round]) -> None:
-        rows = [msgspec.structs.asdict(one) for one in rounds]
-        plain = pa.schema([(f.name, pa.int64() if f.type == TIME else f.type) for f in SCHEMA])
-        data = pa.Table.from_pylist(
-            [{**row, "versions": list(row["versions"].items())} for row in rows], plain
-        ).cast(SCHEMA)
+        data = table_of(rounds, SCHEMA)
         if self._delta is None:
             place = self.warehouse / TABLE
             if place.is_local:
@@ -222,9 +209,9 @@ class Rounds:
     # -- who is alive ---------------------------------------------------------------------------
 
     def _refuse_if_alive(self, other: Round) -> None:
-        host, process, started, token = other.owner.split(" ")
+        host, process, since, token = other.owner.split(" ")
         if host == _HOST:
-            alive = _started(int(process)) == started
+            alive = started(int(process)) == since
             if int(process) == os.getpid():  # a round whose end could not be written
                 alive = alive and token in _at_work
         else:
@@ -270,7 +257,7 @@ class Rounds:
         return float(lease["at"]) if lease["round"] == other.round else other.began / 1e6
 
 
-def _started(process: int) -> str:
+def started(process: int) -> str:
     """When a process of this machine began, so that a number that is used again is no proof of
     life; empty if there is none."""
     try:

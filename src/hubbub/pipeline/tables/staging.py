@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hubbub.files import sync
@@ -21,24 +21,11 @@ _WAITING_ROWS: Final = 65_536
 _COMPRESSED: Final = 6
 """About how many bytes of Arrow make a byte of Parquet; only to choose where a file ends."""
 _UNIQUE: Final = frozenset(
-    [
-        "message_id",
-        "refers_to",
-        "question_id",
-        "thread",
-        "payload",
-        "at",
-        "published_at",
-        "asked_at",
-        "first_at",
-        "last_at",
-        "began",
-        "response_time",
-        "offset",
-        "serial",
-        "sequence",
-        "place",
-    ]
+    (
+        *("message_id", "refers_to", "question_id", "thread", "payload", "at", "published_at"),
+        *("asked_at", "first_at", "last_at", "began", "response_time", "offset", "serial"),
+        *("sequence", "place"),
+    )
 )
 """Columns whose values hardly repeat: a dictionary would be lost time."""
 
@@ -105,6 +92,7 @@ class _File:
         self._path = f"{folder}/{name}"
         self._is_local = warehouse.is_local
         self._stream = self._fs.open_output_stream(self._path)
+        self._written: list[pq.FileMetaData] = []
         self._writer = pq.ParquetWriter(
             self._stream,
             self._table.schema,
@@ -113,17 +101,14 @@ class _File:
             use_dictionary=[name for name in self._table.schema.names if name not in _UNIQUE],
             write_page_checksum=True,
             store_schema=False,
+            metadata_collector=self._written,
         )
-        self._stats = _Stats(self._table.time, self._table.schema)
         self.arrow_bytes = 0
-        self._rows = 0
 
     def write(self, rows: pa.Table) -> None:
         rows = rows.select(self._table.schema.names).cast(self._table.schema)
         self._writer.write_table(rows, row_group_size=_ROW_GROUP)
-        self._stats.add(rows)
         self.arrow_bytes += rows.nbytes
-        self._rows += len(rows)
 
     def close(self) -> StagedFile:
         self._writer.close()
@@ -131,35 +116,32 @@ class _File:
         if self._is_local:
             sync(self._path)
         size = self._fs.get_file_info(self._path).size
-        return StagedFile(
-            self._table.name, self._name, size, self._rows, self._stats.as_json(self._rows)
-        )
+        [metadata] = self._written
+        stats = _stats(metadata, (self._table.time, "segment"))
+        return StagedFile(self._table.name, self._name, size, metadata.num_rows, stats)
 
 
-class _Stats:
-    """The least and greatest values of the columns by which files are chosen."""
+def _stats(metadata: pq.FileMetaData, columns: Sequence[str | None]) -> str:
+    """As Delta has them: the least and greatest values of the columns by which files are chosen."""
+    known = {name: found for name in columns if name and (found := bounds(metadata, name))}
+    said = {
+        "numRecords": metadata.num_rows,
+        "minValues": {name: _said(least) for name, (least, _) in known.items()},
+        "maxValues": {name: _said(greatest) for name, (_, greatest) in known.items()},
+        "nullCount": {},
+    }
+    return json.dumps(said)
 
-    def __init__(self, time: str | None, columns: pa.Schema) -> None:
-        self._columns = [name for name in (time, "segment") if name and name in columns.names]
-        self._least: dict[str, Any] = {}
-        self._greatest: dict[str, Any] = {}
 
-    def add(self, rows: pa.Table) -> None:
-        for name in self._columns:
-            bounds = pc.min_max(rows[name])
-            least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
-            if least is not None:
-                self._least[name] = min(self._least.get(name, least), least)
-                self._greatest[name] = max(self._greatest.get(name, greatest), greatest)
-
-    def as_json(self, rows: int) -> str:
-        said = {
-            "numRecords": rows,
-            "minValues": {name: _said(value) for name, value in self._least.items()},
-            "maxValues": {name: _said(value) for name, value in self._greatest.items()},
-            "nullCount": {},
-        }
-        return json.dumps(said)
+def bounds(metadata: pq.FileMetaData, column: str) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column of a Parquet file; None where the file has no
+    such column, or does not say it."""
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    groups = range(metadata.num_row_groups if column in paths else 0)
+    found = [metadata.row_group(one).column(paths.index(column)).statistics for one in groups]
+    if not found or not all(one is not None and one.has_min_max for one in found):
+        return None
+    return min(one.min for one in found), max(one.max for one in found)
 
 
 def _said(value: Any) -> str:

@@ -103,7 +103,7 @@ def _flags(case: Any) -> pa.Array:
 # -- what tells segments apart ---------------------------------------------------------------------
 
 
-def fingerprint(events: pa.Table) -> int:
+def summed_hashes(events: pa.Table) -> int:
     """The sum of the hashes of the events, modulo 2**64: the same however they are packed."""
     total = np.zeros(len(events), np.uint64)
     with np.errstate(over="ignore"):

@@ -43,6 +43,6 @@ def _said(row: dict[str, Any]) -> str:
     shown = {
         name: dict(value) if isinstance(value, list) else value
         for name, value in row.items()
-        if value is not None and name not in ("payload", "segment", "fingerprint")
+        if value is not None and name not in ("payload", "segment")
     }
     return json.dumps(shown, ensure_ascii=False)
