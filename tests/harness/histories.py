@@ -17,6 +17,7 @@ from harness.segments import (
     session_closed,
     session_opened,
 )
+from hubbub.domain import journal as kinds
 from hubbub.domain.journal import JournalEvent
 
 _HOURS = 24
@@ -34,6 +35,7 @@ class RandomHistory:
         self._events = [self._message(number) for number in range(events)]
         for number in range(events // 4):
             self._events += self._session(number)
+            self._events += self._shared_state(number)
         self._written: dict[str, list[JournalEvent]] = {}
         self._replacements = 0
 
@@ -73,6 +75,23 @@ class RandomHistory:
         if self._chance.random() < 0.8:
             ended = began + self._chance.randrange(1, 20) * HOUR // 2
             yield session_closed(f"s{number}", min(ended, NOON), user=user)
+
+    def _shared_state(self, number: int) -> Iterator[JournalEvent]:
+        """A change of a document, a notification that is read at times, and a push."""
+        chance, at = self._chance, NOON - self._chance.randrange(1, _HOURS) * HOUR
+        user = chance.choice(_PEOPLE)
+        size = {"documentBytes": str(chance.randrange(1000))}
+        yield JournalEvent(
+            kinds.DOCUMENT_CHANGED, at, "demo", "n1", "todo", user=user, serial=number, extra=size
+        )
+        note: dict[str, Any] = {"message_id": f"n{number}", "published_at": at, "user": user}
+        yield JournalEvent(kinds.NOTIFICATION_CREATED, at, "demo", **note)
+        if took := chance.randrange(3) * HOUR:
+            yield JournalEvent(kinds.NOTIFICATION_READ, at + took, "demo", duration=took, **note)
+        outcome = chance.choice(kinds.PUSH_OUTCOMES)
+        yield JournalEvent(
+            kinds.PUSH_ATTEMPT, at, "demo", technology="fcm", outcome=outcome, duration=900
+        )
 
     def _write(self, pipeline: Pipeline, name: str, events: list[JournalEvent]) -> None:
         self._written[name] = events

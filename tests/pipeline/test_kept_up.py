@@ -16,7 +16,7 @@ from hubbub.pipeline.jobs import upkeep
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
 NAMES = (
     "links", "runs", "sessions", "peer_hours", "peer_sessions", "replies", "responses", "peers",
-    "thread_messages", "threads", "audit",
+    "thread_messages", "threads", "audit", "documents", "notifications", "pushes",
 )  # fmt: skip
 DAY = 24 * HOUR
 

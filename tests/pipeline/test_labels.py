@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hubbub.pipeline.jobs.labels import labels
 from hubbub.pipeline.transforms.components import roots
@@ -14,15 +14,20 @@ from hubbub.pipeline.transforms.components import roots
 pytestmark = [pytest.mark.spec("PIPE-03"), pytest.mark.timeout(300)]
 
 
-def found(spark: SparkSession, edges: list[tuple[int, int]]) -> dict[int, int]:
-    frame = spark.createDataFrame(edges, "a long, b long")
-    rows = labels(frame, lambda pairs: pairs.localCheckpoint()).collect()
+def found(spark: SparkSession, edges: list[tuple[int, int]], most: int) -> dict[int, int]:
+    def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
+        rows = pairs.localCheckpoint()
+        return rows, rows.count()
+
+    frame = spark.createDataFrame(edges, "a long, b long").repartition(4)
+    rows = labels(frame, kept, most).collect()
     assert len(rows) == len({row["node"] for row in rows})
     return {row["node"]: row["label"] for row in rows}
 
 
+@pytest.mark.parametrize("most", [1000, 2], ids=["rest in one task", "contracted to the end"])
 def test_random_graphs_chains_stars_and_loops_have_the_components_of_one_task(
-    spark: SparkSession,
+    spark: SparkSession, most: int
 ) -> None:
     chance = random.Random(5)
     names = list(range(400))
@@ -36,4 +41,4 @@ def test_random_graphs_chains_stars_and_loops_have_the_components_of_one_task(
     ends = np.array(edges)
     at_once = roots(ends[:, 0], ends[:, 1], 401)
     nodes = {node for edge in edges for node in edge}
-    assert found(spark, edges) == {node: at_once[node] for node in nodes}
+    assert found(spark, edges, most) == {node: at_once[node] for node in nodes}

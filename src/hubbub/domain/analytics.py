@@ -96,6 +96,24 @@ TABLES: Final = (
     ),
     _table("policy_success", "How often was each delivery policy met?", "day", "-day hub policy"),
     _table(
+        "documents",
+        "Which documents are changed most, by how many people, and how large are they?",
+        "day",
+        "-day -changes hub channel",
+    ),
+    _table(
+        "notifications",
+        "How many notifications were created, how many are read, and how soon?",
+        "day",
+        "-day hub",
+    ),
+    _table(
+        "pushes",
+        "How often does each push platform take a message, and what becomes of the rest?",
+        "day",
+        "-day hub platform",
+    ),
+    _table(
         "latency_overall",
         "Which technologies and channels are fast, and which are slow, over all time?",
         None,

@@ -1,6 +1,6 @@
 """The data pipeline: from the journal's segments to tables that answer questions, on Spark.
 
-bronze (the journal's sealed segments) → silver (typed, deduplicated: `schemas.py`) → gold (`gold/`,
-one module for each table). `warehouse.py` holds what is committed, `rounds.py` brings it forward.
-Nothing of the hub imports this package: it needs PySpark and Java, and a hub needs neither.
+`jobs/` brings the Delta tables of a warehouse (`catalogue.py`, `tables/`) up to date with the
+journal, `views/` answer from them. Nothing of the hub imports this package: it needs PySpark and
+Java, and a hub needs neither.
 """

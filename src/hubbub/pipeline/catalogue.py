@@ -159,6 +159,32 @@ TABLES: Final = _by_name(
         schema(RUN, segment=TEXT),
         "began",
     ),
+    Table(
+        "document_facts",
+        schema(
+            (TEXT, "hub channel user"),
+            (TIME, "time"),
+            (WHOLE, "changes bytes version document_bytes"),
+            (TIME, "first_at last_at"),
+            segment=TEXT,
+        ),
+        "time",
+    ),
+    Table(
+        "notification_facts",
+        schema(schema(hub=TEXT, time=TIME, created=WHOLE), sums("read"), segment=TEXT),
+        "time",
+    ),
+    Table(
+        "push_facts",
+        schema(
+            (TEXT, "hub platform outcome"),
+            schema(time=TIME, attempts=WHOLE),
+            sums("duration"),
+            segment=TEXT,
+        ),
+        "time",
+    ),
     Table("repeats", schema((TEXT, "hub message_id"), (TIME, "at"), _ORIGIN), "at"),
     Table("quarantine", schema(_ORIGIN, (TEXT, "reason detail kind hub record hour")), None),
     Table(

@@ -109,7 +109,7 @@ def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[A
                 yield from answered([_ingest(tasks[number], rules)])
 
     plan = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ANSWER_TYPE)
-    return [msgspec.json.decode(line, type=Answer) for line in answers(plan)]
+    return answers(plan, Answer)
 
 
 def shared_out(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
@@ -160,7 +160,7 @@ def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summa
         messages = tables["messages"]
         repeated = pc.is_in(messages["offset"], pa.array(gone, pa.int64()))
         tables["messages"] = messages.filter(pc.invert(repeated))
-    for table, found in (*tables.items(), *_derived(tables)):
+    for table, found in (*tables.items(), *_derived(tables, fit)):
         if "segment" not in found.column_names:
             found = with_columns(found, segment=pa.repeat(name, len(found)))
         stage.add(table, found)
@@ -190,7 +190,7 @@ def _nodes(events: pa.Table) -> dict[str, Any]:
     return {"nodes": dict(pairs), "starts": dict(starts)}
 
 
-def _derived(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+def _derived(tables: Mapping[str, pa.Table], events: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     messages, attempts, receipts = (tables[name] for name in ("messages", "attempts", "receipts"))
     yield "_links", silver.links(messages)
     yield "publish_facts", facts.publish_facts(messages)
@@ -198,6 +198,9 @@ def _derived(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
     yield "peer_facts", facts.peer_facts(messages, attempts)
     yield "term_facts", facts.term_facts(messages)
     yield "sequence_facts", facts.sequence_facts(messages, receipts, tables["drops"])
+    yield "document_facts", facts.document_facts(events)
+    yield "notification_facts", facts.notification_facts(events)
+    yield "push_facts", facts.push_facts(events)
 
 
 def _counts(words: pa.Array | pa.ChunkedArray) -> dict[str, int]:

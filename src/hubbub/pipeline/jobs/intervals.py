@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import reduce
 from typing import Final
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,15 +27,18 @@ def intervals(
     spark: SparkSession,
     snapshot: Snapshot,
     round_name: str,
-    fresh: Sequence[StagedFile],
+    changes: Changes,
     gone: Collection[str],
     over: Endings,
     ended: Collection[str],
-) -> Changes:
-    """`fresh` are staged files of new session events, `gone` the segments whose events go, `over`
-    the moments at which what nodes had open was over, `ended` the nodes of which these changed."""
-    changes = Changes()
-    paths = [file.path for file in fresh]
+) -> None:
+    """`changes` holds the staged session events of new segments, and takes the intervals; `gone`
+    are the segments whose events go, `over` the moments at which what nodes had open was over,
+    `ended` the nodes of which these changed."""
+    fresh = changes.added.get("_session_events", ())
+    if not (fresh or gone or ended):
+        return
+    paths = changes.paths("_session_events")
     parts = [files_frame(spark, snapshot.location, "_session_events", paths)]
     events = sum(file.rows for file in fresh)
     for table in KEYS:
@@ -49,7 +51,6 @@ def intervals(
     if fresh or len(parts) > 1:
         together = reduce(DataFrame.unionByName, parts)
         changes.add(_made(together, str(snapshot.location), round_name, events, over))
-    return changes
 
 
 def _touched(
@@ -101,5 +102,4 @@ def _made(
             stage.add(table, rows_of(table, events, over))
         return pa.Table.from_batches(answered(stage.close()), ANSWER)
 
-    found = answers(sharded.groupBy(_SHARD).applyInArrow(work, ANSWER_TYPE))
-    return [msgspec.json.decode(line, type=StagedFile) for line in found]
+    return answers(sharded.groupBy(_SHARD).applyInArrow(work, ANSWER_TYPE), StagedFile)

@@ -162,29 +162,17 @@ class _Work:
             self._said(f"[3/{_STEPS}] taking out {len(plan.retracted):,} segments")
             self._retract(changes)
         self._said(f"[4/{_STEPS}] sessions and subscriptions")
-        parts = changes.added.pop("_session_events", [])
         gone = sorted(plan.retracted)
         known = self._books(_combined(answers))
         over = endings(known.values())
         ended = {node for node, moments in over.items() if self._endings.get(node) != moments}
         ended |= self._endings.keys() - over.keys()
-        if parts or gone or ended:
-            self._merge(
-                changes,
-                intervals(self._spark, self._base, self._name, parts, gone, over, ended),
-            )
+        intervals(self._spark, self._base, self._name, changes, gone, over, ended)
         self._said(f"[5/{_STEPS}] threads")
-        self._merge(changes, threads(self._spark, self._base, self._name, changes, gone))
-        changes.added["_session_events"] = parts
+        threads(self._spark, self._base, self._name, changes, gone)
         self._keep_books(changes, known)
         self._summarize(report, _combined(answers), changes)
         return changes
-
-    def _merge(self, changes: Changes, more: Changes) -> None:
-        for files in more.added.values():
-            changes.add(files)
-        for table, paths in more.removed.items():
-            changes.remove(table, paths)
 
     # -- what counts ----------------------------------------------------------------------------
 

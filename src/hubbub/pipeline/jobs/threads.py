@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 from typing import Final
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,8 +21,8 @@ from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
 ROWS_OF_A_TASK: Final = 1_000_000
-"""More linked messages are brought together by thread, in several tasks. That costs several
-times as much, so it is done only where one task would need too much memory."""
+"""More linked messages are brought together by thread, in several tasks. That costs more, so it is
+done only where one task would need too much memory."""
 _BROADCAST_ROWS: Final = 1_000_000
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
@@ -37,33 +36,31 @@ def threads(
     spark: SparkSession,
     snapshot: Snapshot,
     round_name: str,
-    fresh: Changes,
+    changes: Changes,
     gone: Collection[str],
-) -> Changes:
-    """`fresh` holds the staged links and messages of new segments, `gone` the segments whose
-    messages go."""
-    changes = Changes()
-    work = _Work(spark, snapshot, fresh, gone)
+) -> None:
+    """`changes` holds the staged links and messages of new segments, and takes the threads; `gone`
+    are the segments whose messages go."""
+    work = _Work(spark, snapshot, changes, gone)
     files, touched = work.touched()
     if not work.new_rows and not files:
-        return changes
+        return
     rows = files_frame(spark, snapshot.location, _TABLE, files)
     place = str(snapshot.location)
     links = work.links(rows.join(touched, _THREAD, "left_semi"))
     count = work.new_rows + sum(file.rows for file in snapshot.files(_TABLE) if file.path in files)
 
-    def kept(pairs: DataFrame) -> DataFrame:
+    def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
         staged = write(pairs, place, round_name, "_pairs")
-        changes.add(staged)
         paths = [file.path for file in staged]
-        return files_frame(spark, snapshot.location, "_pairs", paths)
+        rows = sum(file.rows for file in staged)
+        return files_frame(spark, snapshot.location, "_pairs", paths), rows
 
     changes.add(_write_threads(together(links, count, kept), place, round_name))
     if files:
         changes.remove(_TABLE, files)
         changes.add(write(rows.join(touched, _THREAD, "left_anti"), place, round_name, _TABLE))
     touched.unpersist()
-    return changes
 
 
 def together(links: DataFrame, count: int, kept: Kept) -> DataFrame:
@@ -73,7 +70,7 @@ def together(links: DataFrame, count: int, kept: Kept) -> DataFrame:
     ends = links.select(
         _message().alias("a"), F.explode(_nodes("conversation_id", "refers_to")).alias("b")
     )
-    of_thread = labels(ends, kept)
+    of_thread = labels(ends, kept, ROWS_OF_A_TASK)
     labelled = links.withColumn(_NODE, _message()).join(of_thread, _NODE)
     return labelled.repartition(2 + 4 * count // ROWS_OF_A_TASK, "label").select(*_LINK)
 
@@ -86,8 +83,7 @@ def _write_threads(links: DataFrame, warehouse: str, round_name: str) -> list[St
             stage.add(_TABLE, threaded(rows))
         yield from answered(stage.close())
 
-    found = answers(links.mapInArrow(work, ANSWER_TYPE))
-    return [msgspec.json.decode(line, type=StagedFile) for line in found]
+    return answers(links.mapInArrow(work, ANSWER_TYPE), StagedFile)
 
 
 class _Work:

@@ -19,7 +19,7 @@ from pyarrow import fs
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.jobs.changes import drop_scratch
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, TABLE, Round, Rounds, versions
+from hubbub.pipeline.tables.rounds import DONE, TABLE, Rounds, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import TARGET_BYTES
 
@@ -59,77 +59,65 @@ def compact(
     warehouse: Location, now: Callable[[], int], tables: Collection[str] = tuple(TABLES)
 ) -> Upkeep:
     """Joins files that are smaller than 64 MB. Rows stay as they are."""
-    removed = 0
 
-    def work(delta: DeltaTable) -> bool:
-        nonlocal removed
+    def work(delta: DeltaTable) -> int:
         if delta.metadata().name not in tables:
-            return False
-        found = delta.optimize.compact(target_size=TARGET_BYTES)
-        removed += int(found["numFilesRemoved"])
-        return bool(found["numFilesRemoved"])
+            return 0
+        return int(delta.optimize.compact(target_size=TARGET_BYTES)["numFilesRemoved"])
 
-    return Upkeep(tables=_each(warehouse, now, work), files=removed)
+    removed = _each(warehouse, now, work)
+    return Upkeep(tables=len(removed), files=sum(removed))
 
 
 def prune(warehouse: Location, before: int, now: Callable[[], int]) -> Upkeep:
     """Removes rows of events before a time, in microseconds since 1970, from all tables but those
     about segments and rounds. Old versions hold them until they are vacuumed."""
-    removed = 0
     moment = f"{datetime.fromtimestamp(before / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
-    def work(delta: DeltaTable) -> bool:
-        nonlocal removed
+    def work(delta: DeltaTable) -> int:
         time = TABLES[str(delta.metadata().name)].time
         if time is None:
-            return False
+            return 0
         found = delta.delete(f"{time} < arrow_cast('{moment}', '{_TYPE}')")
-        removed += int(found.get("num_deleted_rows") or 0)
-        return bool(found.get("num_deleted_rows"))
+        return int(found.get("num_deleted_rows") or 0)
 
-    return Upkeep(tables=_each(warehouse, now, work), rows=removed)
+    removed = _each(warehouse, now, work)
+    return Upkeep(tables=len(removed), rows=sum(removed))
 
 
 def vacuum(warehouse: Location, retention_hours: int, now: Callable[[], int]) -> Upkeep:
     """Removes files that the versions of the last hours do not name, and what killed rounds left.
     With 0 hours only the last version can be read afterwards."""
-    removed = 0
 
-    def work(delta: DeltaTable) -> bool:
-        nonlocal removed
-        found = delta.vacuum(
-            retention_hours, dry_run=False, enforce_retention_duration=False, full=True
-        )
-        removed += len(found)
-        return bool(found)
-
-    def cleared(delta: DeltaTable) -> bool:
+    def work(delta: DeltaTable) -> int:
         drop_scratch(warehouse)
-        return work(delta)
+        return len(
+            delta.vacuum(
+                retention_hours, dry_run=False, enforce_retention_duration=False, full=True
+            )
+        )
 
-    tables = _each(warehouse, now, cleared)
-    work(DeltaTable(str(warehouse / TABLE)))
-    return Upkeep(tables=tables, files=removed)
+    removed = _each(warehouse, now, work)
+    of_rounds = work(DeltaTable(str(warehouse / TABLE)))
+    return Upkeep(tables=len(removed), files=sum(removed) + of_rounds)
 
 
-def _each(warehouse: Location, now: Callable[[], int], work: Callable[[DeltaTable], bool]) -> int:
-    """How many tables changed."""
+def _each(
+    warehouse: Location, now: Callable[[], int], work: Callable[[DeltaTable], int]
+) -> list[int]:
+    """What the work says of the tables that it changed, of which it says more than 0."""
     rounds = Rounds(warehouse)
     with rounds.running(now) as mine:
-        known = versions(warehouse)
-        changed = sum(work(DeltaTable(str(warehouse / table))) for table in known)
-        rounds.finish(_done(mine, rounds.done, warehouse, now()))
-    return changed
-
-
-def _done(mine: Round, last: Round | None, warehouse: Location, now: int) -> Round:
-    return msgspec.structs.replace(
-        mine,
-        state=DONE,
-        finished=now,
-        latest=last.latest if last else None,
-        versions=versions(warehouse),
-    )
+        found = [work(DeltaTable(str(warehouse / table))) for table in versions(warehouse)]
+        done = msgspec.structs.replace(
+            mine,
+            state=DONE,
+            finished=now(),
+            latest=rounds.done.latest if rounds.done else None,
+            versions=versions(warehouse),
+        )
+        rounds.finish(done)
+    return [count for count in found if count]
 
 
 # -- is anything left of a user? ------------------------------------------------------------------

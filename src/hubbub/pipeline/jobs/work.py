@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +16,7 @@ ANSWER: Final = pa.schema([("answer", pa.string())])
 ANSWER_TYPE: Final = "answer string"
 Batches = Iterator[pa.RecordBatch]
 Said = Callable[[str], None]
+Told = TypeVar("Told", bound=msgspec.Struct)
 
 
 def stage_of(warehouse: str, round_name: str) -> Stage:
@@ -31,9 +32,9 @@ def answered(values: Iterable[msgspec.Struct]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"answer": lines}, ANSWER)
 
 
-def answers(frame: DataFrame) -> list[str]:
-    """Runs the plan."""
-    return [row["answer"] for row in frame.collect()]
+def answers(frame: DataFrame, kind: type[Told]) -> list[Told]:
+    """Runs the plan: what its tasks told."""
+    return [msgspec.json.decode(row["answer"], type=kind) for row in frame.collect()]
 
 
 def write(rows: DataFrame, warehouse: str, round_name: str, table: str) -> list[StagedFile]:
@@ -45,5 +46,4 @@ def write(rows: DataFrame, warehouse: str, round_name: str, table: str) -> list[
             stage.add(table, pa.Table.from_batches([batch]))
         yield from answered(stage.close())
 
-    found = answers(rows.mapInArrow(staged, ANSWER_TYPE))
-    return [msgspec.json.decode(line, type=StagedFile) for line in found]
+    return answers(rows.mapInArrow(staged, ANSWER_TYPE), StagedFile)

@@ -92,12 +92,6 @@ def read_split(split: Split) -> pa.Table:
     return pa.Table.from_arrays([*columns, pa.repeat(split.segment, len(rows))], schema=COLUMNS)
 
 
-class _Partition(InputPartition):
-    def __init__(self, split: Split) -> None:
-        super().__init__(split.file)
-        self.split = split
-
-
 class JournalSource(DataSource):
     """`load(path)` reads the journal at a folder or URL; the option `files` names segments."""
 
@@ -126,11 +120,10 @@ class _Reader(DataSourceReader):
         self._files = files
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_Partition(split) for file in self._files for split in _splits(file)]
+        return [InputPartition(split) for file in self._files for split in _splits(file)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Partition)
-        yield from read_split(partition.split).to_batches()
+        yield from read_split(partition.value).to_batches()
 
 
 def _splits(file: str) -> list[Split]:

@@ -53,12 +53,6 @@ def files_frame(
     return rows.select(*wanted.names, *([FILE] if with_file else []))
 
 
-class _File(InputPartition):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 class TableSource(DataSource):
     """`option("table", name).load(warehouse)` reads a table or a view as of the last round."""
 
@@ -91,22 +85,23 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         if self._table in VIEWS:
-            return [_File("")]
+            return [InputPartition("")]
         if self._given:
-            return [_File(name) for name in self._files]
-        return [_File(file.path) for file in open_snapshot(self._warehouse).files(self._table)]
+            return [InputPartition(name) for name in self._files]
+        return [
+            InputPartition(file.path) for file in open_snapshot(self._warehouse).files(self._table)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _File)
         shape = _shape(self._table, self._given)
-        if not partition.name:
+        if not partition.value:
             rows = open_snapshot(self._warehouse).read(self._table)
             yield from rows.cast(shape).to_batches()
             return
-        files, path = Location(f"{self._warehouse}/{self._table}/{partition.name}").open()
+        files, path = Location(f"{self._warehouse}/{self._table}/{partition.value}").open()
         with pq.ParquetFile(files.open_input_file(path)) as file:
             for batch in file.iter_batches(use_threads=False):
                 rows = pa.Table.from_batches([batch])
                 if self._given:
-                    rows = rows.append_column(FILE, pa.repeat(partition.name, len(rows)))
+                    rows = rows.append_column(FILE, pa.repeat(partition.value, len(rows)))
                 yield from rows.select(shape.names).cast(shape).to_batches()

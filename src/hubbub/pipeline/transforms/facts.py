@@ -1,7 +1,7 @@
 """Facts: partial sums of one segment's rows, which views add up. Needs Arrow only.
 
-Functions take silver rows of one segment and give rows of the table of their name, without the
-column `segment`.
+Functions take silver rows of one segment, or its events, and give rows of the table of their name,
+without the column `segment`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import DROPPED, PUBLISHED, RECEIVED, WEBHOOK_ATTEMPT
+from hubbub.domain.journal import (
+    DOCUMENT_CHANGED,
+    DROPPED,
+    NOTIFICATION_CREATED,
+    NOTIFICATION_READ,
+    PUBLISHED,
+    PUSH_ATTEMPT,
+    RECEIVED,
+    WEBHOOK_ATTEMPT,
+)
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.transforms.terms import term_counts
 from hubbub.pipeline.views import spreads
@@ -24,6 +33,7 @@ from hubbub.pipeline.views.columns import (
     peer_of,
     slots,
     starts_of_hours,
+    times,
     union,
     with_columns,
 )
@@ -205,3 +215,45 @@ def _dropped(drops: pa.Table) -> pa.Table:
     return Groups(rows, ("kind", "hub", "channel", "name")).added(
         {"count": (pc.fill_null(rows["count"], 1), "sum"), "began": (rows["at"], "min")}
     )
+
+
+def document_facts(events: pa.Table) -> pa.Table:
+    """Changes of each document by author and hour. `version` and `document_bytes` are those of the
+    last change of the hour."""
+    rows = events.filter(pc.equal(events["kind"], DOCUMENT_CHANGED))
+    rows = rows.sort_by([("at", "ascending"), ("serial", "ascending")])
+    size = pc.map_lookup(rows["extra"].combine_chunks(), "documentBytes", "first")
+    is_number = pc.fill_null(pc.match_substring_regex(size, "^[0-9]{1,18}$"), False)
+    size = pc.if_else(is_number, size, pa.scalar(None, pa.string())).cast(pa.int64())
+    rows = with_columns(rows, time=starts_of_hours(rows["at"]))
+    return Groups(rows, ("hub", "channel", "user", "time")).added(
+        {
+            "changes": (ones(rows), "sum"),
+            "bytes": (or_zero(rows["size"]), "sum"),
+            "version": (rows["serial"], "last"),
+            "document_bytes": (size, "last"),
+            "first_at": (times(rows["at"]), "min"),
+            "last_at": (times(rows["at"]), "max"),
+        }
+    )
+
+
+def notification_facts(events: pa.Table) -> pa.Table:
+    """By the hour in which notifications were created, also for those that are read much later."""
+    rows = events.filter(
+        pc.is_in(events["kind"], pa.array([NOTIFICATION_CREATED, NOTIFICATION_READ]))
+    )
+    created = pc.equal(rows["kind"], NOTIFICATION_CREATED)
+    rows = with_columns(rows, time=starts_of_hours(pc.coalesce(rows["published_at"], rows["at"])))
+    rows = spreads.of_each(rows, "duration", "read")
+    totals = {"created": created.cast(pa.int64())}
+    return spreads.added(rows, Groups(rows, ("hub", "time")), "read", totals)
+
+
+def push_facts(events: pa.Table) -> pa.Table:
+    """Attempts to reach devices, by platform, outcome and hour."""
+    rows = events.filter(pc.equal(events["kind"], PUSH_ATTEMPT))
+    rows = with_columns(rows, platform=rows["technology"], time=starts_of_hours(rows["at"]))
+    rows = spreads.of_each(rows, "duration", "duration")
+    groups = Groups(rows, ("hub", "platform", "outcome", "time"))
+    return spreads.added(rows, groups, "duration", {"attempts": ones(rows)})

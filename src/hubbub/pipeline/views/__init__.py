@@ -16,6 +16,7 @@ from hubbub.pipeline.views import (
     latency,
     peers,
     sessions,
+    shared_state,
     success,
     traffic,
     trending,
@@ -24,7 +25,7 @@ from hubbub.pipeline.views.view import View
 
 _MODULES: Final = (
     *(traffic, latency, sessions, activity, conversations, peers, success, trending, audit),
-    forecast,
+    *(shared_state, forecast),
 )
 _BY_NAME: Final = {view.name: view for module in _MODULES for view in module.VIEWS}
 

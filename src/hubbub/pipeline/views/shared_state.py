@@ -1,0 +1,104 @@
+"""What applications share besides messages: documents, notifications, and pushes to devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.domain.journal import PUSH_OUTCOMES
+from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.views import spreads
+from hubbub.pipeline.views.columns import REAL, TEXT, TIME, WHOLE, days, schema, with_columns
+from hubbub.pipeline.views.view import View
+
+_DOCUMENT = ("hub", "channel", "day")
+_PUSH = ("hub", "platform", "day")
+
+
+def documents(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`version` and `document_bytes` are those after the last change of the day."""
+    facts = sources["document_facts"]
+    facts = facts.sort_by([("last_at", "ascending"), ("version", "ascending")])
+    facts = with_columns(facts, day=days(facts["time"]))
+    groups = Groups(facts, _DOCUMENT)
+    found = groups.added(
+        {
+            **{name: (facts[name], "sum") for name in ("changes", "bytes")},
+            **{name: (facts[name], "last") for name in ("version", "document_bytes")},
+            "first_at": (facts["first_at"], "min"),
+            "last_at": (facts["last_at"], "max"),
+        }
+    )
+    return with_columns(found, authors=pa.array(groups.different(facts["user"])))
+
+
+def notifications(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """By the day on which they were created; those that were read since count there, too."""
+    facts = sources["notification_facts"]
+    facts = with_columns(facts, day=days(facts["time"]))
+    found = spreads.added(
+        facts, Groups(facts, ("hub", "day")), "read", {"created": facts["created"]}
+    )
+    unread = pc.max_element_wise(pc.subtract(found["created"], found["read_count"]), 0)
+    return with_columns(spreads.described(found, "read"), unread=unread)
+
+
+def pushes(sources: Mapping[str, pa.Table]) -> pa.Table:
+    """`success` is the share of attempts that the service of the platform took."""
+    facts = sources["push_facts"]
+    facts = with_columns(facts, day=days(facts["time"]))
+    totals = {"attempts": facts["attempts"]}
+    for outcome in PUSH_OUTCOMES:
+        is_it = pc.fill_null(pc.equal(facts["outcome"], outcome), False)
+        totals[outcome] = pc.if_else(is_it, facts["attempts"], 0)
+    found = spreads.added(facts, Groups(facts, _PUSH), "duration", totals)
+    success = pc.divide(found["ok"].cast(REAL), found["attempts"].cast(REAL))
+    return with_columns(spreads.described(found, "duration"), success=success)
+
+
+VIEWS = (
+    View(
+        "documents",
+        schema(
+            (TEXT, "hub channel"),
+            (WHOLE, "changes authors bytes version document_bytes"),
+            (TIME, "first_at last_at"),
+            day=TEXT,
+        ),
+        {
+            "document_facts": (
+                *("hub", "channel", "user", "time", "changes", "bytes", "version"),
+                *("document_bytes", "first_at", "last_at"),
+            )
+        },
+        documents,
+        reach="day",
+    ),
+    View(
+        "notifications",
+        schema((TEXT, "hub"), (WHOLE, "created unread"), spreads.fields("read"), day=TEXT),
+        {"notification_facts": ("hub", "time", "created", *spreads.sums("read").names)},
+        notifications,
+        reach="day",
+    ),
+    View(
+        "pushes",
+        schema(
+            (TEXT, "hub platform"),
+            (WHOLE, " ".join(("attempts", *PUSH_OUTCOMES))),
+            (REAL, "success"),
+            spreads.fields("duration"),
+            day=TEXT,
+        ),
+        {
+            "push_facts": (
+                *("hub", "platform", "outcome", "time", "attempts"),
+                *spreads.sums("duration").names,
+            )
+        },
+        pushes,
+        reach="day",
+    ),
+)
