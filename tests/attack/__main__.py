@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attack import report
 from attack.arena import ATTACKS, DRILLS
+from attack.cores import session_ahead
 from attack.limits import sum_of_limits
 from attack.run import Plan, Result, run, run_drill
 from benchmarks.load.processes import Bystanders
@@ -24,10 +25,11 @@ def main() -> int:
         plan = replace(plan, quiet_seconds=2.0, attack_seconds=3.0, after_seconds=1.0)
     bystanders = Bystanders()
     results = []
-    for name in options.only or [*ATTACKS, *DRILLS]:
-        result = _attack(name, plan)
-        results.append(result)
-        print(report.line(result), flush=True)
+    with session_ahead():
+        for name in options.only or [*ATTACKS, *DRILLS]:
+            result = _attack(name, plan)
+            results.append(result)
+            print(report.line(result), flush=True)
     limits = sum_of_limits()
     text = report.markdown(results, limits)
     print(f"\n{limits}\nother programs used {bystanders.cores():.1f} cores meanwhile")

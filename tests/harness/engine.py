@@ -87,6 +87,7 @@ class FakeConnection:
     one_way = False
     technology = "test"
     behind = False
+    full = False
     fd = -1
 
     def __init__(self, encoder: NoticeEncoder) -> None:
@@ -267,9 +268,15 @@ class EngineNode:
 
     def connect(self, hub: str = "acme", identity: Identity = ANONYMOUS) -> FakeConnection:
         connection = FakeConnection(self.encoder)
+        self.adopt(connection, hub, identity)
+        return connection
+
+    def adopt(
+        self, connection: FakeConnection, hub: str = "acme", identity: Identity = ANONYMOUS
+    ) -> None:
+        """Open a session for the connection."""
         connection.session = self.node.open(self.node.hub(hub), connection, identity)
         self.node.welcome(connection.session)
-        return connection
 
     async def subscribe(
         self, *channels: str, identity: Identity = ANONYMOUS, **position: Any

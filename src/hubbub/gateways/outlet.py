@@ -103,7 +103,7 @@ class Outlet(asyncio.Protocol):
             self._count()
 
     async def drain(self) -> None:
-        if self._closing or self.buffered <= self._limit // 4:
+        if not self.full:
             return
         if self._drained is None:
             self._drained = asyncio.get_running_loop().create_future()
@@ -142,6 +142,10 @@ class Outlet(asyncio.Protocol):
     def farewell(self, error: HubbubError) -> bytes:
         """The last bytes for this client, in its own protocol."""
         raise NotImplementedError
+
+    @property
+    def full(self) -> bool:
+        return not self._closing and self.buffered > self._limit // 4
 
     @property
     def behind(self) -> bool:

@@ -29,8 +29,9 @@ TURN_COST, LEAST_COST = 128, 8
 """What all connections may use up in one turn of the loop, at most and at least: 1 for a request
 and for 512 bytes."""
 LONG_COST = 8
-"""What a request uses up beyond that if it goes on after its turn: a subscription, a page of
-history, a new session. Each takes as long as several messages, in the turns that follow."""
+"""What a request uses up beyond that if it goes on after its turn: a new session, a page of
+history, each channel of a subscription. Each takes as long as several messages, in the turns that
+follow."""
 TURN_SECONDS = 0.002
 """Requests that take longer halve what may be used up in the next turn; less than half of it
 doubles that."""

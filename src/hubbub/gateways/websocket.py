@@ -116,7 +116,7 @@ class WebSocketConnection(Outlet):
         self._turns.charge(self, handled, size)
         if handled == SLICE_REQUESTS or self._held:
             if session.busy:
-                self._turns.charge(self, LONG_COST, 0)
+                self._turns.charge(self, LONG_COST * session.busy, 0)
             self._requests = requests
             self._pending = True
             self._go_on()
@@ -144,8 +144,8 @@ class WebSocketConnection(Outlet):
             if self._requests is not None:
                 if self.session is not None:
                     left -= self.session.receive(self._requests, left)
-                    if self.session is not None and self.session.busy:
-                        left -= LONG_COST
+                    if self.session is not None:
+                        left -= LONG_COST * self.session.busy
                 if left > 0 and not self._held:
                     self._requests = None
             elif (event := next(self._events, None)) is not None:

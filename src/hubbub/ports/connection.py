@@ -35,6 +35,10 @@ class Connection(Pausable, Protocol):
     def behind(self) -> bool:
         """The client has yet to take in what it was sent."""
 
+    @property
+    def full(self) -> bool:
+        """The buffer has no room for more than live messages: `drain` would wait."""
+
     def send(self, data: bytes) -> None:
         """Write packed bytes, after all that was written before."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Callable
 
 from attack.arena import RED, Arena, Findings, attack
 from attack.clients import (
@@ -106,28 +107,65 @@ async def unread_history(arena: Arena, seconds: float) -> Findings:
 @attack("2", "100 WebSocket sessions that ask for pages of history and read nothing")
 async def unread_replies(arena: Arena, seconds: float) -> Findings:
     found = Findings()
+    await _fill(arena, found, ["log:pages"], 60)
+
+    def ask(socket: Socket) -> None:
+        socket.say("History", reqID=1, channel="log:pages", limit=100)
+
+    await _deaf_sessions(arena, seconds, found, 100, ask, ask_again=True)
+    return found
+
+
+@attack("2", "200 WebSocket sessions that missed 12 MB of 20 channels each and read nothing")
+async def unread_replays(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    channels = [f"log:missed{number}" for number in range(20)]
+    await _fill(arena, found, channels, 3)
+    wanted = [{"channel": channel, "serial": "0"} for channel in channels]
+
+    def ask(socket: Socket) -> None:
+        socket.say("Subscribe", reqID=1, channels=wanted)
+
+    await _deaf_sessions(arena, seconds, found, 200, ask)
+    return found
+
+
+async def _fill(arena: Arena, found: Findings, channels: list[str], count: int) -> None:
+    """Store so many messages of 200 KB in each channel."""
     async with await Line.open(arena) as line:
-        for _ in range(arena.many(60)):
-            path = f"/v1/hubs/{RED}/channels/log%3Apages/messages"
-            found.answers[
-                (await line.ask("POST", path, arena.tokens[RED], b"x" * 200_000)).label
-            ] += 1
+        for channel in channels:
+            path = f"/v1/hubs/{RED}/channels/{channel.replace(':', '%3A')}/messages"
+            for _ in range(arena.many(count)):
+                answer = await line.ask("POST", path, arena.tokens[RED], b"x" * 200_000)
+                found.answers[answer.label] += 1
+
+
+async def _deaf_sessions(
+    arena: Arena,
+    seconds: float,
+    found: Findings,
+    count: int,
+    ask: Callable[[Socket], None],
+    *,
+    ask_again: bool = False,
+) -> None:
+    """Sessions that ask, once or again and again, and read nothing."""
     opened: list[Socket] = []
-    for _ in range(arena.many(100)):
+    for _ in range(arena.many(count)):
         with contextlib.suppress(*GONE, Refused):
             opened.append(await Socket.connect(arena, arena.tokens[RED], receive_buffer=4096))
     for socket in opened:
         socket.stop_reading()
-    end = now() + seconds
+    end, first = now() + seconds, True
     while now() < end:
-        for socket in opened:
+        for socket in opened if first or ask_again else ():
             with contextlib.suppress(*GONE):
-                socket.say("History", reqID=1, channel="log:pages", limit=100)
+                ask(socket)
+        first = False
         await asyncio.sleep(0.2)
     found.note = f"{len(opened)} sessions"
     for socket in opened:
         socket.drop()
-    return found
 
 
 @attack("flood", "4,000 connections that say nothing")

@@ -46,7 +46,7 @@ class FakeSession:
 
     clock = FakeClock()
     last_seen = 0.0
-    busy = False
+    busy = 0
 
     def __init__(self, connection: WebSocketConnection, slow: bool = False) -> None:
         self.handled = 0
@@ -62,7 +62,7 @@ class FakeSession:
             handled += 1
             if self.slow:
                 self.slow = False
-                self.busy = True
+                self.busy = 1
                 self.connection.pause_reading()
                 break
         self.handled += handled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from hubbub.domain.cursors import runs_of
 from hubbub.domain.documents.changes import DocumentQuery, DocumentUpdate
@@ -15,11 +16,27 @@ from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import SessionState
+from hubbub.engine.sessions.plans import Missed, Room
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
 REPLAY_PAGE = 200
 REPLAY_PART_BYTES = 32 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class Replay:
+    """How far a session has caught up with a channel."""
+
+    session: SessionState
+    feed: Feed
+    reached: int
+    """The serial up to which nothing is left to send."""
+    sent: int = field(init=False)
+    """The last serial that the session was sent, or after which it began."""
+
+    def __post_init__(self) -> None:
+        self.sent = self.reached
 
 
 class Replayer:
@@ -30,28 +47,37 @@ class Replayer:
         self._clock = clock
         self._fanout = fanout
 
-    async def missed(self, hub: str, wanted: ChannelRequest) -> HistoryPage | None:
-        """The first part of it; None where nothing was asked for."""
+    async def missed(self, hub: str, wanted: ChannelRequest, room: Room) -> Missed | None:
+        """None where nothing was asked for."""
         if wanted.serial is None and wanted.timestamp is None:
             return None
-        return await self._bus.history(
-            HistoryQuery(
-                hub,
-                wanted.channel,
-                REPLAY_PAGE,
-                after=wanted.serial,
-                after_time=wanted.timestamp if wanted.serial is None else None,
-                epoch=wanted.epoch or None,
-            )
+        query = HistoryQuery(
+            hub,
+            wanted.channel,
+            REPLAY_PAGE,
+            after=wanted.serial,
+            after_time=wanted.timestamp if wanted.serial is None else None,
+            epoch=wanted.epoch or None,
         )
+        async with room.reading:
+            return Missed.from_page(await self._bus.history(query), room)
 
-    async def missed_updates(self, hub: str, wanted: ChannelRequest) -> tuple[DocumentUpdate, ...]:
+    async def missed_updates(
+        self, hub: str, wanted: ChannelRequest, room: Room
+    ) -> tuple[DocumentUpdate, ...]:
         """What changed in the channel's document since the version that the session has; nothing
-        where it did not say, or where the document itself is shorter."""
-        since, found = wanted.document_version, list[DocumentUpdate]()
-        if since is None or not is_document(wanted.channel):
+        where it did not say, where the document itself is shorter, or where there is no room: the
+        session reads the document then."""
+        if wanted.document_version is None or not is_document(wanted.channel):
             return ()
-        more = True
+        async with room.reading:
+            updates = await self._updates(hub, wanted, wanted.document_version)
+            return updates if room.take(sum(len(update.ops) for update in updates)) else ()
+
+    async def _updates(
+        self, hub: str, wanted: ChannelRequest, since: int
+    ) -> tuple[DocumentUpdate, ...]:
+        found, more = list[DocumentUpdate](), True
         while more:
             query = DocumentQuery(
                 hub, wanted.channel, since=since, epoch=wanted.document_epoch or None
@@ -70,32 +96,31 @@ class Replayer:
         page = await self._bus.history(query)
         return page if page.recovered and page.messages else None
 
-    async def send_missed(self, session: SessionState, feed: Feed, page: HistoryPage) -> int:
-        """Send what the feed has passed already; answers the serial up to which that is. History
-        can be ahead of the feed, which brings the rest by itself.
-
-        Goes out in parts, each when the client has read most of those before: a page can be many
-        times the client's buffer, and live messages of its other channels come in between."""
-        position, epoch = feed.position, page.epoch
-        connection = session.connection
+    def send(self, replay: Replay, page: HistoryPage) -> None:
+        """Send of the page what the feed has passed already, as far as the client's buffer has
+        room beside live messages. History can be ahead of the feed, which brings the rest by
+        itself. Raises `NotPermitted` where the session has lost access."""
+        feed, connection = replay.feed, replay.session.connection
+        position = feed.position
         missed = [message for message in page.messages if message.serial <= position]
-        before = missed[0].serial - 1 if missed else 0
         for part in _parts(missed):
-            await connection.drain()
-            feed.admit(session)  # a session that lost access while it waited gets no more
+            if connection.full:
+                return
+            feed.admit(replay.session)
             kept, expired = self._split(part)
             units = []
             for message in kept:
-                previous = None if message.serial == before + 1 else before
-                units.append(connection.encoder.encode_message(message, epoch, previous))
-                before = message.serial
+                previous = None if message.serial == replay.sent + 1 else replay.sent
+                units.append(connection.encoder.encode_message(message, page.epoch, previous))
+                replay.sent = message.serial
+            replay.reached = part[-1].serial
             if units:
                 connection.send(connection.encoder.pack(units))
-            self._journal_replay(session, feed, kept, expired)
-        await connection.drain()
-        if len(missed) < len(page.messages):
-            return position
-        return missed[-1].serial if missed else page.head
+            self._journal_replay(replay.session, feed, kept, expired)
+        if not page.messages:
+            replay.reached = page.head
+        elif len(missed) < len(page.messages):
+            replay.reached = position
 
     def send_retained(self, session: SessionState, feed: Feed, retained: Message) -> None:
         """Unless its time to live is over by now."""

@@ -93,8 +93,9 @@ class Session(SessionState):
         super().__init__(hub, connection, identity, address, can.clock, can.tokens)
         self._can = can
         self._bucket: TokenBucket | None = None
-        self.busy = False
-        """A request is under way that the next one has to wait for."""
+        self.busy = 0
+        """A request is under way that the next one has to wait for, and concerns so many channels;
+        0: none is."""
         self._refused = 0
         self._service_requests: ServiceRequests | None = None
         self._topic_requests: TopicRequests | None = None
@@ -152,7 +153,8 @@ class Session(SessionState):
             self._can.close(self, False)
             self.connection.close()
         elif isinstance(request, requests.Subscribe):
-            self.run(self._can.subscriptions.subscribe(self, request), request.req_id)
+            work = self._can.subscriptions.subscribe(self, request)
+            self.run(work, request.req_id, len(request.channels))
         elif isinstance(request, requests.Unsubscribe):
             self._can.subscriptions.unsubscribe(self, request)
         elif isinstance(request, requests.Authenticate):
@@ -252,9 +254,9 @@ class Session(SessionState):
 
     # -- requests that take time ----------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, None], req_id: int = 0) -> None:
+    def run(self, work: Coroutine[Any, Any, None], req_id: int = 0, channels: int = 1) -> None:
         """Do this first; requests that come meanwhile wait."""
-        self.busy = True
+        self.busy = channels or 1
         self.connection.pause_reading()
         self._can.tasks.start(self._finish(work, req_id))
 
@@ -268,5 +270,5 @@ class Session(SessionState):
         except Exception:
             logger.exception("a request failed in an unforeseen way")
             self.send(notices.Failed(Internal("the hub failed to handle the request"), req_id))
-        self.busy = False
+        self.busy = 0
         self.connection.resume_reading()

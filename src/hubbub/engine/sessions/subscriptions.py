@@ -7,24 +7,18 @@ from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import msgspec
-
-from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
-from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Failed,
-    HistoryPage,
     Member,
     Notice,
     NotificationInfo,
     Occupancy,
     Presence,
     Subscribed,
-    SubscribedChannel,
     Unsubscribed,
 )
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
@@ -34,8 +28,9 @@ from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.sessions.catch_up import Replayer
+from hubbub.engine.sessions.catch_up import Replay, Replayer
 from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.plans import Missed, Plan, Room
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
     Bus,
@@ -48,45 +43,6 @@ from hubbub.ports.bus import (
 from hubbub.ports.clock import Clock
 
 T = TypeVar("T")
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """A subscription that was granted and is about to begin."""
-
-    feed: Feed
-    page: HistoryPage | None
-    """What was missed, its first part; None: nothing was asked for."""
-    retains: bool
-    retained: Message | None
-    """The channel's retained message, as its owner answered."""
-    passed: Message | None
-    """The last one for retention that the feed had passed on when the owner was asked."""
-    updates: tuple[DocumentUpdate, ...]
-    """What changed in the channel's document since the version that the session has."""
-
-    def newest_retained(self) -> Message | None:
-        """The retained message as of now: a newer one may have passed since the owner's answer."""
-        latest, answered = self.feed.retained, self.retained
-        if not self.retains or latest is None or latest is self.passed:
-            return answered
-        if answered is not None and latest.published_at < answered.published_at:
-            return answered
-        return latest if latest.payload else None
-
-    def start(self) -> tuple[str, int]:
-        """Epoch and serial after which the session's messages begin."""
-        if self.page is not None and _continues(self.page, self.feed.epoch):
-            return self.page.epoch, _start_of(self.page)
-        return self.feed.epoch, self.feed.position
-
-    def confirmation(self) -> SubscribedChannel:
-        return SubscribedChannel(
-            channel=self.feed.channel,
-            epoch=self.feed.epoch,
-            serial=self.feed.position,
-            recovered=self.page is None
-            or (self.page.recovered and self.page.epoch == self.feed.epoch),
-        )
 
 
 _CHECKS_IN_A_TURN = 5
@@ -139,7 +95,10 @@ class Subscriptions:
                 asked[channel.channel] = channel
             except HubbubError as error:
                 failures.append(ChannelFailure(channel.channel, error))
-        answers = await _side_by_side([self._try_plan(session, each) for each in asked.values()])
+        room = Room(len(asked))
+        answers = await _side_by_side(
+            [self._try_plan(session, each, room) for each in asked.values()]
+        )
         plans: list[Plan] = []
         for name, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Plan):
@@ -154,13 +113,13 @@ class Subscriptions:
         confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
         try:
             for plan in plans:
-                if plan.page is None and not session.closed:
+                if plan.missed is None and not session.closed:
                     with self._telling(session, plan):
                         self._begin_live(session, plan)
             for plan, (epoch, serial) in zip(plans, confirmed, strict=True):
                 with self._telling(session, plan):
-                    if plan.page is not None:
-                        await self._replay(session, plan, plan.page, epoch, serial)
+                    if plan.missed is not None:
+                        await self._replay(session, plan, plan.missed, epoch, serial)
             await self._send_states(session, [plan.feed for plan in plans])
         finally:
             for plan in plans:
@@ -257,13 +216,15 @@ class Subscriptions:
                 f"{channel!r} is one too many"
             )
 
-    async def _try_plan(self, session: SessionState, wanted: ChannelRequest) -> Plan | HubbubError:
+    async def _try_plan(
+        self, session: SessionState, wanted: ChannelRequest, room: Room
+    ) -> Plan | HubbubError:
         try:
-            return await self._plan(session, wanted)
+            return await self._plan(session, wanted, room)
         except HubbubError as error:
             return error
 
-    async def _plan(self, session: SessionState, wanted: ChannelRequest) -> Plan:
+    async def _plan(self, session: SessionState, wanted: ChannelRequest, room: Room) -> Plan:
         hub, channel = session.hub, wanted.channel
         feed = hub.feeds.get(channel)
         if feed is None:
@@ -273,20 +234,20 @@ class Subscriptions:
         feed.users += 1
         try:
             await feed.attach()
-            page = None
+            missed = None
             if feed.notifications is None:
-                page = await self._replayer.missed(hub.name, wanted)
-            if page is not None and page.recovered:
-                await _bring_up_to(feed, page)
+                missed = await self._replayer.missed(hub.name, wanted, room)
+            if missed is not None and missed.recovered:
+                await _bring_up_to(feed, missed)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
-            updates = await self._replayer.missed_updates(hub.name, wanted)
+            updates = await self._replayer.missed_updates(hub.name, wanted, room)
             if retains:
                 retained = (await self._bus.attach(hub.name, channel)).retained
         except BaseException:
             feed.users -= 1
             self._drop_if_unused(hub, feed)
             raise
-        return Plan(feed, page, retains, retained, passed, updates)
+        return Plan(feed, missed, retains, retained, passed, updates)
 
     def _begin_live(self, session: SessionState, plan: Plan) -> None:
         plan.feed.admit(session)
@@ -300,30 +261,37 @@ class Subscriptions:
             session.send(NotificationInfo(plan.feed.channel, plan.feed.notifications))
 
     async def _replay(
-        self, session: SessionState, plan: Plan, page: HistoryPage, epoch: str, serial: int
+        self, session: SessionState, plan: Plan, missed: Missed, epoch: str, serial: int
     ) -> None:
         """Send what was missed, page by page, and join the live feed exactly where it ends. The
         session was told that it is in this epoch, and, if what it missed is gone, after this
-        serial."""
+        serial. No page is held while the client takes its time."""
         feed = plan.feed
         if session.feeds and feed.channel in session.feeds:
             self._remove(session, session.feeds.pop(feed.channel))
         retained = plan.retained  # a newer one is among what follows
-        if retained is not None and all(m.id != retained.id for m in page.messages):
+        if retained is not None and not missed.includes(retained, epoch):
             self._replayer.send_retained(session, plan.feed, retained)
-        reached = serial
-        if _continues(page, epoch):
-            reached = await self._replayer.send_missed(session, feed, page)
-        while feed.epoch == epoch and reached < feed.position and not session.closed:
+        replay, page = Replay(session, feed, serial), plan.take_page()
+        if missed.continues(epoch):
+            replay = Replay(session, feed, missed.start)
+            if page is not None:
+                self._replayer.send(replay, page)
+        del missed, page
+        while feed.epoch == epoch and not session.closed:
+            await session.connection.drain()
+            if replay.reached >= feed.position:
+                break
             try:
-                following = await self._replayer.page_after(feed, reached)
+                following = await self._replayer.page_after(feed, replay.reached)
             except HubbubError as error:
                 session.connection.disconnect(error)  # nothing is lost: it will ask again
                 return
             if following is None:
                 break
-            reached = await self._replayer.send_missed(session, feed, following)
-        if (feed.epoch, feed.position) != (epoch, reached):
+            self._replayer.send(replay, following)
+            del following
+        if (feed.epoch, feed.position) != (epoch, replay.reached):
             session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
@@ -410,23 +378,13 @@ async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return await asyncio.gather(*asking)
 
 
-def _continues(page: HistoryPage, epoch: str) -> bool:
-    """Whether there is more to say than that what was asked for is gone."""
-    return page.epoch == epoch and (page.recovered or bool(page.messages))
-
-
-def _start_of(page: HistoryPage) -> int:
-    """The serial after which its messages begin."""
-    return page.messages[0].serial - 1 if page.messages else page.head
-
-
-async def _bring_up_to(feed: Feed, page: HistoryPage) -> None:
+async def _bring_up_to(feed: Feed, missed: Missed) -> None:
     """A session that was at another node can be ahead of this one's feed, which would bring it
     again what it has. Raises `Unavailable` where the owner does not help."""
-    start = _start_of(page)
-    if page.epoch != feed.epoch or start > feed.position:
-        await feed.reach(page.epoch, start)
-        if page.epoch == feed.epoch and start > feed.position:
+    epoch, start = missed.epoch, missed.start
+    if epoch != feed.epoch or start > feed.position:
+        await feed.reach(epoch, start)
+        if epoch == feed.epoch and start > feed.position:
             raise Unavailable(
                 f"this node is behind in {feed.channel!r} and cannot ask its owner; try again"
             )

@@ -5,6 +5,8 @@ Here it is decided who may; the rest happens at the owner of the channel, behind
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import sample
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +19,7 @@ from hubbub.domain.errors import (
     QuotaExceeded,
     TopicNotFound,
 )
+from hubbub.domain.history import PAGE_BYTES, size_of
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity, Reader, may_publish, may_subscribe
@@ -59,6 +62,8 @@ from hubbub.tasks import gather_some
 T = TypeVar("T")
 _AT_ONCE = 16
 """Topics that are asked at the same time for one caller."""
+_MESSAGES_AT_ONCE = 4
+"""Of these, for a message of each: so many may exceed the bound in bytes."""
 
 
 class Topics:
@@ -270,27 +275,28 @@ class Topics:
     async def get_each(
         self, hub: Hub, identity: Identity, name: str, req_id: int = 0, technology: str = ""
     ) -> notices.EachTopicMessages:
-        """One message, or none, for each topic with a subscription of this name."""
+        """One message, or none, for each topic with a subscription of this name. Topics are asked
+        in random order, and those that come after `PAGE_BYTES` of messages are answered as if they
+        had none: all have their turn when the caller asks again."""
         keys = [key for key in await self._own(hub, identity) if key.name == name]
-        answers = await gather_some(
-            _AT_ONCE, (self._get_one(hub, identity, key, technology) for key in keys)
-        )
-        each = {
-            key.channel: notices.TopicArticles(found)
-            for key, found in zip(keys, answers, strict=True)
-            if found is not None
-        }
-        return notices.EachTopicMessages(name, each, req_id)
+        found: dict[str, notices.TopicArticles] = {}
+        held = 0
 
-    async def _get_one(
-        self, hub: Hub, identity: Identity, key: SubscriptionKey, technology: str
-    ) -> tuple[Article, ...] | None:
-        """None: not, or no longer, for the caller."""
-        try:
-            wanted = TopicGet(name=key.name)
-            return await self._get(hub, identity, key.channel, wanted, technology)
-        except (NotPermitted, NotSubscribed, TopicNotFound):
-            return None
+        async def get_one(key: SubscriptionKey) -> None:
+            nonlocal held
+            articles: tuple[Article, ...] = ()
+            if held < PAGE_BYTES:
+                with suppress(NotPermitted, NotSubscribed, TopicNotFound):  # not for the caller
+                    wanted = TopicGet(name=key.name)
+                    articles = await self._get(hub, identity, key.channel, wanted, technology)
+                    found[key.channel] = notices.TopicArticles(articles)
+            else:
+                found[key.channel] = notices.TopicArticles(())
+            held += sum(size_of(article.message) for article in articles)
+
+        await gather_some(_MESSAGES_AT_ONCE, map(get_one, sample(keys, len(keys))))
+        await hub.take_turn(held)
+        return notices.EachTopicMessages(name, dict(sorted(found.items())), req_id)
 
     async def acknowledge(
         self, hub: Hub, identity: Identity, request: TopicAck

@@ -43,6 +43,7 @@ class Ear:
     one_way = False
     technology = "test"
     behind = False
+    full = False
     fd = -1
 
     def __init__(self, name: str = "") -> None:

@@ -8,11 +8,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.engine import Alone, receive
+from harness.engine import Alone, EngineNode, FakeConnection, NoticeEncoder, receive
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import Unavailable
-from hubbub.domain.notices import Failed, Member, Presence, Subscribed
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import JSON
+from hubbub.domain.notices import (
+    Delivery,
+    Failed,
+    HistoryPage,
+    Member,
+    Presence,
+    Subscribed,
+)
+from hubbub.domain.permissions import ANONYMOUS
+from hubbub.domain.requests import ChannelRequest, PublishItem, Subscribe
+from hubbub.engine.sessions.plans import KEPT_BYTES
 from hubbub.ports.bus import Attachment
 
 pytestmark = pytest.mark.spec("LIVE-08")
@@ -73,3 +84,85 @@ async def test_the_owners_are_asked_side_by_side_who_is_there(tmp_path: Path) ->
         failed = await listener.next(Failed)
         assert failed.error.code == "unavailable"
         await listener.until(lambda: len(listener.all(Presence)) == len(CHANNELS) - 1)
+
+
+STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
+LARGE = [b'"%d%b"' % (number, b"x" * 20_000) for number in range(10)]
+
+
+class Asked:
+    """Notes after which serials of each channel pages are read."""
+
+    def __init__(self, node: EngineNode) -> None:
+        self.after: dict[str, list[int | None]] = {}
+        self._history = node.bus.history
+        node.bus.history = self._read  # type: ignore[method-assign]
+
+    async def _read(self, query: HistoryQuery) -> HistoryPage:
+        self.after.setdefault(query.channel, []).append(query.after)
+        return await self._history(query)
+
+
+async def publish_large(node: EngineNode, *channels: str) -> None:
+    for channel in channels:
+        for payload in LARGE:
+            await node.node.publisher.settle(
+                node.node.hub("acme"), ANONYMOUS, PublishItem(channel, "e", payload, JSON)
+            )
+
+
+@pytest.mark.spec("LIVE-06", "SEC-01")
+async def test_of_many_channels_only_a_little_of_what_was_missed_is_held(tmp_path: Path) -> None:
+    """What does not fit is read again when its turn comes; everything arrives once, in order."""
+    channels = [f"large{number}" for number in range(6)]
+    async with Alone(tmp_path, hubs=[open_hub(rules=STORED)]) as alone:
+        await publish_large(alone.node, *channels)
+        asked = Asked(alone.node)
+        listener = await alone.node.subscribe(*channels, serial=0)
+        for channel in channels:
+            await listener.delivered(channel, len(LARGE))
+            assert [each.payload for each in listener.deliveries(channel)] == LARGE
+        assert all(first == 0 for first, *_ in asked.after.values())
+        read_again = [channel for channel in channels if len(asked.after[channel]) > 1]
+        held = (len(channels) - len(read_again)) * sum(map(len, LARGE))
+        assert held <= KEPT_BYTES
+
+
+@pytest.mark.spec("LIVE-06", "SEC-01")
+async def test_no_page_is_held_while_a_client_does_not_read(tmp_path: Path) -> None:
+    async with Alone(tmp_path, hubs=[open_hub(rules=STORED)]) as alone:
+        await publish_large(alone.node, "large")
+        asked = Asked(alone.node)
+        listener = Stalling(alone.node.encoder, parts=2)
+        alone.node.adopt(listener)
+        receive(listener, Subscribe((ChannelRequest("large", serial=0),)))
+        await listener.delivered("large", 4)
+        assert (asked.after["large"], len(listener.deliveries("large"))) == ([0], 4)
+        listener.read()
+        await listener.delivered("large", len(LARGE))
+        assert asked.after["large"] == [0, 4]
+        assert [each.payload for each in listener.deliveries("large")] == LARGE
+
+
+class Stalling(FakeConnection):
+    """A client that reads nothing after so many parts of what it missed, until `read`."""
+
+    def __init__(self, encoder: NoticeEncoder, parts: int) -> None:
+        super().__init__(encoder)
+        self._parts = parts
+        self._reading = asyncio.Event()
+
+    def send(self, data: bytes) -> None:
+        before = len(self.all(Delivery))
+        super().send(data)
+        if len(self.all(Delivery)) > before and not self._reading.is_set():
+            self._parts -= 1
+            self.full = self._parts <= 0
+
+    async def drain(self) -> None:
+        if self.full:
+            await self._reading.wait()
+
+    def read(self) -> None:
+        self.full = False
+        self._reading.set()

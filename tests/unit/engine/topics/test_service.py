@@ -32,6 +32,7 @@ from hubbub.domain.errors import (
     TooLarge,
     TopicNotFound,
 )
+from hubbub.domain.history import PAGE_BYTES
 from hubbub.domain.messages import JSON
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import ANONYMOUS, Grant, Identity
@@ -473,6 +474,29 @@ async def test_one_message_for_each_topic_of_the_caller(stage: Stage) -> None:
     first, following = await topics.list_all("acme", 3)
     rest, end = await topics.list_all("acme", 3, after=following)
     assert (len(first), len(rest), end) == (3, 1, None)
+
+
+@pytest.mark.spec("ONCE-01", "SEC-01")
+async def test_messages_of_many_topics_are_bounded_in_bytes_and_every_topic_has_its_turn(
+    stage: Stage,
+) -> None:
+    topics, channels = stage.node.node.topics, {f"kept:large{n}" for n in range(16)}
+    payload = b'"%b"' % (b"x" * 150_000)
+    for topic in channels:
+        await topics.subscribe(stage.hub, ANN, TopicSubscribe(topic, "s"))
+        await stage.put(payload=payload, topic=topic)
+    received: set[str] = set()
+    while received != channels:
+        found = (await topics.get_each(stage.hub, ANN, "s")).topics
+        assert found.keys() == channels
+        messages = [
+            (topic, each.messages[0].message) for topic, each in found.items() if each.messages
+        ]
+        at_once = 4 * len(payload)
+        assert len(messages) * len(payload) <= PAGE_BYTES + at_once
+        for topic, message in messages:
+            received.add(topic)
+            await topics.acknowledge(stage.hub, ANN, TopicAck(topic, "s", (message.serial,)))
 
 
 @pytest.mark.spec("ONCE-03")
