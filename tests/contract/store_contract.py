@@ -15,6 +15,7 @@ from contract.storage.administration import AdministrationContract
 from contract.storage.documents import DocumentsContract
 from contract.storage.messages import MessagesContract
 from contract.storage.notifications import NotificationsContract
+from contract.storage.push import PushContract
 from contract.storage.records import (
     EPOCH,
     MakeStore,
@@ -39,6 +40,7 @@ class StoreContract(
     NotificationsContract,
     DocumentsContract,
     WebhooksContract,
+    PushContract,
     SettingsContract,
     AdministrationContract,
     SessionsContract,

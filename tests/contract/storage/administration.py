@@ -14,9 +14,10 @@ from contract.storage.records import (
     serials,
 )
 from hubbub.domain.errors import VersionMismatch
+from hubbub.domain.push.tokens import PushToken
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.administration import AuditQuery, Revocation
-from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.ports.storage.topics import SavedCursor
 
@@ -86,7 +87,7 @@ class AdministrationContract:
         await store.put_settings(
             [SettingsEntry("hub", hub, "", b"{}") for hub in ("gone", "stays")]
         )
-        await store.save_push_token(PushToken("gone", "ann", "web", "t1"))
+        await store.save_push_token(PushToken("gone", "ann", "fcm", "t1"))
         await store.save_sessions([SessionSnapshot(b"key", "gone", "s", b"", 100)])
         await store.save_revocation(Revocation("gone", "hub", "", 1, 100))
         term = await own(store)
@@ -103,7 +104,7 @@ class AdministrationContract:
         assert await store.stored_bytes("gone") == 0
         assert await store.read_retained("gone", "a", 0) is None
         assert await store.read_session(b"key", 0) is None
-        assert await store.read_push_tokens("gone", "ann") == []
+        assert await store.read_push_tokens("gone", ["ann"]) == []
         assert len(await store.read_revocations("gone", 0)) == 1
         assert await store.delete_hub("gone", audit("delete")) is False
         assert len(await store.read_audit(AuditQuery(limit=9))) == 1

@@ -23,6 +23,7 @@ from contract.storage.records import (
 from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.errors import Conflict, StaleOwner
 from hubbub.domain.messages import Attributes
+from hubbub.domain.push.tokens import PushToken
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import (
     Append,
@@ -32,7 +33,6 @@ from hubbub.ports.storage.messages import (
     StoredChannel,
     StoredPage,
 )
-from hubbub.ports.storage.sessions import PushToken
 from hubbub.ports.storage.settings import SettingsEntry
 
 
@@ -310,11 +310,11 @@ class MessagesContract:
     async def test_hubs_do_not_see_each_others_data(self, store: Store) -> None:
         term = await fill(store, 2, hub="one")
         await store.save_retained(message(2, hub="one"), 99, PARTITION, term)
-        await store.save_push_token(PushToken("one", "ann", "web", "t"))
+        await store.save_push_token(PushToken("one", "ann", "fcm", "t"))
         await store.put_settings([SettingsEntry("rules", "one", "r", b"{}")])
         assert await store.read_head("two", "news") is None
         assert await store.read_retained("two", "news", 0) is None
-        assert await store.read_push_tokens("two", "ann") == []
+        assert await store.read_push_tokens("two", ["ann"]) == []
         assert await store.read_settings("two") == []
         assert await store.stored_bytes("two") == 0
         assert await delete_before(store, 99, term, "two") == 0

@@ -1,4 +1,4 @@
-"""Snapshots of sessions, and push tokens.."""
+"""Snapshots of sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     ChannelHead,
 )
-from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.sessions import SessionSnapshot
 
 
 class SessionsContract:
@@ -85,21 +85,6 @@ class SessionsContract:
         assert await store.read_session(b"held", 199) == held
         assert await store.read_session(b"held", 200) is None
         assert await store.delete_expired(200) == 1
-
-    async def test_a_push_token_belongs_to_one_user_of_a_hub(self, store: Store) -> None:
-        token = PushToken("demo", "ann", "web", "t1")
-        for _ in range(2):
-            await store.save_push_token(token)
-        assert await store.read_push_tokens("demo", "ann") == [token]
-        await store.save_push_token(PushToken("demo", "bob", "web", "t1"))
-        await store.save_push_token(PushToken("other", "ann", "web", "t1"))
-        assert await store.read_push_tokens("demo", "ann") == []
-        assert await store.read_push_tokens("demo", "bob") == [
-            PushToken("demo", "bob", "web", "t1")
-        ]
-        assert await store.delete_push_token("demo", "web", "t1") is True
-        assert await store.delete_push_token("demo", "web", "t1") is False
-        assert len(await store.read_push_tokens("other", "ann")) == 1
 
     async def test_upkeep_drops_what_has_expired_and_nothing_else(self, store: Store) -> None:
         term = await fill(store, 1)

@@ -22,6 +22,7 @@ from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
 from hubbub.ports.storage.notifications import NotificationStore
 from hubbub.ports.storage.partitions import PartitionStore
+from hubbub.ports.storage.push import PushStore
 from hubbub.ports.storage.sessions import SessionStore
 from hubbub.ports.storage.settings import SettingsStore
 from hubbub.ports.storage.topics import TopicStore
@@ -35,6 +36,7 @@ class Store(
     NotificationStore,
     DocumentStore,
     WebhookStore,
+    PushStore,
     ExportStore,
     SettingsStore,
     AdministrationStore,

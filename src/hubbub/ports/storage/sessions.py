@@ -1,4 +1,4 @@
-"""Sessions that may be restored, and the devices of users."""
+"""Sessions that may be restored."""
 
 from __future__ import annotations
 
@@ -22,15 +22,8 @@ class SessionSnapshot(msgspec.Struct, frozen=True):
     sessions of that process are held (`hold_sessions`). Empty: the connection is gone."""
 
 
-class PushToken(msgspec.Struct, frozen=True):
-    hub: str
-    user_id: str
-    platform: str
-    token: str
-
-
 class SessionStore(Protocol):
-    """Snapshots of sessions, push tokens, and the removal of what has expired."""
+    """Snapshots of sessions, and the removal of what has expired."""
 
     async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
         """Create or replace, by key hash."""
@@ -43,14 +36,6 @@ class SessionStore(Protocol):
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None: ...
 
-    async def save_push_token(self, token: PushToken) -> None:
-        """Registering the same token again changes nothing; a token that belonged to another user
-        of the hub moves to this one."""
-
-    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]: ...
-
-    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool: ...
-
     async def delete_expired(self, now: int) -> int:
-        """Drop retained messages, sessions and revocations that have expired. Answers how many
-        went."""
+        """Drop retained messages, sessions, revocations and push tokens that have expired. Answers
+        how many went."""

@@ -69,7 +69,10 @@ class AdministrationWrites:
     async def delete_settings_of(self, hub: str, audit: AuditEntry | None) -> bool:
         """The first part of a hub's deletion: with it the hub is gone for everyone."""
         await self._sql.lock("settings")
-        tables = ("settings", "sessions", "push_tokens", "retained")
+        tables = (
+            "settings", "sessions", "push_tokens", "push_followings", "push_credentials",
+            "retained",
+        )  # fmt: skip
         deleted = [await self._delete(f"{table} WHERE hub = $1", hub) for table in tables]
         if any(deleted):
             await self._note(audit)

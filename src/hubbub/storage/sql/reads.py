@@ -6,7 +6,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
-from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
 from hubbub.storage.sql.connection import Sql, single_statement
@@ -14,6 +14,7 @@ from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.notifications import NotificationReads
 from hubbub.storage.sql.pages import Page
+from hubbub.storage.sql.push import PushReads
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob, from_row
 from hubbub.storage.sql.retention import RetentionReads
 from hubbub.storage.sql.topics import TopicReads
@@ -51,6 +52,7 @@ class Reads(
     DocumentReads,
     NotificationReads,
     WebhookReads,
+    PushReads,
     ExportReads,
     AdministrationReads,
 ):
@@ -153,16 +155,6 @@ class Reads(
             now,
         )
         return SessionSnapshot(*rows[0]) if rows else None
-
-    @single_statement
-    async def read_push_tokens(self, hub: str, user_id: str) -> list[PushToken]:
-        rows = await self._sql.fetch(
-            "SELECT hub, user_id, platform, token FROM push_tokens"
-            " WHERE hub = $1 AND user_id = $2 ORDER BY platform, token",
-            hub,
-            user_id,
-        )
-        return [PushToken(*row) for row in rows]
 
 
 def _messages(page: Page, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:

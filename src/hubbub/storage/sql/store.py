@@ -357,11 +357,22 @@ class SqlStore:
     read_session = _read(Reads.read_session, _common)
     delete_sessions = _write(Writes.delete_sessions, _common)
 
-    # -- push tokens --------------------------------------------------------------------------
+    # -- push ---------------------------------------------------------------------------------
 
     save_push_token = _write(Writes.save_push_token, _of_record)
     read_push_tokens = _read(Reads.read_push_tokens)
     delete_push_token = _write(Writes.delete_push_token)
+    note_push_results = _write(Writes.note_push_results)
+    save_following = _write(Writes.save_following, _of_record)
+    read_followings = _read(Reads.read_followings)
+    read_followings_of = _read(Reads.read_followings_of)
+    list_followings = _read(Reads.list_followings)
+    delete_following = _write(Writes.delete_following)
+    delete_followings_of = _write(Writes.delete_followings_of)
+    put_push_credential = _write(Writes.put_push_credential, _of_record)
+    add_first_credential = _write(Writes.add_first_credential, _of_record)
+    read_push_credentials = _read(Reads.read_push_credentials)
+    delete_push_credential = _write(Writes.delete_push_credential)
 
     # -- upkeep -------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from hubbub.domain.errors import Conflict, VersionMismatch
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.messages import Append
-from hubbub.ports.storage.sessions import PushToken, SessionSnapshot
+from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
 from hubbub.storage.sql.appending import PUT_RETAINED, RefusedAppend, append_messages
@@ -22,6 +22,7 @@ from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.documents import DocumentWrites
 from hubbub.storage.sql.exports import ExportWrites
 from hubbub.storage.sql.notifications import NotificationWrites
+from hubbub.storage.sql.push import PushWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.retention import RetentionWrites
 from hubbub.storage.sql.topics import TopicWrites
@@ -43,7 +44,6 @@ _SESSION = {
 }
 _PUT_SESSIONS = insert("sessions", _SESSION, replacing(_SESSION, "key_hash"))
 _PUT_HOLDER = put("session_holders", ("holder", "held_until"), "holder")
-_PUT_TOKEN = put("push_tokens", ("hub", "user_id", "platform", "token"), "hub", "platform", "token")
 _DELETE_SESSIONS = ManyRows(
     table="sessions",
     single="DELETE FROM sessions WHERE key_hash = $1",
@@ -58,6 +58,7 @@ _EXPIRING = (
         " AND holder NOT IN (SELECT holder FROM session_holders WHERE held_until > $1)",
     ),
     ("revocations", "hub, kind, subject", "expires_at <= $1"),
+    ("push_tokens", "hub, platform, token", "due_at <= $1"),
 )
 """Tables, their keys, and which of their rows have expired by $1."""
 
@@ -68,6 +69,7 @@ class Writes(
     NotificationWrites,
     DocumentWrites,
     WebhookWrites,
+    PushWrites,
     ExportWrites,
     AdministrationWrites,
 ):
@@ -173,7 +175,7 @@ class Writes(
             await self._note(audit)
         return found
 
-    # -- sessions and push tokens -------------------------------------------------------------
+    # -- sessions -----------------------------------------------------------------------------
 
     async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
         last = {snapshot.key_hash: msgspec.structs.astuple(snapshot) for snapshot in snapshots}
@@ -184,13 +186,6 @@ class Writes(
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
         await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
-
-    async def save_push_token(self, token: PushToken) -> None:
-        await self._sql.execute(_PUT_TOKEN, *msgspec.structs.astuple(token))
-
-    async def delete_push_token(self, hub: str, platform: str, token: str) -> bool:
-        which = "push_tokens WHERE hub = $1 AND platform = $2 AND token = $3"
-        return await self._delete(which, hub, platform, token) > 0
 
     # -- upkeep -------------------------------------------------------------------------------
 
