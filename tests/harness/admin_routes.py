@@ -19,6 +19,7 @@ PATHS = {
     "session": "unknown",
     "user": "ann",
     "platform": "fcm",
+    "key": "0123456789abcdef",
     "token": "t",
     "table": "traffic",
     "route": "r",
@@ -58,6 +59,10 @@ BODIES: dict[str, Any] = {
     "restoreDocument": {"version": 1},
     "writeDocument": {"a": 1},
     "changeDocument": [{"op": "add", "path": "/a", "value": 1}],
+    "pushToUsers": {"users": ["ann"], "title": "Hello"},
+    "testPush": {"user": "ann", "title": "Hello"},
+    "putFcmAccount": {"project_id": "p", "client_email": "e", "private_key": "k"},
+    "putApnsKey": {"keyID": "k", "teamID": "t", "key": "k"},
     "putPushToken": {"platform": "fcm", "token": "t"},
     "putPushTokenOfUser": {"platform": "fcm", "token": "t"},
 }

@@ -251,7 +251,7 @@ class EngineNode:
             throttle=Throttle(clock, NO_LIMITS, 10),
         )
         bus.connect(self.owner, self.node)
-        self.driver = self.owner.pushes = Driver(
+        self.driver = self.owner.webhooks = Driver(
             store=store,
             clock=clock,
             topic=bus.topic,

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from harness.admin import client_of, service_of
 from harness.callbacks import Callbacks, eventually
 from harness.clock import FakeClock
 from harness.engine import Alone, Cluster, publish, receive
 from harness.light import Light
+from harness.push_services import BrowserService
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import STORED, HttpTopic, TopicSocket, until
 from harness.websub import WebSub
@@ -37,6 +39,7 @@ from hubbub.domain.rules import ChannelSettings, HubConfiguration, HubSettings, 
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.hub import SessionState
+from hubbub.engine.push import followings
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.topics.waiting import WaitingGet
 from hubbub.engine.webhooks.push import Push, reader_of
@@ -48,7 +51,7 @@ pytestmark = pytest.mark.spec("SEC-03")
 CLUB = "club:news"
 LOUNGE = "lounge:news"
 PRIVATE = Rules(store=True)
-TRIED = {Session, WaitingGet, Push}
+TRIED = {Session, WaitingGet, Push, followings.Follower}
 """The kinds of subscribers that lose access here."""
 
 
@@ -216,6 +219,52 @@ async def test_open_topics_that_somebody_decides_about_lose_their_strangers(
             return not await node.webhooks.list(node.hub("acme"))
 
         await eventually(gone)
+
+
+# -- push ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("PUSH-01")
+@pytest.mark.parametrize(("take_away", "code"), WAYS)
+async def test_followings_end_and_nothing_is_pushed_any_more(
+    start_hub: StartHub, take_away: Any, code: str
+) -> None:
+    pushed = Rules(public=True, allow_anonymous=True, push=True, store=True)
+    configuration = HubConfiguration(
+        hub="acme",
+        settings=HubSettings(callback_addresses="loopback"),
+        rules={"club": pushed, "lounge": pushed},
+        namespaces={"club": "club", "lounge": "lounge"},
+    )
+    hub = await start_hub(configuration)
+    eve, service = client_of(hub, "eve"), service_of(hub)
+    path = "/v1/hubs/acme/push-subscriptions"
+    async with BrowserService() as phone:
+        for name in ("eve", "ann"):
+            body = {"platform": "webpush", "token": phone.browser(f"/{name}").subscription}
+            assert (
+                await client_of(hub, name)("PUT", "/v1/hubs/acme/push-tokens", body)
+            ).status == 200
+            assert (await client_of(hub, name)("PUT", f"{path}/{CLUB}")).status == 200
+        assert (await eve("PUT", f"{path}/{LOUNGE}")).status == 200
+        await take_away(hub)
+
+        async def followed() -> list[str]:
+            found = await hub.server.store.read_followings_of("acme", ["eve"])
+            return [each.channel for each in found]
+
+        kept = [] if code == "invalid_token" else [LOUNGE]
+
+        async def ended() -> bool:
+            return await followed() == kept
+
+        await eventually(ended)
+        await hub.server.directory.put("acme", "rules", "club", pushed)
+        push = f"/v1/hubs/acme/channels/{CLUB}/messages?push=true"
+        assert (await service("POST", push, {"n": 1})).status == 200
+        await hub.server.push.settle()
+        reached = [each.path for each in phone.received]
+        assert reached == (["/ann"] if code == "invalid_token" else [])
 
 
 # -- durable subscriptions ----------------------------------------------------------------------

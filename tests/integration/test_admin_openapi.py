@@ -99,7 +99,9 @@ def test_what_is_described_is_what_is_spoken(
 
 def test_payloads_and_webhooks_are_described_as_they_are_spoken() -> None:
     assert names(public_shapes.Payload) == names(Payload)
-    assert names(public_shapes.PublishExtras) == set(pb.ChannelPubExtras.DESCRIPTOR.fields_by_name)
+    assert names(public_shapes.PublishExtras) == {
+        field.json_name for field in pb.ChannelPubExtras.DESCRIPTOR.fields
+    }
 
 
 def names(struct: type[msgspec.Struct]) -> set[str]:

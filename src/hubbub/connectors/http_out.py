@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from ipaddress import ip_address
 from time import perf_counter
 
+from hubbub.connectors.dialing import TRY_SECONDS, Dialer
 from hubbub.connectors.http_out_connection import OutgoingConnection
-from hubbub.connectors.resolving import Resolver
-from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback, may_reach
+from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback
 from hubbub.domain.shares import FairShare
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 
 _IDLE_SECONDS = 20.0
 _SWEEP_SECONDS = 5.0
 _MOST_IDLE = 4096
-_TRY_SECONDS = 3.0
-"""For one address, where there are others."""
 _METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
 PoolKey = tuple[str, str, int, bool, Reach]
@@ -32,8 +29,7 @@ class HttpOut:
 
     def __init__(self, tls: ssl.SSLContext | None = None, max_idle: int = _MOST_IDLE) -> None:
         """`tls`: whom to trust; None: those that the system trusts."""
-        self._tls = tls
-        self._resolver = Resolver()
+        self._dialer = Dialer(tls)
         self._idle: dict[PoolKey, list[OutgoingConnection]] = {}
         self._kept = FairShare(max_idle)
         self._open: set[OutgoingConnection] = set()
@@ -55,14 +51,17 @@ class HttpOut:
                 if not lost or not request.repeatable:
                     raise
         seconds = request.timeout_seconds - (perf_counter() - started)
-        connection = await self._connect(request.hub, parts, reach, seconds)
+        loop = asyncio.get_running_loop()
+        connection = await self._dialer.connect(
+            lambda: OutgoingConnection(loop), request.hub, parts, reach, seconds
+        )
         return await self._exchange(connection, key, request, head, started)
 
     async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
         parts = check_callback(url, LONGEST_URL)
         try:
-            async with asyncio.timeout(_TRY_SECONDS):
-                await self._resolver.resolve(hub, parts.host, reach)
+            async with asyncio.timeout(TRY_SECONDS):
+                await self._dialer.resolver.resolve(hub, parts.host, reach)
         except TimeoutError:
             pass
         except SendFailed as error:
@@ -78,7 +77,7 @@ class HttpOut:
             for connection in list(connections):
                 connection.close()
         self._idle.clear()
-        await self._resolver.close()
+        await self._dialer.close()
 
     async def _exchange(
         self,
@@ -103,54 +102,6 @@ class HttpOut:
         finally:
             self._open.discard(connection)
             self._give_back(key, connection)
-
-    # -- connecting -----------------------------------------------------------------------------
-
-    async def _connect(
-        self, hub: str, parts: CallbackParts, reach: Reach, seconds: float
-    ) -> OutgoingConnection:
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                addresses = await self._resolver.resolve(hub, parts.host, reach)
-                for address in addresses[:-1]:
-                    try:
-                        async with asyncio.timeout(_TRY_SECONDS):
-                            return await self._connect_to(address, parts, reach)
-                    except (OSError, TimeoutError):
-                        continue
-                return await self._connect_to(addresses[-1], parts, reach)
-        except TimeoutError:
-            raise SendFailed("timeout", f"{parts.host!r} did not take the connection") from None
-        except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", None) or error.reason or "no TLS"
-            raise SendFailed("tls", f"no secure connection to {parts.host!r}: {reason}") from None
-        except OSError as error:
-            reason = error.strerror or "failed"
-            raise SendFailed("connect", f"no connection to {parts.host!r}: {reason}") from None
-
-    async def _connect_to(
-        self, address: str, parts: CallbackParts, reach: Reach
-    ) -> OutgoingConnection:
-        """Checks once more who is there: it is the address that was checked, or nobody."""
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(
-            lambda: OutgoingConnection(loop),
-            address,
-            parts.port,
-            ssl=self._context() if parts.tls else None,
-            server_hostname=parts.host.rstrip(".") if parts.tls else None,
-        )
-        peer = connection.peer
-        same = ip_address(peer) == ip_address(address)
-        if not same or not may_reach(peer, reach):
-            connection.close()
-            raise SendFailed("refused_address", f"{parts.host!r} answered from {peer}")
-        return connection
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-        return self._tls
 
     # -- the pool -------------------------------------------------------------------------------
 

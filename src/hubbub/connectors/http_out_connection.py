@@ -69,11 +69,6 @@ class OutgoingConnection(asyncio.Protocol):
             self._transport.abort()
 
     @property
-    def peer(self) -> str:
-        assert self._transport is not None
-        return str(self._transport.get_extra_info("peername")[0])
-
-    @property
     def usable(self) -> bool:
         """Whether another request can go over it."""
         return (

@@ -24,6 +24,7 @@ _SAFE: Final = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_DIGITS: Final = 18
 _PREFIX: Final = b"hubbub-"
 SECURITY_HEADER: Final = "Hubbub-Security-Token"
+PUSH_HEADER: Final = "Hubbub-Push-Options"
 
 
 def header_name(field: str) -> str:
@@ -34,6 +35,7 @@ FIELDS: Final = {field: header_name(field) for field in (*TEXTS, *NUMBERS, *OBJE
 """Header by field."""
 _KEYS: Final = {field: header.lower().encode() for field, header in FIELDS.items()}
 _SECURITY_KEY: Final = SECURITY_HEADER.lower().encode()
+_PUSH_KEY: Final = PUSH_HEADER.lower().encode()
 
 
 def header_text(value: str) -> str:
@@ -61,6 +63,12 @@ def security_token(headers: Mapping[bytes, bytes]) -> str | None:
     """Names are in lower case. Raises `InvalidAttribute`."""
     value = headers.get(_SECURITY_KEY)
     return None if value is None else _text("security_token", value)
+
+
+def push_options(headers: Mapping[bytes, bytes]) -> dict[str, Any] | None:
+    """Names are in lower case. Raises `InvalidAttribute`."""
+    value = headers.get(_PUSH_KEY)
+    return None if value is None else _object("push_options", value)
 
 
 def from_headers(headers: Mapping[bytes, bytes]) -> Attributes | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from hubbub.domain.documents.changes import ChangeOptions
+from hubbub.domain.push.options import PushOptions
 from hubbub.domain.wire import LOCAL, Wire
 
 JSON = "application/json"
@@ -84,6 +85,8 @@ class Message(msgspec.Struct, gc=False):
     taken_at: Annotated[int, LOCAL] = 0
     session: Annotated[str | None, LOCAL] = None
     technology: Annotated[str | None, LOCAL] = None
+    push_options: Annotated[PushOptions | None, LOCAL] = None
+    """On its way to the owner only."""
 
 
 def change_of(message: Message) -> ChangeOptions | None:

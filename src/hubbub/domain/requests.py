@@ -5,7 +5,7 @@ A request id is whatever integer the client chose; 0 stands for "none given".
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -106,6 +106,8 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     attributes: Annotated[Attributes | None, Wire(flat_in_json=True)] = None
     """The rarer fields of the envelope; None where the publisher gave none of them. Without
     `producer_id` and `producer_seq`, which the engine takes from `producer`."""
+    push_options: Annotated[dict[str, Any] | None, _EXTRA] = None
+    """What `domain.push.options` reads."""
     security_token: str | None = None
     """For features that ask for one; ends with the request and is in no message."""
 

@@ -46,8 +46,8 @@ class Rules(Setting, frozen=True):
     store: bool = False
     """Messages marked `store` are on disk before anyone sees them."""
     push: bool = False
-    """Messages marked `push` may also go to push services; this version has none and
-    only keeps the mark."""
+    """Messages marked `push` also go to the devices of users who are subscribed or follow the
+    channel."""
     presence: bool = False
     """Subscribers see who else is there."""
     occupancy: bool = False
@@ -124,6 +124,8 @@ class Quotas(Setting, frozen=True):
     """Webhooks; 0 here means 10,000."""
     webhook_requests_per_second: Count = 0
     """Requests that go out to webhooks each second."""
+    pushes_per_second: Count = 0
+    """Pushes to devices that a node sends each second; more wait."""
 
 
 class TrustedIssuer(
@@ -191,6 +193,13 @@ class HubSettings(Setting, frozen=True):
     nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
     """Subjects of NATS, with all below them, that routes and auth providers may name besides those
     below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator may change them."""
+    push_audience: Literal["all", "absent"] = "all"
+    """Whether a push also goes to users with a session that is subscribed to the channel."""
+    push_contact: (
+        Annotated[str, Meta(max_length=255, pattern="^(mailto:|https://)[!-~]+$")] | None
+    ) = None
+    """How push services of browsers reach who sends: `mailto:` or `https://`. Without it,
+    `push.contact`."""
 
 
 NATS_SCHEME = "nats:"

@@ -56,6 +56,8 @@ class Hub:
     user_channels: bool = field(init=False)
     topic_keys: Mapping[str, bytes] = field(init=False)
     limited: bool = field(init=False)
+    pushes: bool = field(init=False)
+    """Whether messages of some channel may be pushed to devices."""
     messages: TokenBucket = field(init=False)
     deliveries: TokenBucket = field(init=False)
     _rules: dict[str, Rules] = field(init=False)
@@ -70,6 +72,7 @@ class Hub:
         self.configuration = configuration
         self.user_channels = configuration.settings.user_channel
         self.topic_keys = configuration.topic_keys
+        self.pushes = any(rules.push for rules in configuration.rules.values())
         self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
         self.deliveries = TokenBucket(

@@ -33,6 +33,7 @@ from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.service import Notifications
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.publishing import Publisher
+from hubbub.engine.push.followings import Followings
 from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
@@ -105,6 +106,7 @@ class Node:
             bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
         self.notifications = Notifications(bus, clock, limits, access, self.publisher)
+        self.followings = Followings(store, access, clock)
         self.restore_keys = RestoreKeys(store, clock, limits)
         self.subscriptions = Subscriptions(
             bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access
@@ -121,6 +123,7 @@ class Node:
             self.subscriptions,
             self.restore_keys,
             self.heartbeats,
+            self.followings,
         )
         self.restorer = Restorer(
             bus,

@@ -28,7 +28,7 @@ from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, Purpose
 
 Breaker = Literal["closed", "open", "probing"]
 
-_PATIENT = ("webhook", "fetch")
+_PATIENT = ("webhook", "fetch", "push")
 """Nobody waits for these: they wait until their destination is back, and there are few of them for
 each webhook and topic. Somebody waits for all others: their queue is bounded, and while a breaker
 is open they fail at once."""
@@ -49,6 +49,8 @@ class Destination:
     name: str
     patient: bool
     """Nobody waits for its requests."""
+    most: int
+    """Requests under way."""
     in_flight: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     failures: int = 0
@@ -88,12 +90,17 @@ class OutgoingGate:
     def open_breakers(self) -> int:
         return sum(1 for each in self._destinations.values() if each.opened)
 
-    def destination(self, hub: str, purpose: Purpose, name: str) -> Destination:
-        """`name`: host and port, or what else tells destinations apart."""
+    def destination(
+        self, hub: str, purpose: Purpose, name: str, most: int | None = None
+    ) -> Destination:
+        """`name`: host and port, or what else tells destinations apart. `most` requests may be
+        under way there; without it, as many as the purpose allows."""
         key = (hub, purpose, name)
         found = self._destinations.get(key)
         if found is None:
-            found = self._destinations[key] = Destination(hub, name, purpose in _PATIENT)
+            patient = purpose in _PATIENT
+            usual = self._limits.per_host if patient else _PROMPT_PER_DESTINATION
+            found = self._destinations[key] = Destination(hub, name, patient, most or usual)
         return found
 
     # -- requests -------------------------------------------------------------------------------
@@ -159,7 +166,7 @@ class OutgoingGate:
     async def _pass(self, destination: Destination, seconds: float) -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        if not destination.patient and self._is_left_alone(destination):
+        if not destination.patient and self.is_left_alone(destination):
             raise SendFailed(
                 "connect", f"{destination.name} failed {destination.failures} times in a row"
             )
@@ -234,11 +241,10 @@ class OutgoingGate:
 
     def _may_pass(self, destination: Destination) -> bool:
         if destination.opened:
-            return not destination.in_flight and not self._is_left_alone(destination)
-        most = self._limits.per_host if destination.patient else _PROMPT_PER_DESTINATION
-        return destination.in_flight < most
+            return not destination.in_flight and not self.is_left_alone(destination)
+        return destination.in_flight < destination.most
 
-    def _is_left_alone(self, destination: Destination) -> bool:
+    def is_left_alone(self, destination: Destination) -> bool:
         """The breaker is open, and it is not the time to find out whether it is back."""
         now = asyncio.get_running_loop().time()
         return bool(destination.opened) and (destination.probing or now < destination.open_until)

@@ -20,6 +20,7 @@ from hubbub.domain.errors import (
 from hubbub.domain.messages import Attributes, Message, Stamp, change_of
 from hubbub.domain.names import ChannelKind, check_name, kind_of, without_dead_letters
 from hubbub.domain.permissions import Identity, Level, may_publish
+from hubbub.domain.push.options import read_options
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import FindPut, FoundPut, principal_of
 from hubbub.domain.webhooks import fits_topic_key
@@ -95,7 +96,7 @@ class Publisher:
         session: str | None,
     ) -> Message:
         now = self._clock.now()
-        return Message(  # by position, which takes two thirds of the time
+        message = Message(  # by position, which takes two thirds of the time
             f"{hub.message_prefix}{next(hub.message_numbers):x}",
             hub.name,
             item.channel,
@@ -115,6 +116,9 @@ class Publisher:
             session,
             technology,
         )
+        if item.push_options is not None:
+            message.push_options = read_options(item.push_options)
+        return message
 
     # -- puts -----------------------------------------------------------------------------------
 

@@ -3,11 +3,11 @@ notifications in `notifications_api`, services in `services_api`."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from hubbub.domain.envelope_headers import from_headers, security_token
+from hubbub.domain.envelope_headers import from_headers, push_options, security_token
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed
 from hubbub.domain.messages import Attributes
 from hubbub.domain.payloads import parse_payload
@@ -109,6 +109,7 @@ class HubApi:
             transient=flag(target.first("transient"), "transient"),
             topic_key=topic_key_of(request),
             attributes=from_headers(request.headers),
+            push_options=push_options(request.headers),
         )
         token = security_token(request.headers)
         if b"origin" not in request.headers and token is None:
@@ -151,6 +152,7 @@ class HubApi:
             order.transient,
             topic_key=order.topic_key,
             attributes=order.attributes,
+            push_options=order.push_options,
             security_token=token,
         )
         answer, configuration = _PublishAnswer(exchange), hub.configuration
@@ -253,6 +255,7 @@ class _Order(Prepared, eq=False):
     transient: bool
     topic_key: str | None = None
     attributes: Attributes | None = None
+    push_options: dict[str, Any] | None = None
     permitted_by: HubConfiguration | None = None
     """The settings under which this was found to be permitted to the head's sender."""
 

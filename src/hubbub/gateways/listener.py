@@ -328,11 +328,15 @@ class Listener:
             connection.refuse(error)
 
 
+_ADMINISTERED = (("token",), ("push-tokens",), ("push-subscriptions",), ("push",))
+"""What of a hub's own paths the table of routes serves, too."""
+
+
 def _for_administration(segments: Sequence[str]) -> bool:
     """Whether the table of routes serves the path (`gateways.admin.table`)."""
     if segments[:2] == ("v1", "admin") or segments == ("openapi.json",):
         return True
-    return segments[:2] == ("v1", "hubs") and segments[3:4] in (("token",), ("push-tokens",))
+    return segments[:2] == ("v1", "hubs") and segments[3:4] in _ADMINISTERED
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

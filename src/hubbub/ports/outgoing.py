@@ -55,7 +55,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
     duration_seconds: float
 
 
-Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream"]
+Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream", "push"]
 """What a request to a tenant's server is for; each purpose has its own queues and breakers."""
 
 

@@ -334,16 +334,18 @@ class UnsubscribeResponse(_message.Message):
     def __init__(self, req_id: _Optional[int] = ..., unsubscribed_channels: _Optional[_Iterable[str]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ...) -> None: ...
 
 class ChannelPubExtras(_message.Message):
-    __slots__ = ("store", "push", "retain", "transient")
+    __slots__ = ("store", "push", "retain", "transient", "push_options")
     STORE_FIELD_NUMBER: _ClassVar[int]
     PUSH_FIELD_NUMBER: _ClassVar[int]
     RETAIN_FIELD_NUMBER: _ClassVar[int]
     TRANSIENT_FIELD_NUMBER: _ClassVar[int]
+    PUSH_OPTIONS_FIELD_NUMBER: _ClassVar[int]
     store: bool
     push: bool
     retain: bool
     transient: bool
-    def __init__(self, store: _Optional[bool] = ..., push: _Optional[bool] = ..., retain: _Optional[bool] = ..., transient: _Optional[bool] = ...) -> None: ...
+    push_options: bytes
+    def __init__(self, store: _Optional[bool] = ..., push: _Optional[bool] = ..., retain: _Optional[bool] = ..., transient: _Optional[bool] = ..., push_options: _Optional[bytes] = ...) -> None: ...
 
 class PubRequestInfo(_message.Message):
     __slots__ = ("channel", "event", "payload", "extra", "req_id", "content_type", "producer", "attributes", "security_token")

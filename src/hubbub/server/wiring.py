@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hubbub.connectors.analytics_process import AnalyticsProcess
+from hubbub.connectors.http2_out import Http2Out
 from hubbub.connectors.http_out import HttpOut
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.documents.values import DocumentLimits
@@ -18,7 +19,7 @@ from hubbub.engine.access.issuers import Issuers
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.access.throttle import Throttle
-from hubbub.engine.administration import Administration
+from hubbub.engine.administration import Administration, Survey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.channels.retention import Retention
 from hubbub.engine.directory import Directory
@@ -38,6 +39,7 @@ from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
+from hubbub.server.push import make_credentials, make_push
 from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
 from hubbub.server.settings.keys import Document as DocumentSettings
@@ -126,7 +128,7 @@ class Server:
             throttle=Throttle(clock, settings.limits, settings.admin.logins_per_minute),
         )
         self._fabric.connect(self.owner, self.node)
-        self.driver = self.owner.pushes = Driver(
+        self.driver = self.owner.webhooks = Driver(
             store=self.store,
             clock=clock,
             topic=self._fabric.bus.topic,
@@ -138,6 +140,18 @@ class Server:
                 self.node.hub(hub), *fetched
             ),
             journal=self.journal or NO_JOURNAL,
+        )
+        survey = Survey(self.node, self._fabric.node_name, self._fabric.facts)
+        self.push_credentials = make_credentials(self.node, self.store)
+        self._http2 = Http2Out()
+        self.push = make_push(
+            settings.push,
+            self.node,
+            self.owner,
+            self.store,
+            survey,
+            self.push_credentials,
+            self._http2,
         )
         self._retention = Retention(
             self.store,
@@ -154,6 +168,7 @@ class Server:
             self._missing,
             self._http_connections,
             self.driver,
+            self.push,
             metrics_access(settings, self.node),
             self.journal,
             self._fabric.figures,
@@ -165,9 +180,10 @@ class Server:
             revocations=self.revocations,
             authenticator=self.programs.authenticator,
             login=login_settings(settings),
-            node_name=self._fabric.node_name,
-            facts=self._fabric.facts,
+            survey=survey,
             analytics=AnalyticsProcess(data / WAREHOUSE),
+            credentials=self.push_credentials,
+            push=self.push,
         )
         self.programs.prepare(self.administration)
         self.admin_door = AdminDoor(self._application, settings.admin.request_timeout)
@@ -196,6 +212,7 @@ class Server:
         try:
             await self.programs.open()
             await self.directory.declare(list(self.settings.hubs.values()))
+            await self.push_credentials.seal_again()
             await self._fabric.open()
             await self._fabric.join(f"{self.settings.listener.host}:{self.settings.listener.port}")
             if self.door is not None:
@@ -239,6 +256,7 @@ class Server:
             task.cancel()
         await self.programs.stop_serving()
         await self.driver.stop()
+        await self.push.stop()
         await self._fabric.leave()
         await self.listener.stop()
         if self.door is not None:
@@ -251,6 +269,7 @@ class Server:
             await self.journal.stop()
         await self.programs.close()
         await self._sender.close()
+        await self._http2.close()
         await self.store.close()
 
     def announce_pause(self, begins: bool) -> None:

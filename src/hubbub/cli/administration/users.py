@@ -22,7 +22,9 @@ def users() -> None:
 @hub_option
 @admin_options
 def erase(admin: AdminClient, hub: str, user: str, yes: bool, as_json: bool) -> None:
-    """Delete the notifications and push tokens of USER, and take the user's name off others.
+    """Delete the notifications, push tokens and push subscriptions of USER.
+
+    The user's name is taken off the notifications of others.
 
     The journal has a command of its own: `hubbub journal erase`.
     """

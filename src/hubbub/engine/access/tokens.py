@@ -109,6 +109,11 @@ class Tokens:
         self.changes = 0
         """How often the keys changed; what was concluded from a token before is void."""
 
+    @property
+    def sealing_keys(self) -> tuple[SigningKey, ...]:
+        """From which keys for secrets at rest are derived; the newest first."""
+        return self._keys.admin
+
     # -- issuing --------------------------------------------------------------------------------
 
     def issue(self, hub: str, identity: Identity, ttl_seconds: float) -> str:

@@ -4,8 +4,6 @@ and noted in the audit log is decided here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hubbub.domain.rules import (
     AUTH_PROVIDERS,
     CHANNELS,
@@ -27,7 +25,7 @@ from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.notifications import NotificationAdministration
 from hubbub.engine.administration.parts import Channels, Endpoints, Namespaces
-from hubbub.engine.administration.push_tokens import PushTokens
+from hubbub.engine.administration.push import PushAdministration
 from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.survey import NodeFacts, Survey
@@ -35,6 +33,8 @@ from hubbub.engine.administration.users import UserAdministration
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
+from hubbub.engine.push.credentials import PushCredentials
+from hubbub.engine.push.driver import PushDriver
 from hubbub.ports.analytics import Analytics
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.storage import Store
@@ -47,6 +47,7 @@ __all__ = [
     "LoginSettings",
     "NamedSettings",
     "NodeFacts",
+    "Survey",
     "Versioned",
 ]
 
@@ -62,9 +63,10 @@ class Administration:
         revocations: Revocations,
         authenticator: Authenticator,
         login: LoginSettings,
-        node_name: str,
-        facts: Callable[[], NodeFacts],
+        survey: Survey,
         analytics: Analytics,
+        credentials: PushCredentials,
+        push: PushDriver,
     ) -> None:
         self.node = node
         self.audit = AuditLog(store, node.clock)
@@ -75,7 +77,7 @@ class Administration:
         self.channels = Channels(editor, CHANNELS, ChannelSettings)
         self.auth_providers = Endpoints(editor, AUTH_PROVIDERS, AuthProvider, node)
         self.rpc_routes = Endpoints(editor, RPC_ROUTES, RpcRoute, node)
-        self.live = LiveAdministration(node, self.audit, Survey(node, node_name, facts))
+        self.live = LiveAdministration(node, self.audit, survey)
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )
@@ -85,4 +87,4 @@ class Administration:
         self.notifications = NotificationAdministration(node, self.audit)
         self.documents = DocumentAdministration(node, store, self.audit)
         self.users = UserAdministration(node, store, self.audit)
-        self.push_tokens = PushTokens(node, store, self.audit)
+        self.push = PushAdministration(node, store, self.audit, credentials, push)

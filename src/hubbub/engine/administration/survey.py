@@ -61,7 +61,14 @@ class FindChannels(msgspec.Struct, frozen=True, tag="channels"):
     hub: str
 
 
-Question = FindSessions | EndSession | Load | Count | FindChannels
+class FindUsers(msgspec.Struct, frozen=True, tag="users"):
+    """Who has a session that is subscribed to the channel."""
+
+    hub: str
+    channel: str
+
+
+Question = FindSessions | EndSession | Load | Count | FindChannels | FindUsers
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_question: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
@@ -89,6 +96,11 @@ class Survey:
                 silent.append(node)
         return answers, sorted(silent)
 
+    async def subscribed(self, hub: str, channel: str) -> set[str]:
+        """The users with a session that is subscribed, on all nodes that answer."""
+        answers, _ = await self.ask(FindUsers(hub, channel), list[str])
+        return {user for users in answers for user in users}
+
     async def _answer_from_afar(self, data: bytes) -> bytes:
         try:
             question = _decode_question.decode(data)
@@ -105,6 +117,8 @@ class Survey:
             return self._load(question)
         if isinstance(question, Count):
             return self._count(question)
+        if isinstance(question, FindUsers):
+            return self._find_users(question)
         return self._find_channels(question)
 
     # -- for this node --------------------------------------------------------------------------
@@ -171,6 +185,17 @@ class Survey:
         if question.hub is not None:
             return {question.hub: _counters(every.get(question.hub, HubCounters()))}
         return {name: _counters(counters) for name, counters in sorted(every.items())}
+
+    def _find_users(self, question: FindUsers) -> list[str]:
+        known = self._node.hubs.get(question.hub)
+        if known is None or question.channel not in known.feeds:
+            return []
+        found = {
+            session.identity.user_id
+            for session in known.sessions.values()
+            if question.channel in (session.feeds or ())
+        }
+        return sorted(user for user in found if user is not None)
 
     def _find_channels(self, question: FindChannels) -> dict[str, int]:
         known = self._node.hubs.get(question.hub)

@@ -21,6 +21,7 @@ class Erased(msgspec.Struct, frozen=True):
     notifications: int
     named: int
     push_tokens: int
+    push_subscriptions: int
 
 
 class UserAdministration:
@@ -30,19 +31,21 @@ class UserAdministration:
         self._audit = audit
 
     async def erase(self, actor: Actor, hub: str, user_id: str) -> Erased:
-        """Delete the user's notification channel and push tokens, and take the user's name off
-        other notifications. Doing it again finds nothing. The audit log keeps a hash of the id, by
-        which only who knows the id finds the entry. Raises `HubNotFound`, `BadRequest`."""
+        """Delete the user's notification channel, push tokens and push subscriptions, and take the
+        user's name off other notifications. Doing it again finds nothing. The audit log keeps a
+        hash of the id, by which only who knows the id finds the entry. Raises `HubNotFound`,
+        `BadRequest`."""
         problem = user_id_problem(user_id)
         if problem is not None:
             raise BadRequest(f"the user id {problem}")
         known = self._node.hub(hub)
         notifications = await self._node.notifications.forget(known, _channel(user_id))
         named = await self._store.anonymise_notifications(hub, user_id)
-        tokens = await self._store.read_push_tokens(hub, user_id)
+        tokens = await self._store.read_push_tokens(hub, [user_id])
         for token in tokens:
             await self._store.delete_push_token(hub, token.platform, token.token)
-        erased = Erased(notifications, named, len(tokens))
+        followings = await self._store.delete_followings_of(hub, user_id)
+        erased = Erased(notifications, named, len(tokens), followings)
         name = f"sha256:{hashlib.sha256(user_id.encode()).hexdigest()}"
         about = msgspec.structs.asdict(erased)
         await self._audit.note(actor, "user.erase", hub, name, before=about)

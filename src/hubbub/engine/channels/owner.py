@@ -36,9 +36,10 @@ from hubbub.engine.channels.attendance import Attendance
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.history import page_from_store
 from hubbub.engine.channels.lifecycle import Channels
-from hubbub.engine.channels.pushes import NoPushes, Pushes
+from hubbub.engine.channels.pushing import NoPush, PushSink
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.channels.webhook_driving import NoWebhooks, WebhookDriving
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.documents.journal import record_change
@@ -140,8 +141,8 @@ class ChannelOwner:
         )
         self._open = self.channels.open
         self.attendance = Attendance(self._open, self._announcements, clock)
-        self.pushes: Pushes = NoPushes()
-        """Who sends the channels' messages to webhooks."""
+        self.webhooks: WebhookDriving = NoWebhooks()
+        self.push: PushSink = NoPush()
         self.fenced: Callable[[int], None] = lambda partition: None
         """Called where the store says that another node owns a partition."""
         self.detach = self.attendance.detach
@@ -154,14 +155,14 @@ class ChannelOwner:
         """Begin to own the partitions, each under its term. Where others owned them before, the
         followers have some seconds to tell who they are."""
         self.terms.update(terms)
-        self.pushes.owned(list(terms))
+        self.webhooks.owned(list(terms))
         if settle_seconds:
             self.attendance.settle(list(terms), settle_seconds)
 
     async def release(self, partitions: Collection[int]) -> None:
         """Another node owns these partitions now: let their channels go at once, and wait until
         nothing is under way. What was not done ends with `StaleOwner`: it took no effect."""
-        self.pushes.released(partitions)
+        self.webhooks.released(partitions)
         for partition in partitions:
             self.terms.pop(partition, None)
         self.channels.release(partitions)
@@ -271,7 +272,7 @@ class ChannelOwner:
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
         if isinstance(request, WebhookRequest):
-            return await self.pushes.serve(request)
+            return await self.webhooks.serve(request)
         return await self._serve(hub, name, self._serve_topic, request)
 
     def _serve_topic(
@@ -352,7 +353,9 @@ class ChannelOwner:
         if message.store and message.serial:
             if channel.cursors is not None:
                 self.durable.delivered(channel, message)
-            self.pushes.delivered(message)
+            self.webhooks.delivered(message)
+        if message.push:
+            self._push(channel, message)
         if channel.history is not None:
             channel.history.append(message)
         if channel.nodes:
@@ -362,6 +365,12 @@ class ChannelOwner:
             self._emit(channel.nodes, channel.hub, channel.name, event)
         else:
             channel.idle_since = self._clock.monotonic()
+
+    def _push(self, channel: Channel, message: Message) -> None:
+        """The options have done their part: nobody else sees them."""
+        options, message.push_options = message.push_options, None
+        if channel.rules.push:
+            self.push.published(message, options)
 
     def _tell_change(self, channel: Channel, judged: Judged) -> None:
         """Show a change of the document to everyone; it is on disk."""
@@ -413,7 +422,8 @@ class ChannelOwner:
     def hub_changed(self, hub: str) -> None:
         """Apply changed rules to the hub's channels at once, or as soon as no append is under
         way."""
-        self.pushes.hub_changed(hub)
+        self.webhooks.hub_changed(hub)
+        self.push.hub_changed(hub)
         self.channels.hub_changed(hub)
         try:
             self._configuration_of(hub)

@@ -14,6 +14,7 @@ from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.push.followings import Followings
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.engine.sessions.subscriptions import Subscriptions
@@ -31,6 +32,7 @@ class Authentication:
         subscriptions: Subscriptions,
         restore_keys: RestoreKeys,
         heartbeats: Heartbeats,
+        followings: Followings,
     ) -> None:
         self._tokens = tokens
         self._credentials = credentials
@@ -40,6 +42,7 @@ class Authentication:
         self._subscriptions = subscriptions
         self._restore_keys = restore_keys
         self._heartbeats = heartbeats
+        self._followings = followings
 
     async def authenticate(self, session: SessionState, request: Authenticate) -> None:
         """Answer with the new identity or with the error. Where nobody may be anonymous, a
@@ -75,6 +78,8 @@ class Authentication:
         self._heartbeats.authenticated(session)
         self._subscriptions.recheck(session)
         self._subscriptions.announce_identity(session)
+        if session.hub.pushes:
+            self._followings.authenticated(session.hub.name, session.identity)
         if session.hub.configuration.settings.session_restore:
             session.send(RestoreKey(self._restore_keys.issue(session)))
         if session.hub.user_channels and session.identity.user_id is not None:

@@ -59,7 +59,8 @@ _SWEEP_SECONDS = 5.0
 
 
 class Driver:
-    """Of one node; on the event loop's thread. Implements `engine.channels.pushes.Pushes`."""
+    """Of one node; on the event loop's thread. Implements
+    `engine.channels.webhook_driving.WebhookDriving`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Routes of tokens, revocations, push tokens, logins and the audit log."""
+"""Routes of tokens, revocations, logins and the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hubbub.domain.errors import (
     NotAuthenticated,
     NotFound,
     NotPermitted,
-    QuotaExceeded,
     RateLimited,
 )
 from hubbub.domain.fields import Text
@@ -32,10 +31,6 @@ from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocati
 
 ACCESS_ROUTES = Routes("/v1", "Access", Access.ADMIN)
 AUDIT_ROUTES = Routes("/v1/admin", "Audit", Access.ADMIN)
-OWN_PUSH_ROUTES = Routes("/v1/hubs/{hub}/push-tokens", "Push tokens", Access.CLIENT, (NotFound,))
-USERS_PUSH_ROUTES = Routes(
-    "/v1/admin/hubs/{hub}/users/{user}/push-tokens", "Push tokens", Access.SERVICE, (NotFound,)
-)
 
 
 class AuditFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,54 +189,3 @@ def _audit(entry: AuditEntry) -> shapes.AuditView:
     stored = {"before": entry.before, "after": entry.after}
     read = {name: text and msgspec.json.decode(text) for name, text in stored.items()}
     return shapes.AuditView(**{**msgspec.structs.asdict(entry), **read})
-
-
-# -- push tokens ----------------------------------------------------------------------------------
-
-
-def _user(request: AdminRequest[Any, Any]) -> str:
-    """The user in the path, else the caller."""
-    user = request.path.get("user") or request.actor.identity.user_id
-    if user is None:
-        raise BadRequest("the token names no user, who could have push tokens")
-    return user
-
-
-async def list_push_tokens(
-    admin: Administration, request: AdminRequest[NoQuery, None]
-) -> shapes.PushTokens:
-    found = await admin.push_tokens.all(request.hub, _user(request))
-    return shapes.PushTokens(items=[into(shapes.PushToken, each) for each in found])
-
-
-async def put_push_token(
-    admin: Administration, request: AdminRequest[NoQuery, shapes.PushToken]
-) -> shapes.PushToken:
-    body = request.body
-    await admin.push_tokens.register(
-        request.actor, request.hub, _user(request), body.platform, body.token
-    )
-    return body
-
-
-async def delete_push_token(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
-    platform, token = request.path["platform"], request.path["token"]
-    await admin.push_tokens.delete(request.actor, request.hub, _user(request), platform, token)
-
-
-def _add_push_routes(routes: Routes, suffix: str, whose: str) -> None:
-    routes.serve(
-        "GET", "", name=f"listPushTokens{suffix}", summary=f"List {whose} push tokens"
-    )(list_push_tokens)  # fmt: skip
-    routes.serve(
-        "PUT", "", name=f"putPushToken{suffix}", errors=(NotFound, QuotaExceeded),
-        summary=f"Register one of {whose} push tokens",
-    )(put_push_token)  # fmt: skip
-    routes.serve(
-        "DELETE", "/{platform}/{token}", name=f"deletePushToken{suffix}",
-        summary=f"Delete one of {whose} push tokens",
-    )(delete_push_token)  # fmt: skip
-
-
-_add_push_routes(OWN_PUSH_ROUTES, "", "one's own")
-_add_push_routes(USERS_PUSH_ROUTES, "OfUser", "a user's")

@@ -59,7 +59,11 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The user's id.",
         {**_NAME, "maxLength": MAX_USER_ID_CHARS, "pattern": r"^[!-~]+$"},
     ),
-    "platform": ("For example fcm.", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
+    "platform": (
+        "The push service.",
+        {"type": "string", "enum": ["webpush", "fcm", "apns"]},
+    ),
+    "key": ("The id of a key for browsers.", {"type": "string", "pattern": "^[0-9a-f]{16}$"}),
     "table": ("A table of the pipeline.", {"type": "string", "pattern": "^[a-z_]{1,64}$"}),
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),
 }

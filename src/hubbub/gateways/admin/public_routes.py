@@ -35,7 +35,7 @@ class PublishQuery(msgspec.Struct, frozen=True):
     event: EventName = ""
     store: Annotated[bool, Meta(description="Keep it, where the rules allow it.")] = False
     retain: Annotated[bool, Meta(description="Show it to each new subscriber.")] = False
-    push: Annotated[bool, Meta(description="For push services; this version has none.")] = False
+    push: Annotated[bool, Meta(description="To devices, too, where the rules allow it.")] = False
     transient: Annotated[bool, Meta(description="Only for who is there now.")] = False
 
 

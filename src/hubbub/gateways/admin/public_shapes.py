@@ -36,6 +36,7 @@ class Payload(Open, frozen=True):
 class PublishExtras(Open, frozen=True):
     store: bool = False
     push: bool = False
+    push_options: dict[str, Any] | None = None
     retain: bool = False
     transient: bool = False
 

@@ -113,22 +113,6 @@ class HubView(HubEntry, frozen=True):
     settings: HubSettings
 
 
-class PushToken(Shape, frozen=True):
-    platform: Annotated[
-        str,
-        Meta(max_length=32, description="For example fcm, apns or webpush."),
-        Meta(extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}),
-    ]
-    token: Annotated[
-        str,
-        Meta(min_length=1, max_length=4096, extra_json_schema={"pattern": "^[!-~]+$"}),
-    ]
-
-
-class PushTokens(Shape, frozen=True):
-    items: list[PushToken]
-
-
 class AllCounters(Shape, frozen=True):
     total: Counters
     hubs: dict[str, Counters]

@@ -8,12 +8,7 @@ from threading import Lock
 from typing import Any
 
 from hubbub.engine.administration import Administration
-from hubbub.gateways.admin.access_routes import (
-    ACCESS_ROUTES,
-    AUDIT_ROUTES,
-    OWN_PUSH_ROUTES,
-    USERS_PUSH_ROUTES,
-)
+from hubbub.gateways.admin.access_routes import ACCESS_ROUTES, AUDIT_ROUTES
 from hubbub.gateways.admin.analytics_routes import ANALYTICS_ROUTES
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.crud import PART_ROUTES
@@ -26,6 +21,11 @@ from hubbub.gateways.admin.notification_routes import (
 from hubbub.gateways.admin.openapi import describe
 from hubbub.gateways.admin.plain_webhook_routes import PLAIN_WEBHOOK_ROUTES
 from hubbub.gateways.admin.public_routes import PUBLIC_ROUTES, SERVER_ROUTES
+from hubbub.gateways.admin.push_routes import (
+    OWN_PUSH_ROUTES,
+    PUSH_ROUTES,
+    USERS_PUSH_ROUTES,
+)
 from hubbub.gateways.admin.routes import AdminRequest, AnyRoute
 from hubbub.gateways.admin.service_routes import SERVICE_ROUTES
 from hubbub.gateways.admin.settings_routes import HUB_ROUTES, SETTINGS_ROUTES
@@ -75,6 +75,7 @@ ROUTES: list[AnyRoute] = [
     *AUDIT_ROUTES,
     *OWN_PUSH_ROUTES,
     *USERS_PUSH_ROUTES,
+    *PUSH_ROUTES,
     *ANALYTICS_ROUTES,
     *PUBLIC_ROUTES,
     *TOPIC_ROUTES,

@@ -20,9 +20,11 @@ class Erased(Shape, frozen=True):
     notifications: int
     named: int
     push_tokens: int
+    push_subscriptions: int
 
 
 @USER_ROUTES.serve("DELETE", "", answers={200: Erased})
 async def erase_user(admin: Administration, request: AdminRequest[NoQuery, None]) -> Erased:
-    """Erase what the hub keeps about a user: notifications and push tokens."""
+    """Erase what the hub keeps about a user: notifications, push tokens and push
+    subscriptions."""
     return into(Erased, await admin.users.erase(request.actor, request.hub, request.path["user"]))

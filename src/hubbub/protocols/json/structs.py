@@ -129,9 +129,23 @@ def json_type(structs: tuple[type[Struct], ...], message: Descriptor) -> type[St
 
 def _types(struct: type[Struct], message: Descriptor) -> _Types:
     types = _plain_types(derived_fields(struct, message))
+    inside: dict[str, _Types] = {}
     for member in members(struct, message):
-        types |= _member_types(member, message)
+        if member.wire.inside:
+            inside.setdefault(member.wire.inside, {}).update(_field_types(member))
+        else:
+            types |= _member_types(member, message)
+    for name, held in inside.items():
+        holder = message.fields_by_name[name].message_type
+        assert holder is not None
+        types[name] = _Field(name, _defined(holder, held))
     return types
+
+
+def _field_types(member: Member) -> _Types:
+    field = member.field
+    assert field is not None
+    return {field.name: _Field(field.json_name, _type(member), member.required)}
 
 
 def _member_types(member: Member, message: Descriptor) -> _Types:
@@ -141,14 +155,7 @@ def _member_types(member: Member, message: Descriptor) -> _Types:
         if member.kind is Kind.ERROR:
             return _error_types(message)
         return _types(member.type, member.message or message)
-    if member.wire.inside:
-        holder = message.fields_by_name[member.wire.inside].message_type
-        assert holder is not None
-        inside = _defined(holder, _plain_types(holder.fields))
-        return {member.wire.inside: _Field(member.wire.inside, inside)}
-    field = member.field
-    assert field is not None
-    types = {field.name: _Field(field.json_name, _type(member), member.required)}
+    types = _field_types(member)
     if member.kind is Kind.PAYLOAD:
         types |= _plain_types([message.fields_by_name["content_type"]])
     return types

@@ -161,6 +161,8 @@ def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
             proto.channel, event, body, content_type, False, False, False, False, req_id
         )
     extra = proto.extra
+    if extra.push_options:
+        return None
     return PublishItem(
         proto.channel,
         event,

@@ -18,6 +18,7 @@ from hubbub.cluster.nats_settings import NatsSettings
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.secret import Secret as Secret
 from hubbub.engine.access.throttle import CallerLimits
+from hubbub.engine.push.limits import PushSettings
 from hubbub.engine.webhooks.limits import WebhookSettings
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.server.settings.cluster import Cluster
@@ -199,6 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Cluster = Cluster()
     streams: Streams = Streams()
     webhooks: WebhookSettings = WebhookSettings()
+    push: PushSettings = PushSettings()
     debug: Debug = Debug()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False

@@ -15,6 +15,7 @@ from hubbub import __version__
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.node import Node
+from hubbub.engine.push.driver import PushDriver
 from hubbub.engine.topics.lags import HubLag, LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.http import Request
@@ -22,6 +23,7 @@ from hubbub.journal.writer import JournalWriter
 from hubbub.server.telemetry.access import MetricsAccess
 from hubbub.server.telemetry.cluster import ClusterCollector, ClusterFigures
 from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
+from hubbub.server.telemetry.push import PushCollector
 from hubbub.server.telemetry.webhooks import WebhookCollector
 
 _COUNTERS: tuple[Figure, ...] = (
@@ -185,6 +187,7 @@ class Telemetry:
         ready: Callable[[], str | None],
         http_connections: Callable[[], int],
         driver: Driver,
+        push: PushDriver,
         access: MetricsAccess,
         journal: JournalWriter | None = None,
         cluster: Callable[[], ClusterFigures] = ClusterFigures,
@@ -199,6 +202,7 @@ class Telemetry:
         self._registry.register(HubCollector(node, owner, http_connections, journal, nats))
         self._registry.register(TopicCollector(node, owner, lags))
         self._registry.register(WebhookCollector(node, driver))
+        self._registry.register(PushCollector(push))
         self._registry.register(ClusterCollector(cluster))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)

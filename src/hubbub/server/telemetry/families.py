@@ -44,11 +44,15 @@ def filled(
 def histogram(name: str, text: str, durations: Mapping[str, Durations]) -> Metric:
     family = HistogramMetricFamily(f"hubbub_{name}", text, labels=["hub"])
     for hub, found in durations.items():
-        total = 0
-        buckets: list[tuple[str, float]] = []
-        for power in range(BUCKETS - 1):
-            total += found.buckets[power]
-            buckets.append((f"{2**power / 1e6:.6g}", total))
-        buckets.append(("+Inf", found.count))
-        family.add_metric([hub], buckets, found.seconds)
+        family.add_metric([hub], buckets_of(found), found.seconds)
     return family
+
+
+def buckets_of(durations: Durations) -> list[tuple[str, float]]:
+    """As a histogram counts: each bucket with all below it."""
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for power in range(BUCKETS - 1):
+        total += durations.buckets[power]
+        buckets.append((f"{2**power / 1e6:.6g}", total))
+    return [*buckets, ("+Inf", durations.count)]

@@ -1,4 +1,4 @@
-"""What the owner of channels knows of those who push their messages elsewhere."""
+"""What the owner of channels knows of who sends their messages to webhooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.topics import TopicAnswer, TopicPinged, WebhookChanged, WebhookRequest
 
 
-class Pushes(Protocol):
+class WebhookDriving(Protocol):
     def owned(self, partitions: Collection[int]) -> None:
         """The owner begins to own these."""
 
@@ -27,8 +27,8 @@ class Pushes(Protocol):
         """Raises `NotSubscribed` for a webhook that is not there."""
 
 
-class NoPushes:
-    """Where nothing is pushed."""
+class NoWebhooks:
+    """Where no webhooks are driven."""
 
     def owned(self, partitions: Collection[int]) -> None:
         pass

@@ -1,0 +1,91 @@
+"""Who is reached by a message: the users of a channel, page by page, each once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+
+import msgspec
+
+from hubbub.domain.names import USER_NAMESPACE, namespace_of
+from hubbub.domain.push.content import PushNote
+from hubbub.domain.push.tokens import PushToken, is_over
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.push.followings import Followings
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.push import PushStore
+
+_USERS = 500
+
+Subscribed = Callable[[str, str], Awaitable[Collection[str]]]
+"""The users with a session that is subscribed to a channel, on all nodes, by hub and channel."""
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    """What is to be pushed: to the users of its channel, or to these."""
+
+    note: PushNote
+    users: tuple[str, ...] | None = None
+
+
+class Audience:
+    def __init__(
+        self,
+        store: PushStore,
+        followings: Followings,
+        configuration_of: ConfigurationOf,
+        subscribed: Subscribed,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._followings = followings
+        self._configuration_of = configuration_of
+        self._subscribed = subscribed
+        self._clock = clock
+
+    async def reach(
+        self, pushed: Sequence[Pushed]
+    ) -> AsyncIterator[tuple[PushToken, list[PushNote]]]:
+        """The devices of those who are to be reached, with what each is told. All of `pushed` are
+        of one hub and channel, or one to given users. Raises `HubNotFound`, `StoreUnavailable`."""
+        note = pushed[0].note
+        notes = [each.note for each in pushed]
+        if pushed[0].users is not None:
+            async for token in self._tokens(note.hub, pushed[0].users):
+                yield token, notes
+            return
+        settings = self._configuration_of(note.hub).settings
+        present = frozenset(await self._subscribed(note.hub, note.channel))
+        only_absent = settings.push_audience == "absent"
+        async for users in self._users(note.hub, note.channel, settings.user_channel, present):
+            async for token in self._tokens(note.hub, users):
+                told = [
+                    each
+                    for each in notes
+                    if not _is_left_out(each, token.user_id, present, only_absent)
+                ]
+                if told:
+                    yield token, told
+
+    async def _users(
+        self, hub: str, channel: str, user_channels: bool, present: frozenset[str]
+    ) -> AsyncIterator[Sequence[str]]:
+        if user_channels and namespace_of(channel) == USER_NAMESPACE:
+            yield (channel.partition(":")[2],)
+            return
+        yield sorted(present)
+        async for users in self._followings.pages(hub, channel):
+            yield [user for user in users if user not in present]
+
+    async def _tokens(self, hub: str, users: Sequence[str]) -> AsyncIterator[PushToken]:
+        now = int(self._clock.now() * 1000)
+        for start in range(0, len(users), _USERS):
+            for token in await self._store.read_push_tokens(hub, users[start : start + _USERS]):
+                if not is_over(token, now):
+                    yield token
+
+
+def _is_left_out(note: PushNote, user: str, present: frozenset[str], only_absent: bool) -> bool:
+    options = note.options
+    if user in present and (only_absent or options.only_absent):
+        return True
+    return options.skip_publisher and user == note.publisher

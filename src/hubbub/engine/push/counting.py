@@ -1,0 +1,35 @@
+"""Counters of push, as plain numbers that cost next to nothing to keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hubbub.domain.push.tokens import Platform
+from hubbub.engine.counters import Durations
+
+
+class LastError(msgspec.Struct, frozen=True):
+    """`at` is in ms since 1970; `status` None: there was no answer."""
+
+    at: int
+    peer: str
+    reason: str
+    status: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class HubPushCounters:
+    """Of a hub, since the start of the process."""
+
+    outcomes: Counter[tuple[Platform, str]] = field(default_factory=Counter)
+    """Attempts by platform and outcome (`domain.journal.PUSH_OUTCOMES`)."""
+    answered: dict[Platform, Durations] = field(default_factory=dict)
+    """Pushes that services took."""
+    overflowed: int = 0
+    """Messages and deliveries that found the queue full."""
+    succeeded_at: dict[Platform, int] = field(default_factory=dict)
+    """When a service last took a push (ms since 1970)."""
+    errors: dict[Platform, LastError] = field(default_factory=dict)

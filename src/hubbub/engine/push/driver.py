@@ -1,0 +1,382 @@
+"""The driver of pushes: takes messages from their channels' owner, spreads them over the devices of
+their audience, and delivers. Nothing in here can hold up a channel; what waits is bounded for each
+hub, and lost with the node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from random import random
+
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.journal import PUSH_ATTEMPT, JournalEvent
+from hubbub.domain.limits import KeyedBuckets
+from hubbub.domain.messages import Message
+from hubbub.domain.names import partition_of
+from hubbub.domain.push.content import PushNote, note_of
+from hubbub.domain.push.options import NO_OPTIONS, PushOptions
+from hubbub.domain.push.outcomes import after_refusal, is_hopeless
+from hubbub.domain.push.tokens import PushToken
+from hubbub.domain.webhooks import retry_delay
+from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.counters import Durations
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.push.audience import Audience, Pushed
+from hubbub.engine.push.counting import HubPushCounters, LastError
+from hubbub.engine.push.credentials import PushCredentials
+from hubbub.engine.push.followings import Followings
+from hubbub.engine.push.limits import PushSettings
+from hubbub.engine.push.queues import Delivery, HubQueue, Lane
+from hubbub.engine.push.sending import Attempt, Content, NoCredentials, PushSender
+from hubbub.engine.webhooks.attempts import Pace
+from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
+from hubbub.ports.storage.push import PushStore
+from hubbub.tasks import TaskSet
+
+logger = logging.getLogger(__name__)
+
+_ROOM_SECONDS = 5.0
+"""How long a delivery waits for room in the queue before it is dropped."""
+_NOTE_SECONDS = 1.0
+_NOTED_EVERY_MS = 86_400_000
+"""A success is written down once a day and token."""
+_ALARM_SECONDS = 60.0
+_MOST_BUCKETS = 200_000
+_LONGEST_RETRY_SECONDS = 600.0
+_STOP_SECONDS = 2.0
+
+
+class PushDriver:
+    """Of one node; on the event loop's thread. Implements `engine.channels.pushing.PushSink`."""
+
+    def __init__(
+        self,
+        *,
+        store: PushStore,
+        clock: Clock,
+        configuration_of: ConfigurationOf,
+        hubs: Callable[[], Sequence[str]],
+        owns: Callable[[int], bool],
+        audience: Audience,
+        followings: Followings,
+        credentials: PushCredentials,
+        sender: PushSender,
+        settings: PushSettings,
+        journal: Journal,
+    ) -> None:
+        """`owns` says whether this node owns a partition; `hubs` are the names of all."""
+        self._store = store
+        self._clock = clock
+        self._configuration_of = configuration_of
+        self._hubs = hubs
+        self._owns = owns
+        self._audience = audience
+        self._followings = followings
+        self._credentials = credentials
+        self._sender = sender
+        self._settings = settings
+        self._journal = journal
+        self.counters: defaultdict[str, HubPushCounters] = defaultdict(HubPushCounters)
+        self.queues: dict[str, HubQueue] = {}
+        self._paces: dict[str, Pace | None] = {}
+        self._buckets = KeyedBuckets(settings.per_token / 60, settings.per_token, _MOST_BUCKETS)
+        self._results: dict[str, dict[str, PushToken]] = {}
+        self._alarms: dict[tuple[str, str], float] = {}
+        self._tasks = TaskSet()
+
+    # -- what comes in --------------------------------------------------------------------------
+
+    def published(self, message: Message, options: PushOptions | None) -> None:
+        self._offer(Pushed(note_of(message, options or NO_OPTIONS)))
+
+    def push(self, hub: str, users: Sequence[str], options: PushOptions) -> str:
+        """To these users' devices; returns the id that the push has in the journal."""
+        note = self._note(hub, options)
+        self._offer(Pushed(note, tuple(dict.fromkeys(users))))
+        return note.message_id
+
+    async def test(
+        self, hub: str, tokens: Sequence[PushToken], options: PushOptions
+    ) -> list[Attempt]:
+        """One attempt for each token, at once. Raises `StoreUnavailable`."""
+        content = Content(self._note(hub, options))
+
+        async def one(token: PushToken) -> Attempt:
+            delivery = Delivery(token, content, answer=asyncio.get_running_loop().create_future())
+            return await self._attempt(delivery)
+
+        return list(await asyncio.gather(*map(one, tokens)))
+
+    def _note(self, hub: str, options: PushOptions) -> PushNote:
+        return PushNote(hub, "", "", f"push-{secrets.token_hex(8)}", 0, self._now(), options)
+
+    def _offer(self, pushed: Pushed) -> None:
+        hub = pushed.note.hub
+        queue = self.queues.get(hub)
+        if queue is None:
+            queue = self.queues[hub] = HubQueue()
+        if not queue.offer(pushed, self._settings.queue):
+            self.counters[hub].overflowed += 1
+        elif not queue.spreading:
+            queue.spreading = True
+            self._tasks.start(self._spread(hub, queue))
+
+    def hub_changed(self, hub: str) -> None:
+        self._paces.pop(hub, None)
+        self._credentials.forget(hub)
+        for name in self._hubs() if hub == ANY_HUB else (hub,):
+            self._followings.review(name, self._concerns)
+
+    def _concerns(self, hub: str, channel: str) -> bool:
+        return self._owns(partition_of(hub, channel))
+
+    # -- spreading ------------------------------------------------------------------------------
+
+    async def _spread(self, hub: str, queue: HubQueue) -> None:
+        """Find the devices for what waits, while something does."""
+        try:
+            while queue.waiting:
+                pushed = queue.take()
+                try:
+                    await self._spread_some(hub, queue, pushed)
+                except HubbubError as error:
+                    self.counters[hub].overflowed += len(pushed)
+                    logger.warning("pushes of hub %r are dropped: %s", hub, error.message)
+        finally:
+            queue.spreading = False
+            self._forget_empty(hub, queue)
+
+    async def _spread_some(self, hub: str, queue: HubQueue, pushed: list[Pushed]) -> None:
+        contents = {each.note.message_id: Content(each.note) for each in pushed}
+        async for token, notes in self._audience.reach(pushed):
+            for note in notes:
+                await self._place(hub, queue, Delivery(token, contents[note.message_id]))
+
+    async def _place(self, hub: str, queue: HubQueue, delivery: Delivery) -> None:
+        try:
+            destination = self._sender.destination(delivery.token)
+        except BadRequest:
+            self.counters[hub].outcomes[delivery.token.platform, "refused"] += 1
+            return
+        most = self._settings.queue
+        lane = queue.lanes.get(destination.name)
+        if queue.held >= most or (lane is not None and lane.held >= max(1, most // 2)):
+            queue.room.clear()
+            try:
+                async with asyncio.timeout(_ROOM_SECONDS):
+                    await queue.room.wait()
+            except TimeoutError:
+                self.counters[hub].overflowed += 1
+                return
+        lane = queue.lanes.get(destination.name)
+        if lane is None:
+            lane = queue.lanes[destination.name] = Lane(destination)
+        lane.held += 1
+        queue.held += 1
+        self._append(queue, lane, delivery)
+
+    def _append(self, queue: HubQueue, lane: Lane, delivery: Delivery) -> None:
+        lane.queue.append(delivery)
+        if lane.running < self._settings.in_flight:
+            lane.running += 1
+            self._tasks.start(self._run(queue, lane))
+
+    # -- delivering -----------------------------------------------------------------------------
+
+    async def _run(self, queue: HubQueue, lane: Lane) -> None:
+        """One of several that work for a lane, while there is work."""
+        try:
+            while lane.queue:
+                delivery = lane.queue.popleft()
+                again = False
+                try:
+                    again = await self._deliver(queue, lane, delivery)
+                finally:
+                    if not again:
+                        queue.release(lane)
+        finally:
+            lane.running -= 1
+            self._forget_empty(lane.destination.hub, queue)
+
+    async def _deliver(self, queue: HubQueue, lane: Lane, delivery: Delivery) -> bool:
+        """Whether it is to be tried again, for which it is put back by a timer."""
+        token, note = delivery.token, delivery.content.note
+        try:
+            attempt = await self._attempt(delivery)
+        except HubbubError as error:
+            attempt = Attempt("retry", error.code)
+        if attempt.outcome != "retry":
+            return False
+        pause = retry_delay(delivery.attempts, random(), longest_seconds=_LONGEST_RETRY_SECONDS)
+        pause = max(pause, attempt.retry_after_seconds)
+        too_late = self._now() + pause * 1000 >= note.expires_at
+        if delivery.attempts >= self._settings.tries or too_late:
+            self._count(token, note, delivery.attempts, Attempt("retry", "given_up"), "dropped")
+            return False
+        loop = asyncio.get_running_loop()
+        loop.call_later(pause, self._append, queue, lane, delivery)
+        return True
+
+    async def _attempt(self, delivery: Delivery) -> Attempt:
+        """Raises `HubbubError` where the hub itself cannot go on."""
+        token, note = delivery.token, delivery.content.note
+        delivery.attempts += 1
+        if delivery.attempts == 1 and self._is_too_often(token):
+            return self._conclude(delivery, Attempt("refused", "too_many_for_token"), "dropped")
+        if note.options.ttl and note.expires_at <= self._now():
+            return self._conclude(delivery, Attempt("refused", "expired"), "dropped")
+        pace = self._pace(token.hub)
+        if pace is not None:
+            await pace.wait()
+        destination = self._sender.destination(token)
+        try:
+            attempt = await self._sender.attempt(token, destination, delivery.content)
+            if attempt.outcome == "renew":
+                attempt = await self._sender.attempt(token, destination, delivery.content)
+        except NoCredentials as error:
+            return self._conclude(delivery, Attempt("refused", str(error)), "dropped")
+        if attempt.outcome == "renew":
+            attempt = msgspec.structs.replace(attempt, outcome="credentials")
+        await self._settle(token, attempt)
+        return self._conclude(delivery, attempt, attempt.outcome)
+
+    async def _settle(self, token: PushToken, attempt: Attempt) -> None:
+        """What the answer means for the token."""
+        now, hub = self._now(), token.hub
+        counters = self.counters[hub]
+        if attempt.outcome == "ok":
+            counters.succeeded_at[token.platform] = now
+            if token.failures or now - token.succeeded_at > _NOTED_EVERY_MS:
+                fresh = msgspec.structs.replace(
+                    token, succeeded_at=now, failures=0, failing_since=0
+                )
+                self._note_result(fresh)
+        elif attempt.outcome == "gone":
+            await self._drop(token)
+        elif attempt.outcome == "credentials":
+            self._alarm(token, attempt)
+            refused = after_refusal(self._results.get(hub, {}).get(token.id, token), now)
+            if is_hopeless(refused, counters.succeeded_at.get(token.platform, 0)):
+                await self._drop(token)
+            else:
+                self._note_result(refused)
+
+    async def _drop(self, token: PushToken) -> None:
+        """Unless it was registered again meanwhile."""
+        which = (token.hub, token.platform, token.token)
+        await self._store.delete_push_token(*which, token.registered_at)
+
+    def _alarm(self, token: PushToken, attempt: Attempt) -> None:
+        """Once a minute for each hub and platform."""
+        now, place = self._clock.monotonic(), (token.hub, token.platform)
+        if now - self._alarms.get(place, -_ALARM_SECONDS) >= _ALARM_SECONDS:
+            self._alarms[place] = now
+            logger.warning(
+                "the push service %s does not accept the credentials of hub %r: %s (token %s)",
+                token.platform,
+                token.hub,
+                attempt.reason,
+                token.id,
+            )
+
+    # -- limits ---------------------------------------------------------------------------------
+
+    def _is_too_often(self, token: PushToken) -> bool:
+        return self._buckets.take((token.hub, token.id), 1, self._clock.monotonic()) > 0
+
+    def _pace(self, hub: str) -> Pace | None:
+        if hub not in self._paces:
+            rate = self._configuration_of(hub).settings.quotas.pushes_per_second
+            self._paces[hub] = Pace(rate) if rate else None
+        return self._paces[hub]
+
+    # -- what is told ---------------------------------------------------------------------------
+
+    def _conclude(self, delivery: Delivery, attempt: Attempt, outcome: str) -> Attempt:
+        self._count(delivery.token, delivery.content.note, delivery.attempts, attempt, outcome)
+        return attempt
+
+    def _count(
+        self, token: PushToken, note: PushNote, number: int, attempt: Attempt, outcome: str
+    ) -> None:
+        counters, platform = self.counters[token.hub], token.platform
+        counters.outcomes[platform, outcome] += 1
+        peer = self._sender.destination(token).name
+        if outcome == "ok":
+            counters.answered.setdefault(platform, Durations()).took(attempt.seconds or 0.0)
+        else:
+            error = LastError(self._now(), peer, attempt.reason, attempt.status)
+            counters.errors[platform] = error
+        if self._journal.enabled and not self._is_quiet(note):
+            self._journal.record(
+                JournalEvent(
+                    PUSH_ATTEMPT,
+                    int(self._clock.now() * 1e6),
+                    token.hub,
+                    channel=note.channel or None,
+                    user=token.user_id,
+                    technology=platform,
+                    message_id=note.message_id,
+                    serial=note.serial or None,
+                    published_at=note.published_at * 1000,
+                    subscription=token.id,
+                    attempt=number,
+                    outcome=outcome,
+                    status=attempt.status,
+                    reason=attempt.reason or None,
+                    size=attempt.size or None,
+                    duration=None if attempt.seconds is None else int(attempt.seconds * 1e6),
+                    peer=peer,
+                )
+            )
+
+    def _is_quiet(self, note: PushNote) -> bool:
+        try:
+            return self._configuration_of(note.hub).rules_for(note.channel).journal == "off"
+        except HubbubError:
+            return True
+
+    def _note_result(self, token: PushToken) -> None:
+        results = self._results.get(token.hub)
+        if results is None:
+            results = self._results[token.hub] = {}
+            self._tasks.start(self._write_results(token.hub))
+        results[token.id] = token
+
+    async def _write_results(self, hub: str) -> None:
+        """Many at a time, a moment later."""
+        await asyncio.sleep(_NOTE_SECONDS)
+        results = list(self._results.pop(hub).values())
+        try:
+            for start in range(0, len(results), 500):
+                await self._store.note_push_results(hub, results[start : start + 500])
+        except HubbubError as error:
+            logger.warning("results of pushes are not kept: %s", error.message)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def _forget_empty(self, hub: str, queue: HubQueue) -> None:
+        if not queue.waiting and not queue.held and not queue.spreading:
+            self.queues.pop(hub, None)
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way, for tests."""
+        await self._tasks.settle()
+
+    async def stop(self) -> None:
+        """What waits is lost; what is under way has a moment."""
+        await self._tasks.settle_so_far(_STOP_SECONDS if any(self._running()) else 0)
+        await self._tasks.end()
+        await self._followings.stop()
+
+    def _running(self) -> list[int]:
+        return [lane.running for queue in self.queues.values() for lane in queue.lanes.values()]
+
+    def _now(self) -> int:
+        return int(self._clock.now() * 1000)

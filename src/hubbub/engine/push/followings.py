@@ -1,0 +1,185 @@
+"""Followings: users who are pushed to, subscribed or not, while they may read the channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+import msgspec
+
+from hubbub.domain.errors import HubbubError, NotPermitted, QuotaExceeded, WrongChannelKind
+from hubbub.domain.names import ChannelKind, check_name, kind_of
+from hubbub.domain.permissions import Grant, Identity, Level, Reader
+from hubbub.engine.access.registry import AccessRegistry, Subscriber
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.push import PushFollowing, PushStore
+from hubbub.tasks import TaskSet
+
+MAX_FOLLOWINGS_PER_USER = 1000
+_PAGE = 500
+_GATHER_SECONDS = 0.2
+"""How long users who authenticate are gathered before their followings are read."""
+_MOST_GATHERED = 100_000
+
+
+class Follower(Subscriber):
+    """One following before the registry. It lasts as long as the question: a hub may have millions
+    of them."""
+
+    __slots__ = ("_reader", "channel", "lost")
+
+    def __init__(self, reader: Reader, channel: str) -> None:
+        self._reader = reader
+        self.channel = channel
+        self.lost = False
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def followed(self) -> Collection[str]:
+        return (self.channel,)
+
+    def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
+        self.lost = True
+
+    def end(self, error: HubbubError) -> None:
+        self.lost = True
+
+
+class Followings:
+    """Of one node. Nobody is pushed to as a follower but through `pages`."""
+
+    def __init__(self, store: PushStore, access: AccessRegistry, clock: Clock) -> None:
+        self._store = store
+        self._access = access
+        self._clock = clock
+        self._arrived: dict[str, dict[str, Identity]] = {}
+        """Users who authenticated and whose followings are still to be checked, by hub."""
+        self._reviewing: dict[str, bool] = {}
+        """Hubs under review, and whether something changed again meanwhile."""
+        self._tasks = TaskSet()
+
+    async def follow(self, hub: str, channel: str, user_id: str, by: Identity) -> PushFollowing:
+        """`by` is the user, or a service, which thereby permits the user to read the channel.
+        Raises `NotPermitted`, `InvalidName`, `WrongChannelKind`, `QuotaExceeded`."""
+        check_name(channel, "channel")
+        if kind_of(channel) is ChannelKind.NOTIFICATION:
+            raise WrongChannelKind(f"{channel!r} is a notification channel, which never pushes")
+        acting = Reader(_acting(channel, user_id, by))
+        self._access.check(hub, acting, channel)
+        known = await self._store.read_followings_of(hub, [user_id])
+        others = [each for each in known if each.channel != channel]
+        if len(others) >= MAX_FOLLOWINGS_PER_USER:
+            raise QuotaExceeded(f"a user may follow {MAX_FOLLOWINGS_PER_USER} channels")
+        now = int(self._clock.now() * 1000)
+        following = PushFollowing(hub, channel, user_id, acting, now)
+        await self._store.save_following(following)
+        return following
+
+    async def unfollow(self, hub: str, channel: str, user_id: str) -> bool:
+        """Whether the user followed it."""
+        return await self._store.delete_following(hub, channel, user_id)
+
+    async def of_user(self, hub: str, user_id: str) -> list[PushFollowing]:
+        """Those that still hold."""
+        return await self._held(await self._store.read_followings_of(hub, [user_id]))
+
+    async def pages(self, hub: str, channel: str) -> AsyncIterator[list[str]]:
+        """The users who follow the channel and may read it now, in their order."""
+        after = ""
+        while True:
+            page = await self._store.read_followings(hub, channel, after, _PAGE)
+            if page:
+                yield [each.user_id for each in await self._held(page)]
+                after = page[-1].user_id
+            if len(page) < _PAGE:
+                return
+
+    async def _held(self, followings: Sequence[PushFollowing]) -> list[PushFollowing]:
+        """Ends those without access, and answers the others."""
+        held = []
+        for each in followings:
+            if self._may_follow(each, each.acting):
+                held.append(each)
+            else:
+                await self._end(each)
+        return held
+
+    def _may_follow(self, following: PushFollowing, reader: Reader) -> bool:
+        follower = Follower(reader, following.channel)
+        with self._access.adding(following.hub, follower):
+            return not follower.lost
+
+    async def _end(self, following: PushFollowing) -> None:
+        await self._store.delete_following(following.hub, following.channel, following.user_id)
+
+    # -- access that is taken away --------------------------------------------------------------
+
+    def review(self, hub: str, concerns: Callable[[str, str], bool]) -> None:
+        """The hub's settings or revocations changed: followings without access end. `concerns`
+        says, by hub and channel, whether they are this node's to end."""
+        if hub in self._reviewing:
+            self._reviewing[hub] = True
+        else:
+            self._reviewing[hub] = False
+            self._tasks.start(self._review(hub, concerns))
+
+    async def _review(self, hub: str, concerns: Callable[[str, str], bool]) -> None:
+        try:
+            again = True
+            while again:
+                self._reviewing[hub] = False
+                await self._walk(hub, concerns)
+                again = self._reviewing[hub]
+        except HubbubError:  # asked for again at the next change, and before each push
+            pass
+        finally:
+            del self._reviewing[hub]
+
+    async def _walk(self, hub: str, concerns: Callable[[str, str], bool]) -> None:
+        after = ("", "")
+        while page := await self._store.list_followings(hub, after, _PAGE):
+            await self._held([each for each in page if concerns(hub, each.channel)])
+            after = (page[-1].channel, page[-1].user_id)
+
+    def authenticated(self, hub: str, identity: Identity) -> None:
+        """The user proved anew who they are: what they may not read any more, they do not follow
+        any more. Never waits."""
+        if identity.user_id is None or identity.level is not Level.CLIENT:
+            return
+        users = self._arrived.get(hub)
+        if users is None:
+            users = self._arrived[hub] = {}
+            self._tasks.start(self._check_arrived(hub))
+        if len(users) < _MOST_GATHERED:
+            users[identity.user_id] = identity
+
+    async def _check_arrived(self, hub: str) -> None:
+        await asyncio.sleep(_GATHER_SECONDS)
+        arrived = self._arrived.pop(hub)
+        names = sorted(arrived)
+        for start in range(0, len(names), _PAGE):
+            users = names[start : start + _PAGE]
+            try:
+                for each in await self._store.read_followings_of(hub, users):
+                    lasting = Reader(_lasting(arrived[each.user_id]))
+                    if not self._may_follow(each, lasting):
+                        await self._end(each)
+            except HubbubError:
+                return
+
+    async def stop(self) -> None:
+        await self._tasks.end()
+
+
+def _acting(channel: str, user_id: str, by: Identity) -> Identity:
+    if by.level is Level.CLIENT:
+        return _lasting(by)
+    permitted = (Grant(channel, subscribe=True),)
+    return Identity(user_id=user_id, grants=permitted, issued_at=by.issued_at)
+
+
+def _lasting(identity: Identity) -> Identity:
+    """Without what ends with the token."""
+    return msgspec.structs.replace(identity, expires_at=None, extra={}, rpcs=())

@@ -1,0 +1,83 @@
+"""What waits to be pushed, by hub, and within it by service: state only, driven by `driver`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from hubbub.domain.push.tokens import PushToken
+from hubbub.engine.outgoing import Destination
+from hubbub.engine.push.audience import Pushed
+from hubbub.engine.push.sending import Attempt, Content
+
+MOST_WAITING_BYTES = 16 * 1024 * 1024
+"""Of a hub's messages that wait; a message is a few hundred bytes with its text."""
+_AT_ONCE = 100
+"""Messages of one channel that share a question for its users."""
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One message to one device."""
+
+    token: PushToken
+    content: Content
+    attempts: int = 0
+    renewed: bool = False
+    answer: asyncio.Future[Attempt] | None = None
+    """Of a test: it is tried once, and somebody waits for what becomes of it."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The deliveries of a hub to one service, in order. One that is tried again comes last."""
+
+    destination: Destination
+    queue: deque[Delivery] = field(default_factory=deque)
+    running: int = 0
+    held: int = 0
+    """Those in the queue, under way, or waiting to be tried again."""
+
+
+@dataclass(slots=True, eq=False)
+class HubQueue:
+    waiting: deque[Pushed] = field(default_factory=deque)
+    waiting_bytes: int = 0
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    held: int = 0
+    """Deliveries of all lanes."""
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+    spreading: bool = False
+
+    def offer(self, pushed: Pushed, most: int) -> bool:
+        """Whether there was room for it."""
+        size = pushed.note.size
+        if len(self.waiting) >= most or self.waiting_bytes + size > MOST_WAITING_BYTES:
+            return False
+        self.waiting.append(pushed)
+        self.waiting_bytes += size
+        return True
+
+    def take(self) -> list[Pushed]:
+        """The next, and those behind it that go to the same users."""
+        taken = [self.waiting.popleft()]
+        first = taken[0]
+        while (
+            self.waiting
+            and len(taken) < _AT_ONCE
+            and first.users is None
+            and self.waiting[0].users is None
+            and self.waiting[0].note.channel == first.note.channel
+        ):
+            taken.append(self.waiting.popleft())
+        self.waiting_bytes -= sum(each.note.size for each in taken)
+        return taken
+
+    def release(self, lane: Lane) -> None:
+        """A delivery is done with."""
+        lane.held -= 1
+        self.held -= 1
+        self.room.set()
+        if not lane.held:
+            self.lanes.pop(lane.destination.name, None)
