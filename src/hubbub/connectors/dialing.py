@@ -19,6 +19,10 @@ TRY_SECONDS = 3.0
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
+class Unprocessed(Exception):
+    """The server did not look at the request: it may be sent over another connection."""
+
+
 class Dialer:
     def __init__(self, tls: ssl.SSLContext | None = None, protocols: Sequence[str] = ()) -> None:
         """`tls`: whom to trust; None: those that the system trusts. `protocols`: what is offered

@@ -28,7 +28,7 @@ from h2.events import (
 )
 from h2.exceptions import H2Error
 
-from hubbub.connectors.http2_out import Unprocessed
+from hubbub.connectors.dialing import Unprocessed
 from hubbub.domain.callbacks import CallbackParts
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 

@@ -8,7 +8,7 @@ import ssl
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from hubbub.connectors.dialing import TRY_SECONDS, Dialer
+from hubbub.connectors.dialing import TRY_SECONDS, Dialer, Unprocessed
 from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 
@@ -19,10 +19,6 @@ _TRIES = 4
 """For a request that servers leave unprocessed, because their connection is about to end."""
 
 Key = tuple[str, str, int, bool, Reach]
-
-
-class Unprocessed(Exception):
-    """The server did not look at the request: it may be sent over another connection."""
 
 
 class Http2Out:
