@@ -8,29 +8,30 @@ import msgspec
 
 from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.events import Notice as Notice
+from hubbub.domain.events import Ping as Ping
+from hubbub.domain.events import Pong as Pong
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import Notification, NotificationState
 from hubbub.domain.permissions import Grant
-from hubbub.domain.requests import Ping as Ping
-from hubbub.domain.requests import Pong as Pong
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
 from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(Notice, frozen=True):
     """Event `Error`: a request failed that has no response of its own kind."""
 
     error: HubbubError
     req_id: int = 0
 
 
-class Disconnect(msgspec.Struct, frozen=True):
+class Disconnect(Notice, frozen=True):
     """The last words before the server closes the connection."""
 
     error: Annotated[HubbubError, FLAT]
 
 
-class SessionInfo(msgspec.Struct, frozen=True):
+class SessionInfo(Notice, frozen=True):
     hub_id: str
     session_id: str
     hub_allow_anonymous: bool
@@ -44,7 +45,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """The largest WebSocket message that the hub takes; 0: it does not say."""
 
 
-class Authenticated(msgspec.Struct, frozen=True):
+class Authenticated(Notice, frozen=True):
     """Event `Auth`. Failed where `error` is set."""
 
     req_id: int = 0
@@ -53,7 +54,7 @@ class Authenticated(msgspec.Struct, frozen=True):
     token: str | None = None
     grants: Annotated[tuple[Grant, ...], Wire("channel_authorizations")] = ()
     rpcs: Annotated[tuple[str, ...], Wire("rpc_authorizations")] = ()
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
     expires_at: int | None = None
 
     @derived
@@ -61,7 +62,7 @@ class Authenticated(msgspec.Struct, frozen=True):
         return self.error is None
 
 
-class RestoreKey(msgspec.Struct, frozen=True):
+class RestoreKey(Notice, frozen=True):
     """Event `SessionRestore`: the key that the client should keep."""
 
     restore_key: str
@@ -81,7 +82,7 @@ class ChannelFailure(msgspec.Struct, frozen=True):
     error: HubbubError
 
 
-class SessionRestored(msgspec.Struct, frozen=True):
+class SessionRestored(Notice, frozen=True):
     session_id: str
     user_id: str | None
     grants: Annotated[tuple[Grant, ...], Wire("authorizations", optional=True)]
@@ -96,7 +97,7 @@ class SessionRestored(msgspec.Struct, frozen=True):
         return tuple(each.channel for each in self.channels)
 
 
-class Subscribed(msgspec.Struct, frozen=True):
+class Subscribed(Notice, frozen=True):
     """Event `Subscribe`."""
 
     channels: tuple[SubscribedChannel, ...]
@@ -108,7 +109,7 @@ class Subscribed(msgspec.Struct, frozen=True):
         return tuple(each.channel for each in self.channels)
 
 
-class Unsubscribed(msgspec.Struct, frozen=True):
+class Unsubscribed(Notice, frozen=True):
     """Event `Unsubscribe`; with failures and no request, access was taken away."""
 
     channels: Annotated[tuple[str, ...], Wire("unsubscribed_channels")]
@@ -130,13 +131,13 @@ class PublishResult(msgspec.Struct, frozen=True):
         return self.error is None
 
 
-class Published(msgspec.Struct, frozen=True):
+class Published(Notice, frozen=True):
     """Event `Ack`."""
 
     results: Annotated[tuple[PublishResult, ...], Wire("published")]
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(Notice, frozen=True):
     """Event `Publish`: a message of a channel. `previous_serial` is set where a filter left
     messages out before this one."""
 
@@ -145,7 +146,7 @@ class Delivery(msgspec.Struct, frozen=True):
     previous_serial: int | None = None
 
 
-class HistoryPage(msgspec.Struct, frozen=True):
+class HistoryPage(Notice, frozen=True):
     """Messages in rising order; `more` tells of another page in the same direction."""
 
     channel: str
@@ -158,7 +159,7 @@ class HistoryPage(msgspec.Struct, frozen=True):
     error: HubbubError | None = None
 
 
-class ChannelReset(msgspec.Struct, frozen=True):
+class ChannelReset(Notice, frozen=True):
     """Positions of other epochs mean nothing any more; what lay between may be lost."""
 
     channel: str
@@ -166,7 +167,7 @@ class ChannelReset(msgspec.Struct, frozen=True):
     serial: int
 
 
-class DocumentUpdated(msgspec.Struct, frozen=True):
+class DocumentUpdated(Notice, frozen=True):
     """What raised a document to a version, as RFC 6902 operations that any library can follow."""
 
     channel: str
@@ -178,7 +179,7 @@ class DocumentUpdated(msgspec.Struct, frozen=True):
     author: str | None = None
 
 
-class DocumentInfo(msgspec.Struct, frozen=True):
+class DocumentInfo(Notice, frozen=True):
     """Where a document stands; who has another version catches up or reads it again."""
 
     channel: str
@@ -188,7 +189,7 @@ class DocumentInfo(msgspec.Struct, frozen=True):
     size: int
 
 
-class DocumentFound(msgspec.Struct, frozen=True):
+class DocumentFound(Notice, frozen=True):
     """Event `DocumentGet`: the document, or the updates that lead to it."""
 
     channel: str
@@ -202,7 +203,7 @@ class DocumentFound(msgspec.Struct, frozen=True):
     error: HubbubError | None = None
 
 
-class DocumentChanged(msgspec.Struct, frozen=True):
+class DocumentChanged(Notice, frozen=True):
     """Event `DocumentChange`: what became of it. Where a version was expected that is not the
     document's, `version` is what it has."""
 
@@ -236,33 +237,33 @@ class Member(msgspec.Struct, frozen=True):
     timestamp: int
 
 
-class Presence(msgspec.Struct, frozen=True):
+class Presence(Notice, frozen=True):
     channel: str
     members: Annotated[tuple[Member, ...], Wire("presence")]
     req_id: int = 0
     error: HubbubError | None = None
 
 
-class Joined(msgspec.Struct, frozen=True):
+class Joined(Notice, frozen=True):
     """Event `Join`."""
 
     channel: str
     members: Annotated[tuple[Member, ...], Wire("presence")]
 
 
-class Left(msgspec.Struct, frozen=True):
+class Left(Notice, frozen=True):
     """Event `Leave`."""
 
     channel: str
     members: Annotated[tuple[Member, ...], Wire("presence")]
 
 
-class Occupancy(msgspec.Struct, frozen=True):
+class Occupancy(Notice, frozen=True):
     channel: str
     count: int
 
 
-class TopicSubscribed(msgspec.Struct, frozen=True):
+class TopicSubscribed(Notice, frozen=True):
     """Event `TopicSubscription`, with the answer SUBSCRIBED."""
 
     subscription: Annotated[SubscriptionInfo, FLAT]
@@ -273,7 +274,7 @@ class TopicSubscribed(msgspec.Struct, frozen=True):
         return "SUBSCRIBED"
 
 
-class TopicUnsubscribed(msgspec.Struct, frozen=True):
+class TopicUnsubscribed(Notice, frozen=True):
     """Event `TopicSubscription`, with the answer UNSUBSCRIBED."""
 
     topic: str
@@ -295,7 +296,7 @@ class TopicArticles(msgspec.Struct, frozen=True):
         return "TopicArticle" if self.messages else "EmptyTopic"
 
 
-class TopicMessages(msgspec.Struct, frozen=True):
+class TopicMessages(Notice, frozen=True):
     """No messages: there is nothing for the caller (yet)."""
 
     topic: str
@@ -308,7 +309,7 @@ class TopicMessages(msgspec.Struct, frozen=True):
         return "TopicArticle" if self.messages else "EmptyTopic"
 
 
-class EachTopicMessages(msgspec.Struct, frozen=True):
+class EachTopicMessages(Notice, frozen=True):
     """Event `TopicMessages`, where no topic was named: those of each, by topic."""
 
     name: str
@@ -316,7 +317,7 @@ class EachTopicMessages(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class TopicAcked(msgspec.Struct, frozen=True):
+class TopicAcked(Notice, frozen=True):
     """Everything up to `floor` is done, and that is on disk."""
 
     topic: str
@@ -329,7 +330,7 @@ class TopicAcked(msgspec.Struct, frozen=True):
         return "Ack"
 
 
-class ProducerOpened(msgspec.Struct, frozen=True):
+class ProducerOpened(Notice, frozen=True):
     topic: str
     producer: str
     fence: int
@@ -338,12 +339,12 @@ class ProducerOpened(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class TopicSubscriptions(msgspec.Struct, frozen=True):
+class TopicSubscriptions(Notice, frozen=True):
     subscriptions: tuple[SubscriptionInfo, ...]
     req_id: int = 0
 
 
-class CallAnswered(msgspec.Struct, frozen=True):
+class CallAnswered(Notice, frozen=True):
     """Event `RPC`: what the service answered."""
 
     payload: bytes
@@ -351,20 +352,20 @@ class CallAnswered(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(Notice, frozen=True):
     """Event `StreamEnqueue`: the stream has the event, and will not lose it."""
 
     message_id: Annotated[str, Wire("msg_id")]
     req_id: int = 0
 
 
-class NotificationNew(msgspec.Struct, frozen=True):
+class NotificationNew(Notice, frozen=True):
     channel: str
     revision: int
     notification: Notification
 
 
-class NotificationRead(msgspec.Struct, frozen=True):
+class NotificationRead(Notice, frozen=True):
     """Notifications were read that had not been: these, or all up to a timestamp."""
 
     channel: str
@@ -375,13 +376,13 @@ class NotificationRead(msgspec.Struct, frozen=True):
     read_by: str | None = None
 
 
-class NotificationInfo(msgspec.Struct, frozen=True):
+class NotificationInfo(Notice, frozen=True):
     channel: str
     state: Annotated[NotificationState, FLAT]
     req_id: int = 0
 
 
-class NotificationsMarked(msgspec.Struct, frozen=True):
+class NotificationsMarked(Notice, frozen=True):
     """Event `MarkNotificationAsRead`. `unread` is how many are left."""
 
     req_id: int
@@ -395,7 +396,7 @@ class NotificationsMarked(msgspec.Struct, frozen=True):
         return self.error is None
 
 
-class NotificationPage(msgspec.Struct, frozen=True):
+class NotificationPage(Notice, frozen=True):
     """Event `NotificationList`: newest first, or in rising order behind a timestamp."""
 
     channel: str
@@ -403,43 +404,3 @@ class NotificationPage(msgspec.Struct, frozen=True):
     more: bool
     state: Annotated[NotificationState, FLAT]
     req_id: int = 0
-
-
-Notice = (
-    Ping
-    | Pong
-    | Failed
-    | Disconnect
-    | SessionInfo
-    | Authenticated
-    | RestoreKey
-    | SessionRestored
-    | Subscribed
-    | Unsubscribed
-    | Published
-    | Delivery
-    | HistoryPage
-    | ChannelReset
-    | DocumentUpdated
-    | DocumentInfo
-    | DocumentFound
-    | DocumentChanged
-    | Presence
-    | Joined
-    | Left
-    | Occupancy
-    | TopicSubscribed
-    | TopicUnsubscribed
-    | TopicMessages
-    | EachTopicMessages
-    | TopicAcked
-    | ProducerOpened
-    | TopicSubscriptions
-    | CallAnswered
-    | Enqueued
-    | NotificationNew
-    | NotificationRead
-    | NotificationInfo
-    | NotificationsMarked
-    | NotificationPage
-)

@@ -11,6 +11,9 @@ import msgspec
 
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.events import Ping as Ping
+from hubbub.domain.events import Pong as Pong
+from hubbub.domain.events import Request as Request
 from hubbub.domain.messages import Attributes
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
 from hubbub.domain.wire import LOCAL, OPTIONAL, Wire
@@ -18,21 +21,13 @@ from hubbub.domain.wire import LOCAL, OPTIONAL, Wire
 _EXTRA = Wire(inside="extra")
 
 
-class Ping(msgspec.Struct, frozen=True):
-    req_id: int = 0
-
-
-class Pong(msgspec.Struct, frozen=True):
-    req_id: int = 0
-
-
-class Close(msgspec.Struct, frozen=True):
+class Close(Request, frozen=True):
     """The client leaves for good: its saved state can go. Not answered."""
 
     req_id: int = 0
 
 
-class Authenticate(msgspec.Struct, frozen=True):
+class Authenticate(Request, frozen=True):
     """Exactly one of the two is set."""
 
     req_id: int = 0
@@ -51,7 +46,7 @@ class Position(msgspec.Struct, frozen=True):
     document_epoch: str | None = None
 
 
-class Restore(msgspec.Struct, frozen=True):
+class Restore(Request, frozen=True):
     restore_key: str
     req_id: int = 0
     positions: tuple[Position, ...] = ()
@@ -69,12 +64,12 @@ class ChannelRequest(msgspec.Struct, frozen=True):
     document_epoch: str | None = None
 
 
-class Subscribe(msgspec.Struct, frozen=True):
+class Subscribe(Request, frozen=True):
     channels: tuple[ChannelRequest, ...]
     req_id: int = 0
 
 
-class Unsubscribe(msgspec.Struct, frozen=True):
+class Unsubscribe(Request, frozen=True):
     channels: tuple[str, ...]
     req_id: int = 0
 
@@ -112,11 +107,11 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     """For features that ask for one; ends with the request and is in no message."""
 
 
-class Publish(msgspec.Struct, frozen=True):
+class Publish(Request, frozen=True):
     items: Annotated[tuple[PublishItem, ...], Wire("publishes")]
 
 
-class History(msgspec.Struct, frozen=True):
+class History(Request, frozen=True):
     """A page of messages. At most one bound is set; none means the newest page."""
 
     channel: str
@@ -129,7 +124,7 @@ class History(msgspec.Struct, frozen=True):
     limit: int = 0
 
 
-class DocumentGet(msgspec.Struct, frozen=True):
+class DocumentGet(Request, frozen=True):
     """A document, a part of it, as it was, or what changed since a version."""
 
     channel: str
@@ -142,7 +137,7 @@ class DocumentGet(msgspec.Struct, frozen=True):
     """Milliseconds since 1970."""
 
 
-class DocumentChange(msgspec.Struct, frozen=True):
+class DocumentChange(Request, frozen=True):
     """Operations on a document, all or none of them. Without a request id (None) nobody waits for
     an answer."""
 
@@ -155,12 +150,12 @@ class DocumentChange(msgspec.Struct, frozen=True):
     producer: Producer | None = None
 
 
-class PresenceQuery(msgspec.Struct, frozen=True):
+class PresenceQuery(Request, frozen=True):
     channel: str
     req_id: int = 0
 
 
-class TopicSubscribe(msgspec.Struct, frozen=True):
+class TopicSubscribe(Request, frozen=True):
     """A durable subscription; see `domain.topics` for what it and the following ones do."""
 
     topic: str
@@ -170,13 +165,13 @@ class TopicSubscribe(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class TopicUnsubscribe(msgspec.Struct, frozen=True):
+class TopicUnsubscribe(Request, frozen=True):
     topic: str
     name: str = DEFAULT_SUBSCRIPTION
     req_id: int = 0
 
 
-class TopicGet(msgspec.Struct, frozen=True):
+class TopicGet(Request, frozen=True):
     """Without a topic: one message for each topic with a subscription of this name."""
 
     topic: str | None = None
@@ -190,7 +185,7 @@ class TopicGet(msgspec.Struct, frozen=True):
     """Only what is behind this serial; see `domain.topics.GetMessages`."""
 
 
-class TopicAck(msgspec.Struct, frozen=True):
+class TopicAck(Request, frozen=True):
     """Exactly one of `serials` and `up_to` is given."""
 
     topic: str
@@ -202,19 +197,19 @@ class TopicAck(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class ProducerOpen(msgspec.Struct, frozen=True):
+class ProducerOpen(Request, frozen=True):
     topic: str
     producer: str
     req_id: int = 0
 
 
-class TopicList(msgspec.Struct, frozen=True):
+class TopicList(Request, frozen=True):
     """The caller's own durable subscriptions."""
 
     req_id: int = 0
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(Request, frozen=True):
     """Of a method of a service. With 0 seconds, as long as the hub allows."""
 
     method: str
@@ -224,7 +219,7 @@ class Call(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class Enqueue(msgspec.Struct, frozen=True):
+class Enqueue(Request, frozen=True):
     """An event for a stream; see `domain.services`."""
 
     stream: str
@@ -234,7 +229,7 @@ class Enqueue(msgspec.Struct, frozen=True):
     req_id: int = 0
 
 
-class MarkNotifications(msgspec.Struct, frozen=True):
+class MarkNotifications(Request, frozen=True):
     """As read. Exactly one of `ids`, `up_to` (a timestamp) and `all` is given. Without a request id
     nobody waits for an answer."""
 
@@ -245,12 +240,12 @@ class MarkNotifications(msgspec.Struct, frozen=True):
     req_id: int | None = None
 
 
-class NotificationStateQuery(msgspec.Struct, frozen=True):
+class NotificationStateQuery(Request, frozen=True):
     channel: str
     req_id: int = 0
 
 
-class NotificationQuery(msgspec.Struct, frozen=True):
+class NotificationQuery(Request, frozen=True):
     """A page of notifications. At most one of the bounds, timestamps, is given."""
 
     channel: str
@@ -268,28 +263,8 @@ ServiceRequest = Call | Enqueue
 TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class Rejected(Request, frozen=True):
     """A request that could not be read; the others of its frame are not affected."""
 
     error: HubbubError
     req_id: int = 0
-
-
-Request = (
-    Ping
-    | Pong
-    | Close
-    | Authenticate
-    | Restore
-    | Subscribe
-    | Unsubscribe
-    | Publish
-    | History
-    | PresenceQuery
-    | DocumentGet
-    | DocumentChange
-    | TopicRequest
-    | ServiceRequest
-    | NotificationRequest
-    | Rejected
-)
