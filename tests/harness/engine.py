@@ -14,6 +14,7 @@ from harness.unreliable import CALM, Faults, UnreliableNetwork
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.transport import Transport
+from hubbub.connectors.http2_out import Http2Out
 from hubbub.connectors.http_out import HttpOut
 from hubbub.connectors.services import ServiceConnector
 from hubbub.domain.errors import HubbubError, NotAuthenticated
@@ -27,11 +28,13 @@ from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.throttle import CallerLimits, Throttle
 from hubbub.engine.access.tokens import SigningKey, Tokens
+from hubbub.engine.administration import NodeFacts, Survey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import Node
 from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.push.limits import PushSettings
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
@@ -42,6 +45,7 @@ from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.services import NO_STREAMS
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Append
+from hubbub.server.push import make_credentials, make_push
 from hubbub.storage.sqlite.store import SqliteStore
 
 N = TypeVar("N", bound=Notice)
@@ -264,6 +268,13 @@ class EngineNode:
             ),
             journal=journal,
         )
+        credentials = make_credentials(self.node, store)
+        survey = Survey(self.node, name, NodeFacts)
+        self.http2 = Http2Out()
+        self.push = make_push(
+            PushSettings(), self.node, self.owner, store, survey, credentials, self.http2
+        )
+        self.push_credentials = credentials
         self.encoder = NoticeEncoder()
 
     def connect(self, hub: str = "acme", identity: Identity = ANONYMOUS) -> FakeConnection:
@@ -289,8 +300,10 @@ class EngineNode:
     async def stop(self) -> None:
         await self.node.drain()
         await self.driver.stop()
+        await self.push.stop()
         await self.owner.stop()
         await self.sender.close()
+        await self.http2.close()
 
 
 def receive(connection: FakeConnection, *requests: Request) -> None:

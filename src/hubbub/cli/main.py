@@ -10,6 +10,7 @@ from hubbub.cli.administration.documents import document
 from hubbub.cli.administration.hubs import hubs
 from hubbub.cli.administration.namespaces import namespaces
 from hubbub.cli.administration.notifications import notifications
+from hubbub.cli.administration.push import push
 from hubbub.cli.administration.rules import rules
 from hubbub.cli.administration.sessions import sessions
 from hubbub.cli.administration.stats import stats
@@ -45,7 +46,7 @@ _TALKING = (publish, subscribe, history, presence, document, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
-    stats,
+    push, stats,
 )  # fmt: skip
 _RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
 

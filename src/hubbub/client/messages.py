@@ -19,7 +19,9 @@ from hubbub.domain.topics import Article
 
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
-_ITEM_OPTIONS = ("content_type", "store", "retain", "push", "transient", "security_token")
+_ITEM_OPTIONS = (
+    "content_type", "store", "retain", "push", "transient", "security_token", "push_options",
+)  # fmt: skip
 
 
 class Message(msgspec.Struct, gc=False):
@@ -84,6 +86,8 @@ class Item(msgspec.Struct, frozen=True):
     transient: bool = False
     attributes: Attributes | None = None
     security_token: str | None = None
+    push_options: dict[str, Any] | None = None
+    """With `push`: what devices show, by the names of the protocol (`title`, `body`, `ttl` …)."""
 
 
 class PutOptions(PublishEnvelope, total=False):
@@ -93,12 +97,14 @@ class PutOptions(PublishEnvelope, total=False):
 
 
 class PublishFlags(TypedDict, total=False):
-    """Marks of a message, which have an effect where the channel's rules allow it."""
+    """Marks of a message, which have an effect where the channel's rules allow it. With `push`,
+    `push_options` say what devices show, by the names of the protocol (`title`, `body` …)."""
 
     store: bool
     retain: bool
     push: bool
     transient: bool
+    push_options: dict[str, Any] | None
 
 
 class PublishOptions(PutOptions, PublishFlags, total=False):
@@ -224,4 +230,5 @@ def publish_item(item: Item, req_id: int | None) -> PublishItem:
         req_id=req_id,
         attributes=item.attributes,
         security_token=item.security_token,
+        push_options=item.push_options,
     )

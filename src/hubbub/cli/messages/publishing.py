@@ -7,7 +7,7 @@ from typing import Unpack
 
 import click
 
-from hubbub.cli.messages.envelope import envelope_options
+from hubbub.cli.messages.envelope import JsonObject, envelope_options
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
 from hubbub.client import Client, PublishEnvelope
@@ -20,8 +20,12 @@ from hubbub.client.messages import PublishFlags
 @click.option("--event", default="", help="Your own name for what the message is.")
 @click.option("--store", is_flag=True, help="Keep it, where the channel stores.")
 @click.option("--retain", is_flag=True, help="Give it to whoever subscribes later.")
+@click.option("--push", is_flag=True, help="Push it to devices, too, where the channel does.")
 @click.option(
-    "--push", is_flag=True, help="Mark it for push services, of which this version has none."
+    "--push-options",
+    type=JsonObject(),
+    metavar="JSON",
+    help='What devices show, such as \'{"title": "Hello", "body": "World"}\'; implies --push.',
 )
 @click.option("--transient", is_flag=True, help="Do not keep it, whatever else is said.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
@@ -41,6 +45,7 @@ async def publish(
     Prints the message's id and its serial in the channel.
     """
     payload, content_type = source.read()
+    flags["push"] = flags["push"] or flags["push_options"] is not None
     async with make_client() as client:
         receipt = await client.publish(
             channel, payload, event, content_type=content_type, **flags, **envelope

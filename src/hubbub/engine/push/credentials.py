@@ -12,7 +12,7 @@ from msgspec import Meta
 from hubbub.domain.errors import BadRequest, NotFound, Unavailable
 from hubbub.domain.fields import wire_name
 from hubbub.domain.push.requests import VapidKey, make_vapid_key
-from hubbub.domain.push.tokens import Environment
+from hubbub.domain.push.tokens import Environment, b64url
 from hubbub.engine.push.sealing import Vault
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.push import PushCredential, PushStore
@@ -191,7 +191,8 @@ class PushCredentials:
 
     def _sealed_key(self, hub: str, key: VapidKey) -> PushCredential:
         data = msgspec.msgpack.encode(key)
-        return self._sealed(hub, VAPID + key.id, data, "{}", key.created_at)
+        about = msgspec.json.encode({"key": b64url(key.public)}).decode()
+        return self._sealed(hub, VAPID + key.id, data, about, key.created_at)
 
     def _sealed(
         self, hub: str, name: str, data: bytes, about: str, created_at: int

@@ -208,6 +208,7 @@ class Credential(Shape, frozen=True):
     topic: str | None = None
     environment: str | None = None
     fingerprint: str | None = None
+    key: Annotated[str, Meta(description="The public key of a VAPID key.")] | None = None
 
 
 class Credentials(Shape, frozen=True):
