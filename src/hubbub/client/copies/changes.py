@@ -1,0 +1,194 @@
+"""Changes that a local copy has made and the hub has not confirmed, and what is to be done about
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from hubbub.domain.documents.operations import Operation, read_patch
+from hubbub.domain.documents.paths import Path, is_index
+from hubbub.domain.documents.values import NO_LIMITS, DocumentLimits, Value
+
+Guard = Literal["auto", "always", "never"]
+"""Whether a change carries the version that it was made for. `auto`: where it goes through a
+position in a list, or is a function's."""
+EditFunction = Callable[[Value], bytes]
+"""Answers the operations for a document, as JSON. It may be called again, for a newer document."""
+
+LIMITS: DocumentLimits = msgspec.structs.replace(NO_LIMITS, depth=DocumentLimits().depth)
+"""Of changes before they are sent: the hub has its own."""
+
+
+class SavedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A pending change as it is kept in a file. `base` is the version of the hub's document that it
+    was made for, in `epoch`; `lists` are those through whose positions it goes. One with a
+    `sequence` was sent: it is sent again as it is, or not at all."""
+
+    id: str
+    ops: msgspec.Raw
+    guard: Guard = "auto"
+    function: bool = False
+    lists: tuple[Path, ...] = ()
+    epoch: str = ""
+    base: int = 0
+    producer: str = ""
+    sequence: int = 0
+    expected: int | None = None
+    sent_epoch: str | None = None
+
+
+class PendingChange:
+    """A change on its way. `conflicted`: a list through whose positions it goes was changed by
+    somebody else since."""
+
+    __slots__ = ("answered", "conflicted", "function", "saved", "tries")
+
+    def __init__(self, saved: SavedChange, function: EditFunction | None = None) -> None:
+        self.saved = saved
+        self.function = function
+        self.conflicted = False
+        self.answered: tuple[str, int] | None = None
+        """Epoch and version to which it led."""
+        self.tries = 0
+
+    @property
+    def id(self) -> str:
+        return self.saved.id
+
+    @property
+    def ops(self) -> bytes:
+        return bytes(self.saved.ops)
+
+    @property
+    def sent(self) -> bool:
+        return bool(self.saved.sequence)
+
+    @property
+    def in_flight(self) -> bool:
+        """Sent, and nobody knows what became of it."""
+        return self.sent and self.answered is None
+
+    @property
+    def guarded(self) -> bool:
+        saved = self.saved
+        return saved.guard == "always" or (
+            saved.guard == "auto" and (saved.function or bool(saved.lists))
+        )
+
+    def alter(self, **changes: object) -> None:
+        self.saved = msgspec.structs.replace(self.saved, **changes)
+
+    def operations(self) -> list[Operation]:
+        """Read anew each time: a document takes their values over."""
+        return read_patch(self.ops, LIMITS)
+
+    def disturb(self, version: int, operations: Iterable[Operation] | None) -> None:
+        """Somebody else made the document this version with these operations (None: not known)."""
+        saved = self.saved
+        if version <= saved.base or self.function is not None:
+            return
+        if saved.function or (
+            saved.lists and (operations is None or touches(operations, saved.lists))
+        ):
+            self.conflicted = True
+
+
+def lists_in(root: Value, operations: Iterable[Operation]) -> tuple[Path, ...]:
+    """The lists of a document through whose positions the operations go. A list that they make
+    themselves is none of them."""
+    found: dict[Path, None] = {}
+    for operation in operations:
+        for path in (operation.path, operation.source or ()):
+            found.update(dict.fromkeys(_lists_on(root, path)))
+    return tuple(found)
+
+
+def _lists_on(value: Value, path: Path) -> Iterable[Path]:
+    for position, segment in enumerate(path):
+        if type(value) is list:
+            if segment == "-":
+                return
+            yield path[:position]
+            index = int(segment) if is_index(segment) and len(segment) < 10 else len(value)
+            if index >= len(value):
+                return
+            value = value[index]
+        elif type(value) is dict and segment in value:
+            value = value[segment]
+        else:
+            return
+
+
+def touches(operations: Iterable[Operation], lists: Iterable[Path]) -> bool:
+    """Whether the operations change one of the lists themselves, or something above it. What they
+    change inside of an item does not count."""
+    lists = tuple(lists)
+    for operation in operations:
+        paths = [] if operation.op == "test" else [operation.path]
+        if operation.op == "move":
+            paths.append(operation.source or ())
+        for path in paths:
+            if any(_touches(path, each) for each in lists):
+                return True
+    return False
+
+
+def _touches(path: Path, of_list: Path) -> bool:
+    if len(path) <= len(of_list):
+        return of_list[: len(path)] == path
+    return len(path) == len(of_list) + 1 and path[:-1] == of_list
+
+
+# -- what is to be done, in this order ------------------------------------------------------------
+
+
+class Save(msgspec.Struct, frozen=True, tag_field="effect", tag="save"):
+    """To be on disk before what follows is done."""
+
+    change: SavedChange
+
+
+class Forget(msgspec.Struct, frozen=True, tag_field="effect", tag="forget"):
+    """A saved change is settled. `producer` and `sequence` are the last that the hub has taken."""
+
+    id: str
+    producer: str
+    sequence: int
+
+
+class Send(msgspec.Struct, frozen=True, tag_field="effect", tag="send"):
+    change: SavedChange
+
+
+class Fetch(msgspec.Struct, frozen=True, tag_field="effect", tag="fetch", omit_defaults=True):
+    """Ask the hub for what changed since a version of an epoch; without one, for the document."""
+
+    since: int | None = None
+    epoch: str | None = None
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag_field="effect", tag="confirmed"):
+    id: str
+    epoch: str
+    version: int
+
+
+class Rejected(msgspec.Struct, frozen=True, tag_field="effect", tag="rejected"):
+    """The operations are handed back: they have no effect."""
+
+    id: str
+    ops: msgspec.Raw
+    error: Exception
+
+
+class Wait(msgspec.Struct, frozen=True, tag_field="effect", tag="wait"):
+    """The hub cannot take a change now: call `resend` later, after so many seconds if it said."""
+
+    id: str
+    seconds: float | None
+
+
+Effect = Save | Forget | Send | Fetch | Confirmed | Rejected | Wait

@@ -1,0 +1,467 @@
+"""The state of a local copy: the hub's document as far as it is known, and changes on top of it.
+
+Pure: whatever happens comes in by a method, and what is to be done about it is what `effects`
+answers next. `spec/document-copies.json` says the same in examples, for every SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from hubbub.client.copies.changes import (
+    LIMITS,
+    Confirmed,
+    EditFunction,
+    Effect,
+    Fetch,
+    Forget,
+    Guard,
+    PendingChange,
+    Rejected,
+    Save,
+    SavedChange,
+    Send,
+    Wait,
+    lists_in,
+    touches,
+)
+from hubbub.domain.documents.document import Document, find
+from hubbub.domain.documents.operations import read_patch, stored_patch
+from hubbub.domain.documents.paths import Path
+from hubbub.domain.documents.values import Value, copy_of, equal
+from hubbub.domain.errors import (
+    HubbubError,
+    PatchFailed,
+    SequenceGap,
+    SequenceReused,
+    VersionMismatch,
+)
+
+MAX_TRIES = 25
+"""Of an edit by a function."""
+MAX_BUFFERED = 1000
+"""Updates that wait for those before them."""
+
+
+class Update(msgspec.Struct, frozen=True, rename={"change_id": "changeID"}):
+    """What raised the hub's document to a version."""
+
+    epoch: str
+    version: int
+    change_id: str
+    ops: msgspec.Raw
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The hub's document, or the updates that lead to a version; with `more`, to one on the way."""
+
+    epoch: str
+    version: int
+    document: Value = msgspec.UNSET
+    updates: tuple[Update, ...] = ()
+    more: bool = False
+
+
+class Replica:
+    """`confirmed` is the hub's document at `version` of `epoch`; `view` has the pending changes on
+    top of it. At most one change is sent at a time."""
+
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        new_producer: Callable[[], str],
+        *,
+        saved: Iterable[SavedChange] = (),
+        producer: str = "",
+        sequence: int = 0,
+    ) -> None:
+        self.confirmed = Document()
+        self.epoch = ""
+        self.version = 0
+        self.known = False
+        """Whether the hub's document was ever seen."""
+        self.view = self.confirmed
+        self.pending = [PendingChange(each) for each in saved]
+        self._new_id = new_id
+        self._new_producer = new_producer
+        self._producer = producer
+        self._sequence = sequence
+        self._connected = False
+        self._current = False
+        """As far as is known, nothing is missing."""
+        self._fetching = False
+        self._held: Fetched | None = None
+        """A document that may hold the change in flight: it is taken when that is known."""
+        self._buffered: dict[tuple[str, int], Update] = {}
+        self._stale = False
+        self._effects: list[Effect] = []
+
+    def load(self, epoch: str, version: int, document: Value) -> None:
+        """What was confirmed in an earlier life, perhaps before the saved changes were made."""
+        self.confirmed = Document(document)
+        self.epoch, self.version, self.known = epoch, version, True
+        self._rebuild()
+
+    def unsettled(self) -> list[SavedChange]:
+        """The changes that are to be in a file, as they stand on the confirmed document."""
+        return [each.saved for each in self.pending if each.answered is None]
+
+    def effects(self) -> list[Effect]:
+        """What is to be done since the last call, in this order."""
+        found, self._effects = self._effects, []
+        return found
+
+    # -- edits ----------------------------------------------------------------------------------
+
+    def edit(self, ops: bytes, guard: Guard = "auto") -> str:
+        """Apply operations to the view at once; answers the id of the change. Raises what keeps
+        them from fitting; then nothing has changed."""
+        operations = read_patch(ops, LIMITS)
+        view = self._own_view()
+        lists = () if guard == "never" else lists_in(view.root, operations)
+        view.apply(operations, LIMITS)
+        return self._append(ops, guard, lists)
+
+    def edit_by(self, function: EditFunction, guard: Guard = "auto") -> str | None:
+        """The same, with the operations that a function answers for the view; it is called again
+        whenever the document below changes, until the change is sent. None: it answered none.
+        Raises what the function raises."""
+        view = self._own_view()
+        ops = function(view.root)
+        operations = read_patch(ops, LIMITS)
+        if not operations:
+            return None
+        view.apply(operations, LIMITS)
+        return self._append(ops, guard, (), function)
+
+    def _own_view(self) -> Document:
+        if self.view is self.confirmed:
+            self.view = _copy(self.confirmed)
+        return self.view
+
+    def _append(
+        self,
+        ops: bytes,
+        guard: Guard,
+        lists: tuple[Path, ...],
+        function: EditFunction | None = None,
+    ) -> str:
+        saved = SavedChange(
+            self._new_id(),
+            msgspec.Raw(ops),
+            guard,
+            function is not None,
+            lists,
+            self.epoch,
+            self.version,
+        )
+        change = PendingChange(saved, function)
+        self.pending.append(change)
+        self._pump()
+        if not change.sent:
+            self._effects.append(Save(change.saved))
+        return change.id
+
+    # -- the connection -------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        """There is a connection, on which the document is followed: the hub tells where it stands
+        (`informed`)."""
+        self._connected = True
+        self.resend()
+
+    def lost(self) -> None:
+        self._connected = self._current = self._fetching = False
+        self._held = None
+        self._buffered.clear()
+
+    def resend(self) -> None:
+        """Send the change in flight again, as it was."""
+        if self._connected and self.pending and self.pending[0].in_flight:
+            self._effects.append(Send(self.pending[0].saved))
+
+    def catch_up(self) -> None:
+        """Something may be missing."""
+        self._current = False
+        self._fetch()
+
+    # -- from the hub ---------------------------------------------------------------------------
+
+    def informed(self, epoch: str, version: int) -> None:
+        """The hub's document stands at a version."""
+        if version == 0 and self._unwritten():
+            self.known, self.epoch = True, epoch
+            self._current = True
+        elif epoch == self.epoch and version <= self.version:
+            self._current = True
+        else:
+            self.catch_up()
+        self._finish()
+
+    def updated(self, update: Update) -> None:
+        self._take_update(update)
+        self._finish()
+
+    def fetched(self, found: Fetched) -> None:
+        """What a `Fetch` brought."""
+        self._fetching = False
+        if found.document is not msgspec.UNSET and self._in_flight() is not None:
+            self._held = found
+            return
+        self._take(found)
+        self._finish()
+
+    def answered(self, change_id: str, epoch: str, version: int) -> None:
+        """The hub has taken a change, now or earlier; that led to a version."""
+        change = self._in_flight()
+        if change is None or change.id != change_id:
+            return  # its update was here first
+        change.answered = (epoch, version)
+        self._sequence = change.saved.sequence
+        self._effects.append(Confirmed(change.id, epoch, version))
+        self._forget(change)
+        if version and epoch != self.epoch:
+            self.catch_up()
+        self._release()
+        self._finish()
+
+    def refused(self, change_id: str, error: HubbubError) -> None:
+        change = self._in_flight()
+        if change is None or change.id != change_id:
+            return
+        if error.retry:
+            self._effects.append(Wait(change.id, error.retry_after))
+            return
+        change.alter(sequence=0, producer="")
+        if isinstance(error, VersionMismatch):
+            self._mismatched(change, error)
+        elif isinstance(error, SequenceGap | SequenceReused):
+            self._producer = ""  # the hub, or the file, is older than the other
+        else:
+            self._reject(change, error)
+        self._release()
+        self._finish()
+
+    def _mismatched(self, change: PendingChange, error: VersionMismatch) -> None:
+        change.tries += 1
+        lost_function = change.saved.function and change.function is None
+        if lost_function or change.tries >= (MAX_TRIES if change.function else 2**62):
+            self._reject(change, error)
+        now = (error.details.get("epoch"), error.details.get("version"))
+        if now[0] != self.epoch or not isinstance(now[1], int) or now[1] > self.version:
+            self.catch_up()
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._take(held)
+
+    # -- the hub's document ---------------------------------------------------------------------
+
+    def _fetch(self) -> None:
+        if self._connected and not self._fetching and self._held is None:
+            self._fetching = True
+            whole = not self.known or (self.version == 0 and not self._unwritten())
+            since = None if whole else self.version
+            self._effects.append(Fetch(since, self.epoch if self.version else None))
+
+    def _take(self, found: Fetched) -> None:
+        if found.document is not msgspec.UNSET:
+            self._take_document(found)
+        for update in found.updates:
+            self._take_update(update)
+        for _, update in sorted(self._buffered.items()):
+            if not self._follow(update):
+                break
+        self._buffered = {
+            at: each
+            for at, each in self._buffered.items()
+            if at[0] != self.epoch or at[1] > self.version
+        }
+        self._current = not self._buffered and not found.more
+        if not self._current:
+            self._buffered.clear()
+            self._fetch()
+
+    def _take_update(self, update: Update) -> None:
+        if update.epoch == self.epoch and update.version <= self.version:
+            return
+        if not self._follow(update):
+            if len(self._buffered) < MAX_BUFFERED:
+                self._buffered[update.epoch, update.version] = update
+            self.catch_up()
+
+    def _follow(self, update: Update) -> bool:
+        """Whether the update is the next one."""
+        begins = self.known and self._unwritten()
+        if update.version != self.version + 1 or not (begins or update.epoch == self.epoch):
+            return False
+        operations = stored_patch(bytes(update.ops))
+        own = next((each for each in self.pending if each.id == update.change_id), None)
+        if own is None:
+            for change in self.pending:
+                change.disturb(update.version, operations)
+        try:
+            self.confirmed.follow(operations)
+        except PatchFailed:
+            self.known = False  # it is not the hub's document: read all of it again
+            return False
+        self._stand(update.epoch, update.version)
+        if own is not None:
+            self._settle(own)
+        self._stale = True
+        return True
+
+    def _unwritten(self) -> bool:
+        """Nothing here comes from a written document: no epoch is lost when another one begins."""
+        return self.version == 0 and not any(each.saved.base for each in self.pending)
+
+    def _take_document(self, found: Fetched) -> None:
+        if self.known and found.epoch == self.epoch and found.version <= self.version:
+            return
+        before, self.confirmed = self.confirmed, Document(found.document)
+        for change in tuple(self.pending):
+            saved = change.saved
+            if change.answered is not None:
+                continue
+            if saved.base and saved.epoch != found.epoch:
+                self._reject(change, _anew(found))
+            elif (
+                saved.function
+                or self._behind(change)
+                or not _same(before, self.confirmed, saved.lists)
+            ):
+                change.disturb(found.version, None)
+        self.known = self._stale = True
+        self._stand(found.epoch, found.version)
+
+    def _stand(self, epoch: str, version: int) -> None:
+        self.epoch, self.version = epoch, version
+        for change in self.pending:
+            if version > change.saved.base or epoch != change.saved.epoch:
+                change.alter(epoch=epoch, base=version)
+
+    # -- pending changes ------------------------------------------------------------------------
+
+    def _in_flight(self) -> PendingChange | None:
+        return self.pending[0] if self.pending and self.pending[0].in_flight else None
+
+    def _settle(self, change: PendingChange) -> None:
+        """The hub's document has it."""
+        self.pending.remove(change)
+        if change.in_flight:
+            self._sequence = change.saved.sequence
+            self._effects.append(Confirmed(change.id, self.epoch, self.version))
+            self._forget(change)
+
+    def _reject(self, change: PendingChange, error: Exception) -> None:
+        """What goes through lists that it changed goes with it: positions there mean others."""
+        if change.in_flight:
+            self._producer = ""  # whether its sequence is used up is not known
+        self.pending.remove(change)
+        self._stale = True
+        self._effects.append(Rejected(change.id, change.saved.ops, error))
+        self._forget(change)
+        operations = change.operations()
+        for later in self.pending:
+            if not later.function and touches(operations, later.saved.lists):
+                later.conflicted = True
+
+    def _forget(self, change: PendingChange) -> None:
+        self._effects.append(Forget(change.id, self._producer, self._sequence))
+
+    def _finish(self) -> None:
+        """Whatever came in: settle what is reached, show the result, send the next."""
+        head = self.pending[0] if self.pending else None
+        if head is not None and head.answered is not None and self._reached(*head.answered):
+            self.pending.remove(head)
+            self._stale = True
+        if self._stale:
+            self._rebuild()
+        self._pump()
+
+    def _reached(self, epoch: str, version: int) -> bool:
+        """Whether the document has what led to a version. What the hub took in another epoch is
+        gone."""
+        if epoch != self.epoch:
+            return version == 0 or (self._current and not self._fetching)
+        return version <= self.version
+
+    def _rebuild(self) -> None:
+        self._stale = False
+        self.view = _copy(self.confirmed) if self.pending else self.confirmed
+        for change in tuple(self.pending):
+            self._show(change)
+        if not self.pending:
+            self.view = self.confirmed
+        self._stale = False
+
+    def _show(self, change: PendingChange) -> None:
+        """Apply a pending change to the view; one that was not sent and does not fit any more is
+        rejected."""
+        try:
+            if change.conflicted and not change.sent:
+                raise _conflict()
+            if change.function is not None and not change.sent:
+                change.alter(ops=msgspec.Raw(change.function(self.view.root)))
+            operations = change.operations()
+            if not operations and not change.sent:
+                self._effects.append(Confirmed(change.id, self.epoch, self.version))
+                self.pending.remove(change)
+                self._forget(change)
+                return
+            self.view.apply(operations, LIMITS)
+        except Exception as error:  # noqa: BLE001 - whatever a function raises
+            if not change.sent and not self._behind(change):
+                self._reject(change, error)
+
+    def _behind(self, change: PendingChange) -> bool:
+        """Whether the change was made for a newer document than the one that is here."""
+        saved = change.saved
+        return bool(saved.base) and (saved.epoch != self.epoch or saved.base > self.version)
+
+    def _pump(self) -> None:
+        if not (self._connected and self._current and self.pending) or self._fetching:
+            return
+        change = self.pending[0]
+        if change.sent or self._behind(change):
+            return
+        if not self._producer:
+            self._producer, self._sequence = self._new_producer(), 0
+        change.alter(
+            producer=self._producer,
+            sequence=self._sequence + 1,
+            expected=self.version if change.guarded else None,
+            sent_epoch=self.epoch if self.version else None,
+        )
+        self._effects += [Save(change.saved), Send(change.saved)]
+
+
+def _copy(document: Document) -> Document:
+    return Document(copy_of(document.root))
+
+
+def _same(one: Document, other: Document, paths: Iterable[Path]) -> bool:
+    """Whether both documents have the same lists there."""
+    try:
+        return all(equal(find(one.root, path), find(other.root, path)) for path in paths)
+    except PatchFailed:
+        return False
+
+
+def _conflict() -> VersionMismatch:
+    return VersionMismatch(
+        "a list was changed by somebody else since, and the change goes through its positions; "
+        "look at the document and make the change again"
+    )
+
+
+def _anew(found: Fetched) -> VersionMismatch:
+    error = VersionMismatch(
+        "the document began anew since the change was made: it was deleted, or restored from an "
+        "older backup"
+    )
+    error.details |= {"epoch": found.epoch, "version": found.version}
+    return error
