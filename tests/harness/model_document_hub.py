@@ -41,9 +41,9 @@ class ModelHub:
             return epoch, version, None
         if change.sequence != len(puts) + 1:
             raise SequenceGap("a sequence is missing")
-        expected, epoch = change.expected, change.sent_epoch
+        expected, of = change.expected, change.sent_epoch
         if (expected is not None and expected != self.version) or (
-            epoch and epoch != self.epoch and expected != 0
+            of and of != self.epoch and expected != 0
         ):
             error = VersionMismatch("another version")
             error.details |= {"epoch": self.epoch, "version": self.version}

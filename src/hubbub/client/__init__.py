@@ -6,6 +6,8 @@ Needs nothing of the server. `hubbub.client.sync` has the same for programs with
 import logging
 
 from hubbub.client.client import Client, connect
+from hubbub.client.copies.copy import CopyState, Edit, EditConfirmed, LocalCopy
+from hubbub.client.copies.file import Rejection
 from hubbub.client.documents import Document, DocumentChanged, DocumentVersion
 from hubbub.client.envelope import Envelope, PublishEnvelope
 from hubbub.client.errors import (
@@ -13,6 +15,8 @@ from hubbub.client.errors import (
     ClientClosed,
     ClientFailed,
     ConnectionLost,
+    CopyMismatch,
+    EditRejected,
     FileInUse,
     FileUnusable,
     MessagesLost,
@@ -69,10 +73,15 @@ __all__ = [
     "ClientFailed",
     "Connected",
     "ConnectionLost",
+    "CopyMismatch",
+    "CopyState",
     "Disconnected",
     "Document",
     "DocumentChanged",
     "DocumentVersion",
+    "Edit",
+    "EditConfirmed",
+    "EditRejected",
     "Envelope",
     "FileInUse",
     "FileUnusable",
@@ -84,6 +93,7 @@ __all__ = [
     "Joined",
     "Left",
     "Limits",
+    "LocalCopy",
     "Member",
     "Message",
     "MessagesLost",
@@ -105,6 +115,7 @@ __all__ = [
     "QueueFull",
     "Receipt",
     "Refusal",
+    "Rejection",
     "ServiceAnswer",
     "SessionInfo",
     "SharedReader",

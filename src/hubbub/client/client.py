@@ -199,7 +199,7 @@ class Client:
 
     def document(self, channel: str) -> Document:
         """The document of a channel whose name begins with `doc:`."""
-        return Document(self._supervisor, channel, self.subscribe)
+        return Document(self._supervisor, self.hub, channel, self.subscribe)
 
     def notifications(
         self, channel: str | None = None, *, since: int | None = None

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
+from os import PathLike
 from typing import Any
 
 import msgspec
 
 from hubbub.client.connection.supervisor import Supervisor
+from hubbub.client.copies.changes import Guard
+from hubbub.client.copies.copy import LocalCopy, OnRejected
+from hubbub.client.document_values import from_python, operations_json, to_python
 from hubbub.client.subscription import Subscription
 from hubbub.domain import notices
 from hubbub.domain.documents.document import Document as Copy
 from hubbub.domain.documents.operations import stored_patch
 from hubbub.domain.documents.text import JsonList
-from hubbub.domain.documents.values import Bytes, Value, stored_value, value_json
+from hubbub.domain.documents.values import stored_value
 from hubbub.domain.errors import PatchFailed, RequestTimeout, Unavailable
 from hubbub.domain.requests import DocumentChange, DocumentGet, Producer
 
@@ -47,9 +51,14 @@ class Document:
     """Made by `Client.document`."""
 
     def __init__(
-        self, supervisor: Supervisor, channel: str, subscribe: Callable[[str], Subscription]
+        self,
+        supervisor: Supervisor,
+        hub: str,
+        channel: str,
+        subscribe: Callable[[str], Subscription],
     ) -> None:
         self.channel = channel
+        self._hub = hub
         self._supervisor = supervisor
         self._subscribe = subscribe
         self._turn = asyncio.Lock()
@@ -109,10 +118,32 @@ class Document:
             self._sequence += 1
         return DocumentChanged(found.version or 0, found.epoch, found.duplicate)
 
+    def local(
+        self,
+        file: str | PathLike[str] | None = None,
+        *,
+        guard: Guard = "auto",
+        max_pending: int = 10_000,
+        on_rejected: OnRejected | None = None,
+    ) -> LocalCopy:
+        """A copy that is edited at once, also without a connection; use it with `async with`. With
+        a file, edits are in it before they are sent, and survive a crash. `guard`: which edits are
+        only made to the version that they were made for."""
+        return LocalCopy(
+            self._supervisor,
+            self._hub,
+            self.channel,
+            self._subscribe,
+            file=file,
+            guard=guard,
+            max_pending=max_pending,
+            on_rejected=on_rejected,
+        )
+
     async def watch(self) -> AsyncIterator[DocumentVersion]:
         """The document as it is, and again after every change, also over lost connections."""
         subscription = await self._subscribe(self.channel)
-        copy = _LocalCopy(self)
+        copy = _Follower(self)
         async for event in subscription.events():
             if isinstance(event, notices.DocumentInfo | notices.DocumentUpdated):
                 found = await copy.take(event)
@@ -120,7 +151,7 @@ class Document:
                     yield found
 
 
-class _LocalCopy:
+class _Follower:
     """Follows the updates of a document; where one is missing, reads the whole again."""
 
     def __init__(self, document: Document) -> None:
@@ -150,37 +181,3 @@ class _LocalCopy:
         self._copy = Copy(from_python(found.value))
         self._at = found.epoch, found.version
         return found
-
-
-def operations_json(operations: Iterable[Mapping[str, Any]]) -> bytes:
-    """The JSON text of operations whose values may hold bytes."""
-    return msgspec.json.encode([_operation(each) for each in operations])
-
-
-def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(operation)
-    if "value" in found:
-        found["value"] = msgspec.Raw(value_json(from_python(found["value"])))
-    return found
-
-
-def from_python(value: Any) -> Value:
-    """A value of a document of plain Python, with `bytes`."""
-    if isinstance(value, bytes | bytearray):
-        return Bytes(bytes(value))
-    if isinstance(value, list | tuple):
-        return [from_python(each) for each in value]
-    if isinstance(value, Mapping):
-        return {str(name): from_python(each) for name, each in value.items()}
-    return value
-
-
-def to_python(value: Value) -> Any:
-    """The other way; shares nothing with the value."""
-    if isinstance(value, Bytes):
-        return value.data
-    if isinstance(value, list):
-        return [to_python(each) for each in value]
-    if isinstance(value, dict):
-        return {name: to_python(each) for name, each in value.items()}
-    return value

@@ -13,6 +13,8 @@ HubbubError
 │   ├── ClientClosed      the client was closed, by the application or for good by the hub
 │   ├── FileInUse         another process, or another part of this one, has the outbox open
 │   ├── OutboxMismatch    the outbox belongs to another hub or user, or is an old copy of itself
+│   ├── CopyMismatch      the file holds the local copy of another document or user
+│   ├── EditRejected      an edit of a local copy had no effect; `ops` are its operations
 │   ├── TopicReplaced     the topic was deleted and made anew: the inbox's position means nothing
 │   └── AlreadyProcessed  another process with the same inbox has done this message
 ├── NotFound
@@ -24,7 +26,7 @@ HubbubError
 from __future__ import annotations
 
 from hubbub.client.events import Gap
-from hubbub.domain.errors import Conflict, Internal, Limited, NotFound, Unavailable
+from hubbub.domain.errors import Conflict, HubbubError, Internal, Limited, NotFound, Unavailable
 
 
 class Unreachable(Unavailable):
@@ -61,6 +63,23 @@ class FileInUse(Conflict):
 
 class OutboxMismatch(Conflict):
     code = "outbox_mismatch"
+
+
+class CopyMismatch(Conflict):
+    code = "copy_mismatch"
+
+
+class EditRejected(Conflict):
+    """`ops` is the JSON Patch as JSON, `reason` the hub's error or the client's; what a function
+    raised is the `__cause__`."""
+
+    code = "edit_rejected"
+
+    def __init__(self, channel: str, ops: bytes, cause: Exception, reason: HubbubError) -> None:
+        super().__init__(f"an edit of {channel!r} was rejected: {reason.message}")
+        self.ops = ops
+        self.reason = reason
+        self.__cause__ = cause
 
 
 class TopicReplaced(Conflict):

@@ -1,4 +1,4 @@
-"""The SQLite files of outboxes and inboxes: how they are opened, written and kept to oneself."""
+"""The SQLite files of outboxes, inboxes and copies: how they are opened, written and locked."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class FileLock:
             self._connection.close()
             if "locked" in str(error):
                 raise FileInUse(
-                    f"{path} is open in another process; one outbox has one process: end the "
-                    "other, or give this one a file of its own"
+                    f"{path} is open in another process; a file has one process at a time: end "
+                    "the other, or give this one a file of its own"
                 ) from None
             raise FileUnusable(f"{beside} cannot be used: {error}") from error
 

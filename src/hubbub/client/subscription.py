@@ -73,6 +73,8 @@ class Subscription:
         """How many follow each channel, as far as its rules tell."""
         self.notifications: dict[str, NotificationState] = {}
         """Notification channels in numbers."""
+        self.dropped = 0
+        """Events that are no messages, and for which there was no room."""
 
     # -- for the application --------------------------------------------------------------------
 
@@ -271,6 +273,8 @@ class Subscription:
         if len(self._queue) < self._limit or isinstance(event, Gap):
             self._queue.append(event)
             self._wake()
+        else:
+            self.dropped += 1
 
     def _wake(self) -> None:
         news, self._news = self._news, None

@@ -12,7 +12,7 @@ import msgspec
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.messages.options import hub_options
 from hubbub.client import Client, DocumentVersion
-from hubbub.client.documents import from_python
+from hubbub.client.document_values import from_python
 from hubbub.domain.documents.values import value_json
 
 

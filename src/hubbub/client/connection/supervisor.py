@@ -37,7 +37,7 @@ from hubbub.domain.errors import (
     RequestTimeout,
     TooLarge,
 )
-from hubbub.domain.notices import Notice
+from hubbub.domain.notices import Notice, SessionInfo
 from hubbub.domain.requests import Close, Request
 
 logger = logging.getLogger("hubbub.client")
@@ -78,6 +78,11 @@ class Supervisor:
         except BaseException:
             await self.close()
             raise
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """The session; None before the first connection."""
+        return self._state.info
 
     @property
     def connected(self) -> bool:

@@ -104,6 +104,12 @@ class Replica:
         self.epoch, self.version, self.known = epoch, version, True
         self._rebuild()
 
+    @property
+    def unconfirmed(self) -> int:
+        """How many changes the hub has not taken, as far as is known."""
+        answered = bool(self.pending) and self.pending[0].answered is not None
+        return len(self.pending) - answered
+
     def unsettled(self) -> list[SavedChange]:
         """The changes that are to be in a file, as they stand on the confirmed document."""
         return [each.saved for each in self.pending if each.answered is None]
@@ -167,10 +173,10 @@ class Replica:
     # -- the connection -------------------------------------------------------------------------
 
     def connected(self) -> None:
-        """There is a connection, on which the document is followed: the hub tells where it stands
-        (`informed`)."""
+        """There is a connection, on which the document is followed."""
         self._connected = True
         self.resend()
+        self.catch_up()
 
     def lost(self) -> None:
         self._connected = self._current = self._fetching = False
@@ -186,6 +192,10 @@ class Replica:
         """Something may be missing."""
         self._current = False
         self._fetch()
+
+    def fetch_failed(self) -> None:
+        """A `Fetch` brought nothing: call `catch_up` later."""
+        self._fetching = False
 
     # -- from the hub ---------------------------------------------------------------------------
 

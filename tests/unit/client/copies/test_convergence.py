@@ -19,6 +19,7 @@ from hubbub.client.copies.changes import (
     Confirmed,
     Fetch,
     Forget,
+    Guard,
     Rejected,
     Save,
     SavedChange,
@@ -28,6 +29,8 @@ from hubbub.client.copies.changes import (
 from hubbub.client.copies.replica import Fetched, Replica, Update
 from hubbub.domain.documents.values import copy_of
 from hubbub.domain.errors import HubbubError, Unavailable
+
+GUARDS: tuple[Guard, ...] = ("auto", "auto", "always", "never")
 
 
 class Peer:
@@ -167,7 +170,7 @@ class Peer:
             if random.random() < 0.3:
                 made = self.replica.edit_by(increment)
             else:
-                guard = random.choice(["auto", "auto", "always", "never"])
+                guard = random.choice(GUARDS)
                 made = self.replica.edit(json.dumps(patch).encode(), guard)
         except HubbubError:
             return
