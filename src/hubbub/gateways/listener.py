@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Protocol
 
-from hubbub.domain.envelope_headers import FIELDS, SECURITY_HEADER
+from hubbub.domain.envelope_headers import FIELDS, PUSH_HEADER, SECURITY_HEADER
 from hubbub.domain.errors import (
     HubbubError,
     HubNotFound,
@@ -44,7 +44,7 @@ from hubbub.gateways.web_doors import WebDoors
 from hubbub.tasks import TaskSet
 
 _API = frozenset(("channels", "messages", "rpc", "streams", "subscriptions", "topics"))
-_OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, *FIELDS.values())
+_OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, PUSH_HEADER, *FIELDS.values())
 
 
 class Page(Protocol):

@@ -64,7 +64,7 @@ def tokens(admin: AdminClient, hub: str, user: str, as_json: bool) -> None:
 @push.command()
 @click.argument("user")
 @click.argument("platform", type=_PLATFORM)
-@click.argument("token")
+@click.argument("device", metavar="TOKEN")
 @click.option("--topic", help="The bundle id, for apns.")
 @click.option("--sandbox", is_flag=True, help="An Apple device of a development build.")
 @hub_option
@@ -74,7 +74,7 @@ def register(
     hub: str,
     user: str,
     platform: str,
-    token: str,
+    device: str,
     topic: str | None,
     sandbox: bool,
 ) -> None:
@@ -82,7 +82,7 @@ def register(
 
     TOKEN of webpush is the JSON of a PushSubscription.
     """
-    body: dict[str, Any] = {"platform": platform, "token": token, "topic": topic}
+    body: dict[str, Any] = {"platform": platform, "token": device, "topic": topic}
     body["environment"] = "sandbox" if sandbox else None
     click.echo(admin.put("hubs", hub, "users", user, "push-tokens", body=body)["id"])
 
@@ -90,12 +90,12 @@ def register(
 @push.command()
 @click.argument("user")
 @click.argument("platform", type=_PLATFORM)
-@click.argument("token")
+@click.argument("device", metavar="TOKEN")
 @hub_option
 @admin_options
-def unregister(admin: AdminClient, hub: str, user: str, platform: str, token: str) -> None:
+def unregister(admin: AdminClient, hub: str, user: str, platform: str, device: str) -> None:
     """Delete a device of USER, by its token or its id."""
-    admin.delete("hubs", hub, "users", user, "push-tokens", platform, token)
+    admin.delete("hubs", hub, "users", user, "push-tokens", platform, device)
 
 
 @push.command()
