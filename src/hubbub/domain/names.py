@@ -63,17 +63,18 @@ def namespace_of(channel: str) -> str | None:
 
 
 def kind_of(channel: str) -> ChannelKind:
-    if ":" not in channel:
-        return ChannelKind.DEFAULT
     if is_document(channel):
         return ChannelKind.DOCUMENT
-    if channel.startswith(NOTIFICATIONS):
-        return ChannelKind.NOTIFICATION
-    return ChannelKind.DEFAULT
+    return ChannelKind.NOTIFICATION if takes_notifications(channel) else ChannelKind.DEFAULT
 
 
 def is_document(channel: str) -> bool:
     return channel.startswith("doc:")
+
+
+def takes_notifications(channel: str) -> bool:
+    """Whether the channel is a notification channel, which has no messages."""
+    return channel.startswith(NOTIFICATIONS)
 
 
 def user_channel(user_id: str) -> str:

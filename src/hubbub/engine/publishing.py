@@ -18,7 +18,7 @@ from hubbub.domain.errors import (
     WrongChannelKind,
 )
 from hubbub.domain.messages import Attributes, Message, Stamp, change_of
-from hubbub.domain.names import ChannelKind, check_name, kind_of, without_dead_letters
+from hubbub.domain.names import check_name, takes_notifications, without_dead_letters
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.push.options import read_options
 from hubbub.domain.requests import Producer, PublishItem
@@ -234,7 +234,7 @@ def check_place(hub: Hub, identity: Identity, item: PublishItem) -> None:
     """That the caller may publish to the item's channel, which takes messages. It follows from the
     caller, the channel, the topic key and the hub's settings alone. Raises `NotPermitted`,
     `InvalidName`, `WrongChannelKind`."""
-    if kind_of(item.channel) is ChannelKind.NOTIFICATION:
+    if takes_notifications(item.channel):
         raise WrongChannelKind(
             f"{item.channel!r} is a notification channel, which takes no published messages; a "
             "service creates notifications through the admin API"

@@ -95,7 +95,7 @@ class Appender:
         entries: list[_Entry] = []
         channels = [channel for channel in ready if self._still_ready(channel)]
         for channel in channels:
-            entries.extend((channel, message, reply) for message, reply in channel.begin_append())
+            entries += [(channel, message, reply) for message, reply in channel.begin_append()]
         if not entries:
             return
         self._tasks.start(self._write(channels, entries))
@@ -114,43 +114,44 @@ class Appender:
 
     async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
         heads = {channel: channel.head for channel in channels}
-        appends: list[Append] = []
+        appends: list[Append | None] = []
         judged: dict[int, Judged] = {}
-        stored: list[bool] = []
         for at, (channel, message, _) in enumerate(entries):
             append: Append | None = None
-            if channel.document is not None and change_of(message) is not None:
-                judged[at] = self._documents.judge(channel, message)
-                append = self._change_append(channel, message, judged[at], heads)
-            elif channel.document is not None and (
-                refused := self._documents.refuse_put(channel, message)
-            ):
-                judged[at] = refused
+            if channel.document is not None and (found := self._judge(channel, message)):
+                judged[at] = found
+                append = self._change_append(channel, message, found, heads)
             elif channel.must_store(message):
-                heads[channel] += 1
-                message.serial = heads[channel]
+                message.serial = heads[channel] = heads[channel] + 1
                 message.store = True  # also where the rules wanted it and not the publisher
                 append = self._append_of(channel, message)
-            stored.append(append is not None)
-            if append is not None:
-                appends.append(append)
+            appends.append(append)
         try:
-            results = iter(await self._store.append(appends) if appends else [])
+            wanted = [append for append in appends if append is not None]
+            results = iter(await self._store.append(wanted) if wanted else ())
         except HubbubError as error:
             self._fail(channels, entries, judged, error)
             return
         failed: dict[Channel, HubbubError] = {}
         for at, (channel, message, reply) in enumerate(entries):
-            result = next(results) if stored[at] else None
+            stored = appends[at] is not None
+            result = next(results) if stored else None
             if isinstance(result, HubbubError):
                 failed[channel] = result
                 if isinstance(result, StaleOwner):
                     self._fenced(channel.partition)
+            error = failed.get(channel) if failed else None
             if at in judged:
-                self._conclude_change(channel, message, reply, judged[at], failed.get(channel))
+                self._conclude_change(channel, message, reply, judged[at], error)
             else:
-                self._conclude(channel, message, reply, failed.get(channel))
+                self._conclude(channel, message, reply, stored, error)
         self._release(channels, failed)
+
+    def _judge(self, channel: Channel, message: Message) -> Judged | None:
+        """Of a document's channel: None where the message is to be stored as it is."""
+        if change_of(message) is not None:
+            return self._documents.judge(channel, message)
+        return self._documents.refuse_put(channel, message)
 
     def _change_append(
         self, channel: Channel, message: Message, judged: Judged, heads: dict[Channel, int]
@@ -172,15 +173,14 @@ class Appender:
         )
 
     def _append_of(self, channel: Channel, message: Message) -> Append:
-        producer, sequence = self._row_of(channel, message)
+        retained = message.retain and channel.must_retain(message)
         return Append(
-            message=message,
-            epoch=channel.epoch,
-            partition=channel.partition,
-            term=self.terms.get(channel.partition, 0),
-            retain_until=self._retained.until(message) if channel.must_retain(message) else None,
-            producer=producer,
-            sequence=sequence,
+            message,
+            channel.epoch,
+            channel.partition,
+            self.terms.get(channel.partition, 0),
+            self._retained.until(message) if retained else None,
+            *self._row_of(channel, message),
         )
 
     def _conclude(
@@ -188,20 +188,23 @@ class Appender:
         channel: Channel,
         message: Message,
         reply: PublishReply | None,
+        stored: bool,
         error: HubbubError | None,
     ) -> None:
-        if error is None and not channel.must_store(message):
-            self._accept_unstored(channel, message, reply)
-            return
-        if error is None:
+        if error is not None:
+            if stored:
+                self._stored_bytes.add(channel.hub, -len(message.payload))
+            if reply is not None:
+                reply(PublishOutcome(error=error))
+        elif stored:
             channel.head = message.serial
-            if channel.must_retain(message):
+            if message.retain and channel.must_retain(message):
                 self._retained.keep(channel, message)
             self._deliver(channel, message)
-        elif channel.must_store(message):
-            self._stored_bytes.add(channel.hub, -len(message.payload))
-        if reply is not None:
-            reply(PublishOutcome(serial=message.serial if error is None else 0, error=error))
+            if reply is not None:
+                reply(PublishOutcome(message.serial))
+        else:
+            self._accept_unstored(channel, message, reply)
 
     def _conclude_change(
         self,

@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import sample
 
+import msgspec
+
 from hubbub.domain.messages import Message
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.tally import Deliveries, Noted, Tally
@@ -39,8 +41,7 @@ class DeliveryQueue:
     in_rotation: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     """Packed bytes on their way to those who were subscribed when they were packed."""
 
     data: bytes
@@ -71,7 +72,7 @@ class Group:
     _noted: Noted | None = None
     _units: list[bytes] = field(default_factory=list)
     _size: int = 0
-    _jobs: deque[_Job] | None = None
+    _jobs: list[_Job] = field(default_factory=list)
     _paused: set[Pausable] | None = None
     _rests: int = 0
 
@@ -83,7 +84,7 @@ class Group:
     def remove(self, connection: Connection) -> None:
         """It gets nothing more, not even what is already on its way to the others."""
         self.connections.pop(connection, None)
-        for job in self._jobs or ():
+        for job in self._jobs:
             if job.gone is None:
                 job.gone = set()
             job.gone.add(connection)
@@ -144,17 +145,17 @@ class Group:
             units, self._units, self._size = self._units, [], 0
             job = _Job(self.encoder.pack(units), list(self.connections), len(units), self._noted)
             self._noted = None
-            if self._jobs is None:
-                self._jobs = deque()
             self._jobs.append(job)
 
+    @property
+    def waits(self) -> bool:
+        """There is something to write."""
+        return bool(self._jobs or self._units)
+
     def write(self, transmit: Transmitter, budget: int) -> int:
-        """Write one slice; answers how many writes it took. The group is done when it is 0."""
+        """Write one slice; answers how many writes it took."""
         if not self._jobs:
             self._pack()
-        if not self._jobs:
-            self._jobs = None
-            return 0
         job = self._jobs[0]
         count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
         targets = job.next_targets(count)
@@ -165,7 +166,7 @@ class Group:
         if job.noted is not None and self.tally is not None:
             self.tally.written(job.noted, len(targets))
         if job.done >= len(job.targets):
-            self._jobs.popleft()
+            del self._jobs[0]
         return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
 
 
@@ -220,7 +221,7 @@ class Fanout:
             asyncio.get_running_loop().call_later(REST_SECONDS, self._queue, group)
             return 1
         cost = group.write(self._transmit, budget)
-        if cost:
+        if group.waits:
             delivery_queue.groups.append(group)
         else:
             group.written()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from operator import mul
+
+import msgspec
 
 from hubbub.domain.journal import (
     DELIVERED,
@@ -33,12 +34,11 @@ count as written in the middle of that time, so that a latency is off by half of
 is less than the width of a bucket."""
 
 
-@dataclass(slots=True, eq=False)
-class Noted:
+class Noted(msgspec.Struct, eq=False, gc=False):
     """The messages in one packed buffer: when they were published, and where they stand."""
 
     epoch: str
-    times: list[int] = field(default_factory=list)
+    times: list[int] = []
     size: int = 0
     first: int = 0
     last: int = 0
@@ -56,6 +56,9 @@ class Noted:
         """The least, the greatest, the sum, the sum of squares, and how many are in which bucket,
         for a write at this time (in microseconds)."""
         times = self.times
+        if len(times) == 1:  # the usual case of a quiet channel
+            latency = max(0, now - times[0])
+            return latency, latency, latency, latency * latency, {bucket_of(latency): 1}
         if self._offsets is None:
             times.sort()
             oldest = times[0]

@@ -209,7 +209,7 @@ class Session(SessionState):
 
     def _publish(self, request: requests.Publish) -> None:
         items = request.items
-        asked = sum(item.req_id is not None for item in items)
+        asked = len([item for item in items if item.req_id is not None])
         acknowledgement = Acknowledgement(self, asked) if asked else None
         for item in items:
             answer = acknowledgement.expect(item.req_id) if acknowledgement else None

@@ -18,7 +18,7 @@ from hubbub.domain.payloads import NEWLINE, is_utf8
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols.checks import check_frame
 from hubbub.protocols.json.events import notice_json, read_notice, read_request, request_json
-from hubbub.protocols.json.fast import message_json
+from hubbub.protocols.json.fast import message_json, read_publish
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -27,6 +27,8 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope).decode
+_PUBLISH, _BEGINNING = b'"Publish"', 32
+"""The event comes first where clients write an envelope as it is documented."""
 
 
 class JsonCodec:
@@ -91,6 +93,10 @@ def _decode_lines(data: bytes) -> list[Request]:
 
 
 def _decode_envelope(line: bytes) -> list[Request]:
+    if _PUBLISH in line[:_BEGINNING]:
+        publish = read_publish(line)
+        if publish is not None:
+            return [publish]
     try:
         envelope = _envelope(line)
     except msgspec.DecodeError as error:

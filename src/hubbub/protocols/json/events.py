@@ -16,7 +16,7 @@ from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_batch, check_item
 from hubbub.protocols.events import Event
-from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, read_publish
+from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery
 from hubbub.protocols.json.structs import JsonStructs, json_type
 from hubbub.protocols.mapping import descriptor
 
@@ -124,9 +124,6 @@ def _read(reader: _EventReader, payload: Raw) -> Request:
 def _read_publish(payload: Raw) -> list[Request]:
     """The items that are in order are published although others are not, since each is answered
     by itself."""
-    publish = read_publish(payload)
-    if publish is not None:
-        return [publish]
     found = _read_each(payload)
     items = tuple(item for _, item in found if isinstance(item, PublishItem))
     rejected: list[Request] = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
@@ -204,17 +205,22 @@ class _Items(Struct, gc=False):
     publishes: list[_Item]
 
 
-_items = msgspec.json.Decoder(_Items).decode
+class _Envelope(Struct, gc=False):
+    event: Literal["Publish"]
+    payload: _Items
 
 
-def read_publish(text: Raw) -> Publish | None:
-    """None: something is wrong with it, or rare in it; leave it to the general codec. Raises
-    `TooLarge`, `msgspec.DecodeError` for what is not JSON, and `RecursionError`."""
+_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def read_publish(envelope: bytes) -> Publish | None:
+    """None: it is something else, something is wrong with it, or rare in it; leave it to the
+    general codec."""
     try:
-        found = _items(text).publishes
+        found = _envelope(envelope).payload.publishes
         check_batch("Publish", len(found))
         return Publish(tuple([_item(each) for each in found]))
-    except (msgspec.ValidationError, HubbubError):
+    except (msgspec.DecodeError, HubbubError, RecursionError):
         return None
 
 

@@ -90,6 +90,8 @@ class FrameReader:
         while True:
             if self._message is None:
                 position = _read_whole_messages(data, position, self._limit, events)
+                if position == len(data):
+                    return position
             end = self._read_frame(data, position, events)
             if end == _MISSING:
                 return position

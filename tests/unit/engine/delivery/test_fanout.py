@@ -310,8 +310,8 @@ def test_a_majority_that_never_catches_up_is_waited_for_once() -> None:
         count = 0
         while group.needs_rest():
             count += 1
-        while group.write(wire, SLICE_WRITES):
-            pass
+        while group.waits:
+            group.write(wire, SLICE_WRITES)
         return count
 
     assert [rests(), rests(), rests()] == [PATIENCE_RESTS, 0, 0]
