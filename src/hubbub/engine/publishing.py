@@ -198,19 +198,19 @@ class Publisher:
         self._check(hub, identity, item)
 
     def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
-        channel = item.channel
-        change = None if item.attributes is None else item.attributes.change
-        if change is not None:
-            check_change(channel, item.payload, change, self._limits.documents)
-        elif len(item.payload) > self._limits.message_bytes:
-            raise TooLarge(
-                f"the payload for {channel!r} has {len(item.payload)} bytes; "
-                f"at most {self._limits.message_bytes} are allowed"
-            )
-        if change is None and (item.attributes is not None or item.security_token is not None):
-            check_envelope(item, identity)
+        attributes = item.attributes
+        if attributes is not None and attributes.change is not None:
+            check_change(item.channel, item.payload, attributes.change, self._limits.documents)
+        else:
+            if len(item.payload) > self._limits.message_bytes:
+                raise TooLarge(
+                    f"the payload for {item.channel!r} has {len(item.payload)} bytes; "
+                    f"at most {self._limits.message_bytes} are allowed"
+                )
+            if attributes is not None or item.security_token is not None:
+                check_envelope(item, identity)
         if hub.limited:
-            self.check_quotas(hub, channel)
+            self.check_quotas(hub, item.channel)
 
     def check_quotas(self, hub: Hub, channel: str) -> None:
         """That one more message may go to the channel. Raises `QuotaExceeded`."""

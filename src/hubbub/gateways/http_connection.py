@@ -97,8 +97,9 @@ class Exchange(msgspec.Struct, eq=False):
         """The common case, kept cheap."""
         if self.extra_headers or not self._head.plain:
             self.answer(200, body)
-        else:
-            self._finish(b"%b%d\r\n\r\n%b" % (OK_JSON, len(body), body))
+        elif not self._answered:
+            self._answered = True
+            self.connection.finish(b"%b%d\r\n\r\n%b" % (OK_JSON, len(body), body), True)
 
     def answer(
         self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
@@ -243,7 +244,7 @@ class HttpConnection(asyncio.Protocol):
         """It is not the connection's turn."""
         if self._blocked & _CLOSED:
             return
-        self._rest = self._rest[self._at :] + data
+        self._rest = self._rest[self._at :] + data if self._rest else data
         self._at = 0
         self._go_on()
 
@@ -397,10 +398,7 @@ class HttpConnection(asyncio.Protocol):
             self._count()
         else:
             self.deadline = self._watcher.now + self._limits.idle_seconds
-            if self._answers is None:
-                self.transport.write(data)
-            else:
-                self._write(data)
+            self._write(data)
         if not keep_alive or self._leaving:
             self._close()
         elif self._rest and self._answers is None:

@@ -284,7 +284,7 @@ class _PublishAnswer(msgspec.Struct, eq=False):
             said = f'{{"msgID":"{message_id}","channelSerial":"{outcome.serial}"}}'
             self._exchange.answer_json(said.encode())
         else:
-            self._exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
+            self._exchange.answer_json(f'{{"msgID":"{message_id}"}}'.encode())
 
 
 class _BatchAnswer:
