@@ -150,10 +150,12 @@ class HubApi:
             order.push,
             order.retain,
             order.transient,
-            topic_key=order.topic_key,
-            attributes=order.attributes,
-            push_options=order.push_options,
-            security_token=token,
+            None,
+            None,
+            order.topic_key,
+            order.attributes,
+            order.push_options,
+            token,
         )
         answer, configuration = _PublishAnswer(exchange), hub.configuration
         publish = self._node.publisher.publish
