@@ -140,11 +140,11 @@ class Appender:
                 failed[channel] = result
                 if isinstance(result, StaleOwner):
                     self._fenced(channel.partition)
-            error = failed.get(channel) if failed else None
+            refused = failed.get(channel) if failed else None
             if at in judged:
-                self._conclude_change(channel, message, reply, judged[at], error)
+                self._conclude_change(channel, message, reply, judged[at], refused)
             else:
-                self._conclude(channel, message, reply, stored, error)
+                self._conclude(channel, message, reply, stored, refused)
         self._release(channels, failed)
 
     def _judge(self, channel: Channel, message: Message) -> Judged | None:
