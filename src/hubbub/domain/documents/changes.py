@@ -12,6 +12,9 @@ MERGE_PATCH = "application/merge-patch+json"
 MAX_CHANGE_ID_CHARS = 64
 PAGE = 500
 """Updates in one answer."""
+CATCH_UP_BYTES = 64 * 1024
+"""Updates that a follower missed are told up to this size, whatever the document's: reading the
+document instead would take a request of each subscriber."""
 
 
 def digest_of(patch: bytes) -> bytes:
@@ -77,6 +80,8 @@ class DocumentQuery(msgspec.Struct, frozen=True):
     at_time: int | None = None
     before: int | None = None
     limit: int = 0
+    least_bytes: int = 1024
+    """Updates up to this size are answered also where the document is smaller than they are."""
 
 
 class DocumentAnswer(msgspec.Struct, frozen=True):

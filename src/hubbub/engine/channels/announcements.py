@@ -57,7 +57,7 @@ class Announcements:
                 self.head(channel)
 
     def head(self, channel: Channel) -> None:
-        document = channel.document.state() if channel.document is not None else None
+        document = channel.document.stored if channel.document is not None else None
         self._tell(channel, HeadAnnounced(channel.epoch, channel.head, document))
 
     def news(self, channels: Collection[Channel]) -> None:

@@ -17,7 +17,8 @@ from hubbub.domain.messages import Message, change_of
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
-from hubbub.engine.documents.keeper import DocumentKeeper, Judged, message_of
+from hubbub.engine.documents.judge import DocumentJudge, Judged, message_of
+from hubbub.engine.documents.snapshots import Snapshots
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.messages import Append, MessageStore
@@ -39,7 +40,8 @@ class Appender:
         row_of: Callable[[Channel, Message], tuple[int, int]],
         deliver: Callable[[Channel, Message], None],
         accept_unstored: Callable[[Channel, Message, PublishReply | None], None],
-        documents: DocumentKeeper,
+        documents: DocumentJudge,
+        snapshots: Snapshots,
         tell_change: Callable[[Channel, Judged], None],
         ended: Callable[[Channel, bool], None],
         fenced: Callable[[int], None],
@@ -55,6 +57,7 @@ class Appender:
         self._deliver = deliver
         self._accept_unstored = accept_unstored
         self._documents = documents
+        self._snapshots = snapshots
         self._tell_change = tell_change
         self._ended = ended
         self._fenced = fenced
@@ -113,9 +116,25 @@ class Appender:
         self._stored_bytes.add(channel.hub, -queued)
 
     async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
+        judged: dict[int, Judged] = {}
+        appends = self._prepare(channels, entries, judged)
+        failed: dict[Channel, HubbubError] = {}
+        results: list[Exception | None] = []
+        try:
+            to_store = [append for append in appends if append is not None]
+            if to_store:
+                results = await self._store.append(to_store)
+        except HubbubError as error:
+            failed = dict.fromkeys(channels, error)
+        self._conclude_all(entries, appends, judged, results, failed)
+        self._release(channels, failed)
+
+    def _prepare(
+        self, channels: list[Channel], entries: list[_Entry], judged: dict[int, Judged]
+    ) -> list[Append | None]:
+        """What is to be stored of each entry; `judged` gets what is to become of changes."""
         heads = {channel: channel.head for channel in channels}
         appends: list[Append | None] = []
-        judged: dict[int, Judged] = {}
         for at, (channel, message, _) in enumerate(entries):
             append: Append | None = None
             if channel.document is not None and (found := self._judge(channel, message)):
@@ -126,26 +145,36 @@ class Appender:
                 message.store = True  # also where the rules wanted it and not the publisher
                 append = self._append_of(channel, message)
             appends.append(append)
-        try:
-            wanted = [append for append in appends if append is not None]
-            results = iter(await self._store.append(wanted) if wanted else ())
-        except HubbubError as error:
-            self._fail(channels, entries, judged, error)
-            return
-        failed: dict[Channel, HubbubError] = {}
+        return appends
+
+    def _conclude_all(
+        self,
+        entries: list[_Entry],
+        appends: list[Append | None],
+        judged: dict[int, Judged],
+        results: list[Exception | None],
+        failed: dict[Channel, HubbubError],
+    ) -> None:
+        """In order. What was refused in a channel whose append failed was judged against something
+        that is not on disk: it is judged again, before all that came later."""
+        outcomes = iter(results)
+        again: list[_Entry] = []
         for at, (channel, message, reply) in enumerate(entries):
             stored = appends[at] is not None
-            result = next(results) if stored else None
+            result = next(outcomes, None) if stored else None
             if isinstance(result, HubbubError):
                 failed[channel] = result
                 if isinstance(result, StaleOwner):
                     self._fenced(channel.partition)
-            refused = failed.get(channel) if failed else None
-            if at in judged:
-                self._conclude_change(channel, message, reply, judged[at], refused)
+            error = failed.get(channel) if failed else None
+            if at not in judged:
+                self._conclude(channel, message, reply, stored, error)
+            elif error is not None and judged[at].error is not None:
+                again.append((channel, message, reply))
             else:
-                self._conclude(channel, message, reply, stored, refused)
-        self._release(channels, failed)
+                self._conclude_change(channel, message, reply, judged[at], error)
+        for channel, message, reply in reversed(again):
+            channel.wait_first(message, reply)
 
     def _judge(self, channel: Channel, message: Message) -> Judged | None:
         """Of a document's channel: None where the message is to be stored as it is."""
@@ -214,11 +243,7 @@ class Appender:
         judged: Judged,
         error: HubbubError | None,
     ) -> None:
-        """Stored, then told, then answered. What was refused is judged again where the channel's
-        append failed: what it was judged against is not on disk."""
-        if error is not None and judged.error is not None:
-            channel.wait(message, reply)
-            return
+        """Stored, then told, then answered."""
         refused = error or judged.error
         kept = len(judged.update.ops) if judged.update is not None and refused is None else 0
         self._stored_bytes.add(channel.hub, kept - len(message.payload))
@@ -229,24 +254,7 @@ class Appender:
                 self._stored_bytes.add(channel.hub, len(judged.message.payload))
                 self._deliver(channel, judged.message)
         if reply is not None:
-            reply(PublishOutcome(error=refused, change=judged.outcome))
-
-    def _fail(
-        self,
-        channels: list[Channel],
-        entries: list[_Entry],
-        judged: dict[int, Judged],
-        error: HubbubError,
-    ) -> None:
-        for at, (channel, message, reply) in enumerate(entries):
-            if at in judged:
-                self._conclude_change(channel, message, reply, judged[at], error)
-                continue
-            if channel.must_store(message):
-                self._stored_bytes.add(channel.hub, -len(message.payload))
-            if reply is not None:
-                reply(PublishOutcome(error=error))
-        self._release(channels, dict.fromkeys(channels, error))
+            reply(PublishOutcome(error=refused, change=judged.outcome()))
 
     def _release(self, channels: list[Channel], failed: dict[Channel, HubbubError]) -> None:
         for channel in channels:
@@ -256,4 +264,4 @@ class Appender:
             elif channel.queue:
                 self._make_ready(channel)
             if channel.document is not None and channel not in failed:
-                self._documents.snapshots.save_if_due(channel)
+                self._snapshots.save_if_due(channel)

@@ -241,6 +241,12 @@ class Channel:
             self.queue = deque()
         self.queue.append((message, reply))
 
+    def wait_first(self, message: Message, reply: PublishReply | None) -> None:
+        """As `wait`, before all that wait already."""
+        self.wait(message, reply)
+        assert self.queue is not None
+        self.queue.rotate(1)
+
     def take_queue(self) -> Iterable[tuple[Message, PublishReply | None]]:
         """The publishes that wait; they wait no longer."""
         waiting, self.queue = self.queue, None

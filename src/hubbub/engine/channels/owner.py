@@ -43,7 +43,8 @@ from hubbub.engine.channels.webhook_driving import NoWebhooks, WebhookDriving
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.documents.journal import record_change
-from hubbub.engine.documents.keeper import DocumentKeeper, Judged, only_removes
+from hubbub.engine.documents.judge import DocumentJudge, Judged, only_removes
+from hubbub.engine.documents.reader import DocumentReader
 from hubbub.engine.documents.snapshots import Snapshots
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.journal import NotificationEvents
@@ -98,7 +99,7 @@ class ChannelOwner:
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
         self._producers = Producers(store, self.terms, self._append_put)
         self._snapshots = Snapshots(store, self.terms, self.stored_bytes)
-        self._documents = DocumentKeeper(store, limits.documents, self._snapshots)
+        self._documents = DocumentReader(store)
         self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
         """By hub."""
         receipts = Receipts(journal, clock)
@@ -134,7 +135,8 @@ class ChannelOwner:
             row_of=self._producers.row_of,
             deliver=self._deliver,
             accept_unstored=self._accept_unstored,
-            documents=self._documents,
+            documents=DocumentJudge(limits.documents),
+            snapshots=self._snapshots,
             tell_change=self._tell_change,
             ended=self.channels.append_ended,
             fenced=lambda partition: self.fenced(partition),
@@ -237,7 +239,7 @@ class ChannelOwner:
             channel.head,
             self._retained.current(channel),
             held.state if held is not None else None,
-            document.state() if document is not None else None,
+            document.stored if document is not None else None,
         )
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:
@@ -257,13 +259,9 @@ class ChannelOwner:
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         """Raises `NotFound`, `InvalidPatch`, `HistoryGone`."""
-        channel = self.channels.use(query.hub, query.channel)
-        channel.hold()
-        try:
-            await self.channels.ready(channel)
-            return await self._documents.answer(channel, query)
-        finally:
-            channel.let_go(self._clock.monotonic())
+        return await self._serve(
+            query.hub, query.channel, lambda channel: self._documents.answer(channel, query)
+        )
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
@@ -374,15 +372,18 @@ class ChannelOwner:
 
     def _tell_change(self, channel: Channel, judged: Judged) -> None:
         """Show a change of the document to everyone; it is on disk."""
-        state = channel.document
+        assert channel.document is not None
+        assert judged.state is not None
+        channel.document.stored = judged.state
         if self._announces:
             self._announcements.spoken[channel] = None
         if judged.update is not None:
-            record_change(self._journal, channel, judged.update, judged.size)
+            size = judged.state.size
+            record_change(self._journal, channel, judged.update, size)
             if channel.nodes:
-                event = DocumentChanged(judged.update, judged.size)
+                event = DocumentChanged(judged.update, size)
                 self._emit(channel.nodes, channel.hub, channel.name, event)
-        elif state is not None and judged.append is not None and judged.append.deletes:
+        elif judged.append is not None and judged.append.deletes:
             self._announcements.head(channel)
 
     # -- the life of a channel ------------------------------------------------------------------

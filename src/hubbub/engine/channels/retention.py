@@ -19,7 +19,7 @@ from hubbub.domain.retention import StoredRange, first_to_keep, limited_first
 from hubbub.domain.rules import Rules
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.documents.keeper import deletion
+from hubbub.engine.documents.judge import deletion
 from hubbub.engine.topics.cursors import cursor_of
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store

@@ -9,7 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hubbub.domain.documents.changes import DocumentQuery, DocumentState, DocumentUpdate
+from hubbub.domain.documents.changes import (
+    CATCH_UP_BYTES,
+    DocumentQuery,
+    DocumentState,
+    DocumentUpdate,
+)
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import DocumentInfo, DocumentUpdated, Notice
@@ -103,16 +108,17 @@ class DocumentFeed:
         elif self._recent:
             self._recent = []
 
-    def up_to_now(self, updates: Sequence[DocumentUpdate]) -> list[DocumentUpdate]:
-        """Those that lead to `state`, with what was passed on since they were read; none of them
-        where something is missing between."""
-        if not updates:
+    def up_to_now(
+        self, since: int, since_epoch: str | None, updates: Sequence[DocumentUpdate]
+    ) -> list[DocumentUpdate]:
+        """What leads from a version that a subscriber has to `state`: of what the owner answered,
+        and of what was passed on since it did. Nothing where something between is missing."""
+        epoch, version = self.state.epoch, self.state.version
+        if since_epoch and since_epoch != epoch:
             return []
-        state, last = self.state, updates[-1]
-        later = [each for each in self._recent if each.version > last.version]
-        found = [each for each in (*updates, *later) if each.version <= state.version]
-        complete = len(found) == state.version - updates[0].version + 1
-        return found if complete and last.epoch == state.epoch else []
+        known = {each.version: each for each in (*updates, *self._recent) if each.epoch == epoch}
+        wanted = range(since + 1, version + 1)
+        return [known[each] for each in wanted] if known.keys() >= set(wanted) else []
 
     async def _catch_up(self) -> None:
         try:
@@ -134,7 +140,13 @@ class DocumentFeed:
         while True:
             state = self.state
             found = await self._bus.document(
-                DocumentQuery(self._hub, self._channel, since=state.version, epoch=state.epoch)
+                DocumentQuery(
+                    self._hub,
+                    self._channel,
+                    since=state.version,
+                    epoch=state.epoch,
+                    least_bytes=CATCH_UP_BYTES,
+                )
             )
             if found.document is not None:
                 if found.state != self.state and self._is_behind(found.state):

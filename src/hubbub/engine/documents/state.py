@@ -7,7 +7,8 @@ from hubbub.domain.documents.document import Document
 
 
 class ChannelDocument:
-    """While an append is under way, `document` and `version` are ahead of the disk."""
+    """While an append is under way, `document` and `version` are ahead of the disk; `stored` is
+    what anyone may be told: where the document stands on disk."""
 
     __slots__ = (
         "_text",
@@ -17,18 +18,20 @@ class ChannelDocument:
         "document",
         "epoch",
         "saving",
+        "stored",
         "version",
     )
 
     def __init__(self, epoch: str) -> None:
-        self.begin_anew(epoch)
+        self.begin_anew(epoch, 0)
+        self.stored = self.state()
 
-    def begin_anew(self, epoch: str) -> None:
+    def begin_anew(self, epoch: str, at: int) -> None:
         """As `{}`, of which nobody has seen another version in this epoch."""
         self.document = Document()
         self.epoch = epoch
         self.version = 0
-        self.at = 0
+        self.at = at
         """When it was changed last, in milliseconds since 1970; never falls."""
         self.changes_since = 0
         """Since the last snapshot, as the next field."""

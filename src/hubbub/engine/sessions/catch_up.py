@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.domain.cursors import runs_of
-from hubbub.domain.documents.changes import DocumentQuery, DocumentUpdate
+from hubbub.domain.documents.changes import CATCH_UP_BYTES, DocumentQuery, DocumentUpdate
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
@@ -80,7 +80,11 @@ class Replayer:
         found, more = list[DocumentUpdate](), True
         while more:
             query = DocumentQuery(
-                hub, wanted.channel, since=since, epoch=wanted.document_epoch or None
+                hub,
+                wanted.channel,
+                since=since,
+                epoch=wanted.document_epoch or None,
+                least_bytes=CATCH_UP_BYTES,
             )
             answer = await self._bus.document(query)
             found += answer.updates

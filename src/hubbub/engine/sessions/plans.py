@@ -12,6 +12,7 @@ from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.history import size_of
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, SubscribedChannel
+from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.delivery.feed import Feed
 
 KEPT_BYTES = 64 * 1024
@@ -74,6 +75,7 @@ class Plan:
     """A subscription that was granted and is about to begin."""
 
     feed: Feed
+    wanted: ChannelRequest
     missed: Missed | None
     """None: nothing was asked for."""
     retains: bool

@@ -7,6 +7,7 @@ from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import (
@@ -247,7 +248,7 @@ class Subscriptions:
             feed.users -= 1
             self._drop_if_unused(hub, feed)
             raise
-        return Plan(feed, missed, retains, retained, passed, updates)
+        return Plan(feed, wanted, missed, retains, retained, passed, updates)
 
     def _begin_live(self, session: SessionState, plan: Plan) -> None:
         plan.feed.admit(session)
@@ -363,12 +364,14 @@ class Subscriptions:
 def _tell_document(session: SessionState, plan: Plan) -> None:
     """Where the channel's document stands, and what leads there from the version that the session
     has. Nothing waits between this and the beginning of the live feed."""
-    document = plan.feed.document
+    document, wanted = plan.feed.document, plan.wanted
     if document is None:
         return
     plan.feed.admit(session)
-    missed = [updated(plan.feed.channel, each) for each in document.up_to_now(plan.updates)]
-    session.send(document.info(), *missed)
+    missed: list[DocumentUpdate] = []
+    if wanted.document_version is not None:
+        missed = document.up_to_now(wanted.document_version, wanted.document_epoch, plan.updates)
+    session.send(document.info(), *[updated(wanted.channel, each) for each in missed])
 
 
 async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
