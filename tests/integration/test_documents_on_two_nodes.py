@@ -335,6 +335,7 @@ async def stored(cluster: MovingCluster, channel: str, version: int) -> None:
             found = await cluster.store.read_document("acme", channel)
             if found is not None and found.version == version:
                 return
+            await asyncio.sleep(0)
 
 
 @pytest.mark.spec("DOC-03", "killed between commit and broadcast", "CLU-04")

@@ -259,9 +259,7 @@ class ChannelOwner:
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         """Raises `NotFound`, `InvalidPatch`, `HistoryGone`."""
-        return await self._serve(
-            query.hub, query.channel, lambda channel: self._documents.answer(channel, query)
-        )
+        return await self._serve(query.hub, query.channel, self._documents.answer, query)
 
     async def topic(self, request: TopicRequest) -> TopicAnswer:
         """For a producer or a durable subscription. Raises `TopicNotFound` where the channel does
