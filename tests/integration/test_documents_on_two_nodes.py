@@ -348,20 +348,23 @@ async def test_a_change_that_was_stored_and_not_told_before_its_owner_died_is_to
         writer = cluster.nodes["north"].connect()
         first = await change(writer, channel, add("/n", 1), producer=Producer("p", 1))
         cluster.store.delayed_answers = answers = asyncio.Event()
-        send(writer, channel, add("/n", 2), producer=Producer("p", 2))
-        await stored(cluster, channel, 2)
-        cluster.network.cut |= {("west", "east"), ("west", "north")}
-        cluster.store.delayed_answers = None
-        await cluster.kill("west")
-        await heard(far, 2)
-        again = await change(writer, channel, add("/n", 2), producer=Producer("p", 2))
-        assert (again.error, again.version, again.duplicate) == (None, 2, True)
-        assert again.epoch == first.epoch
-        following = await change(writer, channel, add("/n", 3), producer=Producer("p", 3))
-        assert (following.version, following.duplicate) == (3, False)
-        await heard(far, 3)
-        assert versions(far) == [1, 2, 3]
-        answers.set()
+        try:
+            send(writer, channel, add("/n", 2), producer=Producer("p", 2))
+            await stored(cluster, channel, 2)
+            cluster.network.cut |= {("west", "east"), ("west", "north")}
+            cluster.store.delayed_answers = None
+            await cluster.kill("west")
+            await heard(far, 2)
+            other = cluster.nodes["east"].connect()
+            again = await change(other, channel, add("/n", 2), producer=Producer("p", 2))
+            assert (again.error, again.version, again.duplicate) == (None, 2, True)
+            assert again.epoch == first.epoch
+            following = await change(other, channel, add("/n", 3), producer=Producer("p", 3))
+            assert (following.version, following.duplicate) == (3, False)
+            await heard(far, 3)
+            assert versions(far) == [1, 2, 3]
+        finally:
+            answers.set()
 
 
 @pytest.mark.spec("DOC-03", "an owner that lost its partition writes nothing")
