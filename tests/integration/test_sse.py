@@ -95,6 +95,59 @@ async def publish(hub: RunningHub, channel: str, *numbers: int, query: str = "")
             assert answer.status == 200
 
 
+# -- documents ------------------------------------------------------------------------------------
+
+
+async def patch(hub: RunningHub, channel: str, value: int) -> None:
+    path = f"/v1/hubs/acme/channels/{channel}/document"
+    body = json.dumps([{"op": "add", "path": "/n", "value": value}])
+    headers = {"Content-Type": "application/json-patch+json"}
+    async with hub.http.patch(path, data=body, headers=headers) as answer:
+        assert answer.status == 200
+
+
+async def told(stream: Stream, count: int) -> list[tuple[str, int]]:
+    """What came of messages and of the document, so many of both together."""
+    found: list[tuple[str, int]] = []
+    while len(found) < count:
+        event = await stream.next()
+        if event.name == "message":
+            found.append(("message", event.data["payload"]["json"]))
+        elif event.name.startswith("Document"):
+            found.append((event.name, event.data["version"]))
+    return found
+
+
+@pytest.mark.spec("DOC-03", "ids of SSE carry the version: a stream goes on where it ended")
+@pytest.mark.parametrize("beside", [(), ("news",)], ids=["alone", "beside another channel"])
+async def test_a_stream_resumes_in_the_document_where_it_ended(
+    start_hub: StartHub, beside: tuple[str, ...]
+) -> None:
+    hub = await start_hub(open_hub(rules=KEPT))
+    await patch(hub, "doc:list", 1)
+    async with listening(hub, "doc:list", *beside) as stream:
+        assert await told(stream, 1) == [("DocumentInfo", 1)]
+        await patch(hub, "doc:list", 2)
+        assert await told(stream, 1) == [("DocumentUpdated", 2)]
+        await publish(hub, "doc:list", 10, query="?store=true")
+        assert await told(stream, 1) == [("message", 10)]
+    for value in (3, 4):
+        await patch(hub, "doc:list", value)
+    await publish(hub, "doc:list", 11, query="?store=true")
+    async with listening(hub, "doc:list", *beside, last_id=stream.last_id) as again:
+        assert await told(again, 4) == [
+            ("message", 11),
+            ("DocumentInfo", 4),
+            ("DocumentUpdated", 3),
+            ("DocumentUpdated", 4),
+        ]
+        await patch(hub, "doc:list", 5)
+        assert await told(again, 1) == [("DocumentUpdated", 5)]
+    async with listening(hub, "doc:list", *beside, last_id=again.last_id) as third:
+        await patch(hub, "doc:list", 6)
+        assert await told(third, 2) == [("DocumentInfo", 5), ("DocumentUpdated", 6)]
+
+
 # -- the stream ---------------------------------------------------------------------------------
 
 

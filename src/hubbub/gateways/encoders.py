@@ -92,26 +92,44 @@ class SseEncoder:
 
     def _moved(self, channel: str, epoch: str, serial: int) -> str:
         """The id of the new position, from which the client will resume."""
-        return sse.encode_positions({channel: (epoch, serial)})
+        return sse.encode_positions({channel: sse.StreamPosition(epoch, serial)})
 
     def pack(self, units: Sequence[bytes]) -> bytes:
         return b"".join(units)
 
 
+_UNKNOWN = sse.StreamPosition("", 0)
+
+
 class SseVectorEncoder(SseEncoder):
-    """Server-sent events of several channels: an id names a position in each of them, so that
-    every client has its own."""
+    """Server-sent events of several channels, or of a channel with a document: an id names a
+    position in each of them, so that every client has its own."""
 
     def __init__(self) -> None:
-        self.positions: dict[str, tuple[str, int]] = {}
+        self.positions: dict[str, sse.StreamPosition] = {}
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         if not message.serial:
             return sse.encode_message(message, sse.encode_positions(self.positions))
         return super().encode_message(message, epoch, previous)
 
+    def encode(self, notice: Notice) -> bytes:
+        if isinstance(notice, notices.DocumentUpdated):
+            self._at_version(notice.channel, notice.epoch, notice.version)
+            return sse.encode(notice, sse.encode_positions(self.positions))
+        if isinstance(notice, notices.DocumentInfo):
+            # Without an id: missed updates follow, each with its own. If the stream ends before
+            # them, the client goes on from the version that it has.
+            self._at_version(notice.channel, notice.epoch, notice.version)
+        return super().encode(notice)
+
+    def _at_version(self, channel: str, epoch: str, version: int) -> None:
+        position = self.positions.get(channel, _UNKNOWN)
+        self.positions[channel] = position._replace(document_epoch=epoch, document_version=version)
+
     def _moved(self, channel: str, epoch: str, serial: int) -> str:
-        self.positions[channel] = (epoch, serial)
+        position = self.positions.get(channel, _UNKNOWN)
+        self.positions[channel] = position._replace(epoch=epoch, serial=serial)
         return sse.encode_positions(self.positions)
 
 

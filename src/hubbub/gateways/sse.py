@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.names import is_document
 from hubbub.domain.notices import Disconnect, Subscribed
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.node import Node
+from hubbub.engine.sessions.plans import Plan
 from hubbub.gateways.encoders import SSE, SseEncoder, SseVectorEncoder
 from hubbub.gateways.outlet import Outlet
 from hubbub.protocols import sse
@@ -36,20 +38,52 @@ class SseConnection(Outlet):
 
 
 def encoder_of(channels: Sequence[str]) -> SseEncoder:
-    """One channel: the shared encoding. Several: one of its own, with a position in each."""
-    return SSE if len(channels) == 1 else SseVectorEncoder()
+    """One channel without a document: the shared encoding. Others: one of their own, with a
+    position in each channel and document."""
+    return SSE if len(channels) == 1 and not is_document(channels[0]) else SseVectorEncoder()
 
 
 def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[ChannelRequest]:
     """Where to go on in each channel, by the last id that the client saw. Raises `TooLarge` if an
     id for so many channels would not fit into a header."""
-    sse.encode_positions(dict.fromkeys(channels, ("epoch123", 10**17)))
+    sse.encode_positions({channel: _longest(channel) for channel in channels})
     positions = sse.decode_positions(last_event_id) if last_event_id else {}
     requests = []
     for channel in dict.fromkeys(channels):
-        epoch, serial = positions.get(channel, (None, None))
-        requests.append(ChannelRequest(channel, serial=serial, epoch=epoch))
+        at = positions.get(channel)
+        if at is None:
+            requests.append(ChannelRequest(channel))
+            continue
+        requests.append(
+            ChannelRequest(
+                channel,
+                serial=at.serial,
+                epoch=at.epoch,
+                document_version=at.document_version,
+                document_epoch=at.document_epoch or None,
+            )
+        )
     return requests
+
+
+def _longest(channel: str) -> sse.StreamPosition:
+    position = sse.StreamPosition("epoch123", 10**17)
+    if is_document(channel):
+        position = position._replace(document_epoch="epoch123", document_version=10**17)
+    return position
+
+
+def _start_of(plan: Plan) -> sse.StreamPosition:
+    """With the version of the document that the client has, or that it will be told first."""
+    epoch, serial = plan.start()
+    wanted, document = plan.wanted, plan.feed.document
+    if document is None:
+        return sse.StreamPosition(epoch, serial)
+    if wanted.document_version is not None:
+        version, of = wanted.document_version, wanted.document_epoch or ""
+    else:
+        version, of = document.state.version, document.state.epoch
+    return sse.StreamPosition(epoch, serial, of, version)
 
 
 async def follow(node: Node, connection: SseConnection, wanted: Sequence[ChannelRequest]) -> None:
@@ -61,7 +95,7 @@ async def follow(node: Node, connection: SseConnection, wanted: Sequence[Channel
     if not plans and failures:
         connection.disconnect(failures[0].error)
         return
-    start = {plan.feed.channel: plan.start() for plan in plans}
+    start = {plan.feed.channel: _start_of(plan) for plan in plans}
     if isinstance(connection.encoder, SseVectorEncoder):
         connection.encoder.positions.update(start)
     confirmed = Subscribed(tuple(plan.confirmation() for plan in plans), tuple(failures))

@@ -1,7 +1,8 @@
 """Server-sent events: the same JSON as on the socket, and the position to resume from as the id.
 
 A position vector names, for each channel of the stream, its epoch and the last serial sent:
-`<channel>.<epoch>.<serial>` joined by `~`, with both names in base64. To clients it is opaque.
+`<channel>.<epoch>.<serial>` joined by `~`, with both names in base64; for a channel with a document
+followed by `.<document's epoch>.<version>`. To clients it is opaque.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.messages import Message
@@ -20,7 +22,16 @@ from hubbub.protocols.json.fast import message_json
 MAX_ID_CHARS = 8192
 """Browsers send the id back in a header, and servers bound those."""
 
-_ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})", re.ASCII)
+_ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})(?:\.([\w-]*)\.([0-9]{1,18}))?", re.ASCII)
+
+
+class StreamPosition(NamedTuple):
+    """Where a stream is in a channel, and at which version of its document, if it has one."""
+
+    epoch: str
+    serial: int
+    document_epoch: str = ""
+    document_version: int | None = None
 
 
 def encode_message(message: Message, event_id: str | None) -> bytes:
@@ -50,12 +61,10 @@ def retry(milliseconds: int) -> bytes:
     return b"retry: %d\n\n" % milliseconds
 
 
-def encode_positions(positions: Mapping[str, tuple[str, int]]) -> str:
-    """An id from `{channel: (epoch, serial)}`. Raises TooLarge where it would not fit into a
-    header: refuse so many channels when the stream opens."""
-    event_id = "~".join(
-        [_names(channel, epoch) + str(serial) for channel, (epoch, serial) in positions.items()]
-    )
+def encode_positions(positions: Mapping[str, StreamPosition]) -> str:
+    """Raises `TooLarge` where the id would not fit into a header: refuse so many channels when the
+    stream opens."""
+    event_id = "~".join([_entry(channel, position) for channel, position in positions.items()])
     if len(event_id) > MAX_ID_CHARS:
         raise TooLarge(
             f"the positions of {len(positions)} channels take {len(event_id)} characters; "
@@ -64,16 +73,27 @@ def encode_positions(positions: Mapping[str, tuple[str, int]]) -> str:
     return event_id
 
 
-def decode_positions(event_id: str) -> dict[str, tuple[str, int]]:
+def _entry(channel: str, position: StreamPosition) -> str:
+    epoch, serial, document_epoch, version = position
+    entry = _names(channel, epoch) + str(serial)
+    return entry if version is None else f"{entry}.{_to_base64(document_epoch)}.{version}"
+
+
+def decode_positions(event_id: str) -> dict[str, StreamPosition]:
     if len(event_id) > MAX_ID_CHARS:
         raise Malformed(f"the event id is longer than {MAX_ID_CHARS} characters")
-    positions: dict[str, tuple[str, int]] = {}
+    positions: dict[str, StreamPosition] = {}
     for entry in event_id.split("~") if event_id else ():
         found = _ENTRY.fullmatch(entry)
         if not found:
             raise _not_an_id(event_id)
-        channel, epoch, serial = found.groups()
-        positions[_from_base64(channel, event_id)] = (_from_base64(epoch, event_id), int(serial))
+        channel, epoch, serial, document_epoch, version = found.groups()
+        positions[_from_base64(channel, event_id)] = StreamPosition(
+            _from_base64(epoch, event_id),
+            int(serial),
+            _from_base64(document_epoch or "", event_id),
+            None if version is None else int(version),
+        )
     return positions
 
 

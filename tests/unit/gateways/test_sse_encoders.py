@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hubbub.domain.messages import JSON, Message
-from hubbub.domain.notices import ChannelReset
+from hubbub.domain.notices import ChannelReset, DocumentInfo
 from hubbub.gateways.encoders import SSE, SseVectorEncoder
-from hubbub.protocols.sse import decode_positions
+from hubbub.protocols.sse import StreamPosition, decode_positions
 
 pytestmark = pytest.mark.spec("LIVE-10")
 
@@ -20,7 +20,8 @@ def message(channel: str, serial: int) -> Message:
 
 def positions(event: bytes) -> dict[str, tuple[str, int]]:
     (line,) = [line for line in event.split(b"\n") if line.startswith(b"id: ")]
-    return decode_positions(line.removeprefix(b"id: ").decode())
+    found = decode_positions(line.removeprefix(b"id: ").decode())
+    return {channel: (at.epoch, at.serial) for channel, at in found.items()}
 
 
 def test_after_a_reset_a_stream_goes_on_from_the_new_position() -> None:
@@ -41,3 +42,14 @@ def test_a_message_without_a_place_does_not_move_the_stream() -> None:
     encoder = SseVectorEncoder()
     encoder.encode_message(message("news", 3), "one")
     assert positions(encoder.encode_message(message("news", 0), "one")) == {"news": ("one", 3)}
+
+
+@pytest.mark.spec("DOC-03", "ids of SSE carry the version")
+def test_the_version_of_a_document_stays_in_the_ids_that_follow() -> None:
+    encoder = SseVectorEncoder()
+    encoder.encode_message(message("doc:a", 3), "one")
+    assert b"id: " not in encoder.encode(DocumentInfo("doc:a", "e", 7, 0, 2))
+    following = encoder.encode_message(message("doc:a", 4), "one")
+    (line,) = [line for line in following.split(b"\n") if line.startswith(b"id: ")]
+    found = decode_positions(line.removeprefix(b"id: ").decode())
+    assert found == {"doc:a": StreamPosition("one", 4, "e", 7)}
