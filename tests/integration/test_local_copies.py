@@ -13,12 +13,14 @@ from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.client import (
     Client,
     CopyMismatch,
+    CopyState,
     EditRejected,
     FileInUse,
     LocalCopy,
     Options,
     QueueFull,
     connect,
+    sync,
 )
 from hubbub.domain.errors import InvalidPayload, NotFound, NotPermitted, PatchFailed
 from hubbub.domain.permissions import Grant, Level
@@ -191,3 +193,31 @@ async def test_who_may_only_read_gets_edits_back_and_who_may_not_gets_no_copy(
     async with client_of(hub, stranger) as client:
         with pytest.raises(NotPermitted):
             await client.document(CHANNEL).local().open()
+
+
+async def test_a_program_without_asyncio_has_the_same_copies(
+    hub: RunningHub, tmp_path: Path
+) -> None:
+    def work() -> None:
+        with sync.connect(f"ws://{hub.address}", hub="acme") as client:
+            document = client.document(CHANNEL)
+            with document.local(tmp_path / "a.copy") as copy:
+                edit = copy.patch(append("milk"))
+                assert copy.value == {"items": ["milk"]}
+                edit.wait_saved()
+                assert edit.wait().version == 1
+                copy.edit(lambda value: [append(len(value["items"]))]).wait()
+                copy.settled()
+                assert copy.state == CopyState(
+                    {"items": ["milk", 1]}, 2, copy.state.epoch, pending=0
+                )
+                with pytest.raises(PatchFailed):
+                    copy.patch({"op": "remove", "path": "/x"})
+                assert (next(copy.watch()).version, copy.rejected) == (2, [])
+                document.patch({"op": "remove", "path": "/items/0"})
+                assert next(each for each in copy.watch() if each.version == 3).pending == 0
+                assert copy.get("/items") == [1]
+            assert document.get().value == {"items": [1]}
+            assert next(document.watch()).version == 3
+
+    await asyncio.to_thread(work)

@@ -85,6 +85,15 @@ class PendingChange:
         """Read anew each time: a document takes their values over."""
         return read_patch(self.ops, LIMITS)
 
+    def rebase(self, epoch: str, version: int) -> None:
+        """The change stands on a version now. One of a function that is lost was made for what the
+        other epoch held."""
+        saved = self.saved
+        if epoch != saved.epoch and saved.function and self.function is None:
+            self.conflicted = True
+        if version > saved.base or epoch != saved.epoch:
+            self.alter(epoch=epoch, base=version)
+
     def disturb(self, version: int, operations: Iterable[Operation] | None) -> None:
         """Somebody else made the document this version with these operations (None: not known)."""
         saved = self.saved

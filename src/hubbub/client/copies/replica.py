@@ -202,8 +202,8 @@ class Replica:
     def informed(self, epoch: str, version: int) -> None:
         """The hub's document stands at a version."""
         if version == 0 and self._unwritten():
-            self.known, self.epoch = True, epoch
-            self._current = True
+            self._stand(epoch, 0)
+            self.known = self._current = self._stale = True
         elif epoch == self.epoch and version <= self.version:
             self._current = True
         else:
@@ -234,7 +234,6 @@ class Replica:
         self._forget(change)
         if version and epoch != self.epoch:
             self.catch_up()
-        self._release()
         self._finish()
 
     def refused(self, change_id: str, error: HubbubError) -> None:
@@ -245,13 +244,13 @@ class Replica:
             self._effects.append(Wait(change.id, error.retry_after))
             return
         change.alter(sequence=0, producer="")
+        self._stale = True  # judged again: updates that came meanwhile may speak against it
         if isinstance(error, VersionMismatch):
             self._mismatched(change, error)
         elif isinstance(error, SequenceGap | SequenceReused):
             self._producer = ""  # the hub, or the file, is older than the other
         else:
             self._reject(change, error)
-        self._release()
         self._finish()
 
     def _mismatched(self, change: PendingChange, error: VersionMismatch) -> None:
@@ -262,11 +261,6 @@ class Replica:
         now = (error.details.get("epoch"), error.details.get("version"))
         if now[0] != self.epoch or not isinstance(now[1], int) or now[1] > self.version:
             self.catch_up()
-
-    def _release(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            self._take(held)
 
     # -- the hub's document ---------------------------------------------------------------------
 
@@ -350,8 +344,7 @@ class Replica:
     def _stand(self, epoch: str, version: int) -> None:
         self.epoch, self.version = epoch, version
         for change in self.pending:
-            if version > change.saved.base or epoch != change.saved.epoch:
-                change.alter(epoch=epoch, base=version)
+            change.rebase(epoch, version)
 
     # -- pending changes ------------------------------------------------------------------------
 
@@ -374,9 +367,14 @@ class Replica:
         self._stale = True
         self._effects.append(Rejected(change.id, change.saved.ops, error))
         self._forget(change)
-        operations = change.operations()
+        self._undermine(change)
+
+    def _undermine(self, gone: PendingChange) -> None:
+        """A change is not in the document: later ones may have been made for what it did."""
+        operations = gone.operations()
         for later in self.pending:
-            if not later.function and touches(operations, later.saved.lists):
+            made_for_it = later.saved.function or touches(operations, later.saved.lists)
+            if later.function is None and made_for_it:
                 later.conflicted = True
 
     def _forget(self, change: PendingChange) -> None:
@@ -384,10 +382,15 @@ class Replica:
 
     def _finish(self) -> None:
         """Whatever came in: settle what is reached, show the result, send the next."""
+        if self._held is not None and self._in_flight() is None:
+            held, self._held = self._held, None
+            self._take(held)
         head = self.pending[0] if self.pending else None
         if head is not None and head.answered is not None and self._reached(*head.answered):
             self.pending.remove(head)
             self._stale = True
+            if head.answered[1] and head.answered[0] != self.epoch:
+                self._undermine(head)
         if self._stale:
             self._rebuild()
         self._pump()
@@ -415,7 +418,7 @@ class Replica:
             if change.conflicted and not change.sent:
                 raise _conflict()
             if change.function is not None and not change.sent:
-                change.alter(ops=msgspec.Raw(change.function(self.view.root)))
+                self._run(change, change.function)
             operations = change.operations()
             if not operations and not change.sent:
                 self._effects.append(Confirmed(change.id, self.epoch, self.version))
@@ -426,6 +429,13 @@ class Replica:
         except Exception as error:  # noqa: BLE001 - whatever a function raises
             if not change.sent and not self._behind(change):
                 self._reject(change, error)
+
+    def _run(self, change: PendingChange, function: EditFunction) -> None:
+        """The file has what the function answers last: it cannot run in another life."""
+        ops = function(self.view.root)
+        if ops != change.ops:
+            change.alter(ops=msgspec.Raw(ops))
+            self._effects.append(Save(change.saved))
 
     def _behind(self, change: PendingChange) -> bool:
         """Whether the change was made for a newer document than the one that is here."""

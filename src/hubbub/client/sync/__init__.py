@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from hubbub.client import client as asynchronous
 from hubbub.client.client import Client as AsyncClient
 from hubbub.client.client import Since
+from hubbub.client.documents import Document as AsyncDocument
 from hubbub.client.messages import Message
 from hubbub.client.notifications import Notification
 from hubbub.client.notifications import Notifications as AsyncNotifications
@@ -26,12 +27,24 @@ from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Token
 from hubbub.client.subscription import OnGap
 from hubbub.client.subscription import Subscription as AsyncSubscription
+from hubbub.client.sync.documents import Document, Edit, LocalCopy
 from hubbub.client.sync.topics import Inbox, Outbox, SharedReader, Topics
 from hubbub.client.sync.waiting import Blocking, passes, waits
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.notifications import NotificationState
 
-__all__ = ["Client", "Inbox", "Outbox", "SharedReader", "Subscription", "Topics", "connect"]
+__all__ = [
+    "Client",
+    "Document",
+    "Edit",
+    "Inbox",
+    "LocalCopy",
+    "Outbox",
+    "SharedReader",
+    "Subscription",
+    "Topics",
+    "connect",
+]
 
 T = TypeVar("T")
 
@@ -99,6 +112,14 @@ class Client(Blocking[AsyncClient]):
     presence = waits(AsyncClient.presence)
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)
+
+    def document(self, channel: str) -> Document:
+        """The document of a channel whose name begins with `doc:`."""
+
+        async def make() -> AsyncDocument:
+            return self._inner.document(channel)
+
+        return Document(self, self.run(make()))
 
     def notifications(
         self, channel: str | None = None, *, since: int | None = None

@@ -48,6 +48,7 @@ class Peer:
         self.confirmed: list[str] = []
         self.rejected: list[str] = []
         self.made: list[str] = []
+        self.increments: list[str | None] = []
         self.connected = False
         self.out: list[Send | Fetch] = []
         self.incoming: list[Any] = []
@@ -169,6 +170,7 @@ class Peer:
         try:
             if random.random() < 0.3:
                 made = self.replica.edit_by(increment)
+                self.increments.append(made)
             else:
                 guard = random.choice(GUARDS)
                 made = self.replica.edit(json.dumps(patch).encode(), guard)
@@ -259,6 +261,9 @@ def test_copies_converge_and_nothing_is_lost_or_doubled(seed: int) -> None:
         assert set(settled) == set(peer.made)
         now = {change for epoch, change in hub.applied if epoch == hub.epoch}
         assert not now & set(peer.rejected), "what was handed back had no effect"
+    counted = {each for peer in peers for each in peer.increments}
+    increments = [change for epoch, change in hub.applied if epoch == hub.epoch]
+    assert hub.document.root.get("n", 0) == sum(each in counted for each in increments)
     followed: Any = {}
     for update in hub.log:
         followed = jsonpatch.apply_patch(followed, json.loads(bytes(update.ops)))
