@@ -6,8 +6,11 @@ after heartbeats and time limits, and applies changed settings.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Collection
+from math import inf
 
 from hubbub.domain.errors import (
     GoingAway,
@@ -60,6 +63,9 @@ from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
+
+_CHANNELS_ENDED_IN_A_TURN = 64
+"""Of sessions whose connections were lost together: ending a subscription takes up to 20 us."""
 
 RESTORE_FLUSH_SECONDS = 0.5
 
@@ -141,6 +147,8 @@ class Node:
         self._tasks = TaskSet()
         self.renewal = Renewal(bus, self.hubs, self._tasks)
         self.session_count = 0
+        self._lost: deque[SessionState] = deque()
+        """Sessions whose connection is lost, to be closed."""
         self.draining = False
         self._capabilities = Capabilities(
             clock=clock,
@@ -160,6 +168,7 @@ class Node:
             chronicle=self.chronicle,
             tasks=self._tasks,
             close=self.close,
+            close_soon=self.close_soon,
             end=self.end,
         )
 
@@ -284,6 +293,24 @@ class Node:
         hub.idle_since = self.clock.monotonic()
         self.heartbeats.remove(session)
 
+    def close_soon(self, session: SessionState) -> None:
+        """Its connection is lost, perhaps with many others: sessions with many channels are closed
+        in turns of the loop. Until then nothing that is sent to the connection goes anywhere."""
+        if not self._lost and len(session.followed()) < _CHANNELS_ENDED_IN_A_TURN // 4:
+            self.close(session)
+            return
+        if not self._lost:
+            asyncio.get_running_loop().call_soon(self._close_lost)
+        self._lost.append(session)
+
+    def _close_lost(self, most: float = _CHANNELS_ENDED_IN_A_TURN) -> None:
+        while self._lost and most > 0:
+            session = self._lost.popleft()
+            most -= 1 + len(session.followed())
+            self.close(session)
+        if self._lost:
+            asyncio.get_running_loop().call_soon(self._close_lost)
+
     def _greeting(self, session: SessionState) -> SessionInfo:
         """What a hub without anonymous access is like is told after authentication only."""
         settings = session.hub.configuration.settings
@@ -324,6 +351,7 @@ class Node:
         self.draining = True
         self.topics.draining = True
         error = GoingAway("the server is shutting down; connect again")
+        self._close_lost(most=inf)
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):
                 session.connection.disconnect(error)

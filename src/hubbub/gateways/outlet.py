@@ -274,12 +274,17 @@ class Outlet(asyncio.Protocol):
         if session is not None:
             session.disconnected(keep_state)
 
+    def _lose_session(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            session.lost()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.fd = -1
         self._stop()
         self._backlog = None
         self._release_drained()
-        self._end_session()
+        self._lose_session()
 
 
 def transmit(connections: Sequence[Connection], data: bytes) -> None:

@@ -261,7 +261,9 @@ class WebSocketConnection(Outlet):
     def eof_received(self) -> None:
         if self._pending:
             self._serve(LAST_REQUESTS)
-        self._end_session()
+        self.fd = -1
+        self._stop()
+        self._lose_session()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest = b""

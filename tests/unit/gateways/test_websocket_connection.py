@@ -71,6 +71,9 @@ class FakeSession:
     def disconnected(self, keep_state: bool = True) -> None:
         pass
 
+    def lost(self) -> None:
+        pass
+
 
 def connect(turns: Turns, peer: str, slow: bool = False) -> tuple[WebSocketConnection, FakeSession]:
     encoder = encoder_for(JSON_V1, None)

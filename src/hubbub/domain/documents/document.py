@@ -42,16 +42,17 @@ class Document:
 
     __slots__ = ("escapes", "root", "size")
 
-    def __init__(self, root: Value = _MISSING) -> None:
+    def __init__(self, root: Value = _MISSING, *, may_escape: bool = True) -> None:
+        """`may_escape` is False where no member can have a name that is escaped."""
         self.root: Value = {} if root is _MISSING else root
         self.size = size_of(self.root)
-        self.escapes = has_bytes_name(self.root)
+        self.escapes = may_escape and has_bytes_name(self.root)
         """An object in it may have a member called `$bytes`, `$$bytes` …"""
 
     @classmethod
     def stored(cls, text: bytes) -> Document:
         """Of a JSON text that `json` answered."""
-        return cls(stored_value(text))
+        return cls(stored_value(text), may_escape=b'bytes"' in text)
 
     def json(self) -> bytes:
         return value_json(self.root, self.escapes)

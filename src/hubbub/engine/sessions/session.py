@@ -66,6 +66,8 @@ class Capabilities:
     tasks: TaskSet
     close: Callable[[SessionState, bool], None]
     """Takes the session off its node; its restore key goes on to work if the flag is set."""
+    close_soon: Callable[[SessionState], None]
+    """The same, with the key working on, in turns of the loop where many sessions end at once."""
     end: Callable[[SessionState, HubbubError], None]
     """Cuts the session off, with no way back by its restore key."""
 
@@ -241,6 +243,10 @@ class Session(SessionState):
     def disconnected(self, keep_state: bool = True) -> None:
         """The connection is gone, or about to be. `keep_state`: its client may restore it."""
         self._can.close(self, keep_state)
+
+    def lost(self) -> None:
+        """The connection is gone; the client may restore the session."""
+        self._can.close_soon(self)
 
     def cut_off(self, unread_bytes: int) -> None:
         """The client reads too slowly: this many bytes that wait for it are dropped."""

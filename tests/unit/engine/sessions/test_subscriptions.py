@@ -166,3 +166,21 @@ class Stalling(FakeConnection):
     def read(self) -> None:
         self.full = False
         self._reading.set()
+
+
+@pytest.mark.spec("SEC-01", "LIVE-12")
+async def test_many_sessions_that_are_lost_together_end_in_many_turns(tmp_path: Path) -> None:
+    channels = [f"c{number}" for number in range(100)]
+    async with Alone(tmp_path) as alone:
+        hub = alone.node.node.hub("acme")
+        crowd = [await alone.node.subscribe(*channels) for _ in range(5)]
+        for connection in crowd:
+            assert connection.session is not None
+            connection.session.lost()
+        left = []
+        while hub.feeds:
+            left.append(sum(feed.subscribers for feed in hub.feeds.values()))
+            await asyncio.sleep(0)
+        assert left == [500, 400, 300, 200, 100]
+        assert not hub.sessions
+        assert alone.node.node.session_count == 0
