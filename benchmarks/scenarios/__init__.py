@@ -13,6 +13,7 @@ from benchmarks.scenarios.latency import latency
 from benchmarks.scenarios.neighbours import neighbours
 from benchmarks.scenarios.notifications import notifications
 from benchmarks.scenarios.posts import posts
+from benchmarks.scenarios.push import push
 from benchmarks.scenarios.stalled import stalled
 from benchmarks.scenarios.stored import stored
 
@@ -28,4 +29,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "channels": channels,
     "journal": journal_cost,
     "notifications": notifications,
+    "push": push,
 }

@@ -14,7 +14,8 @@ from hubbub.engine.push.followings import Followings
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.push import PushStore
 
-_USERS = 500
+_USERS = 10
+"""Whose devices are read at once; a user has at most 50."""
 
 Subscribed = Callable[[str, str], Awaitable[Collection[str]]]
 """The users with a session that is subscribed to a channel, on all nodes, by hub and channel."""

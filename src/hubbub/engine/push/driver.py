@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 _ROOM_SECONDS = 5.0
 """How long a delivery waits for room in the queue before it is dropped."""
+_AT_ONCE = 10
+"""Deliveries that are queued in one turn of the loop."""
 _NOTE_SECONDS = 1.0
 _NOTED_EVERY_MS = 86_400_000
 """A success is written down once a day and token."""
@@ -154,9 +156,13 @@ class PushDriver:
 
     async def _spread_some(self, hub: str, queue: HubQueue, pushed: list[Pushed]) -> None:
         contents = {each.note.message_id: Content(each.note) for each in pushed}
+        placed = 0
         async for token, notes in self._audience.reach(pushed):
             for note in notes:
                 await self._place(hub, queue, Delivery(token, contents[note.message_id]))
+                placed += 1
+                if placed % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     async def _place(self, hub: str, queue: HubQueue, delivery: Delivery) -> None:
         try:
@@ -354,8 +360,8 @@ class PushDriver:
         await asyncio.sleep(_NOTE_SECONDS)
         results = list(self._results.pop(hub).values())
         try:
-            for start in range(0, len(results), 500):
-                await self._store.note_push_results(hub, results[start : start + 500])
+            for start in range(0, len(results), 100):
+                await self._store.note_push_results(hub, results[start : start + 100])
         except HubbubError as error:
             logger.warning("results of pushes are not kept: %s", error.message)
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 _ANSWER_BYTES = 16 * 1024
+_BUSY_SECONDS = 0.0003
+"""A turn of the loop that takes longer has other work than the pushes."""
+_LONGEST_PAUSE_SECONDS = 0.01
 _OWN_FAULTS = ("refused_address", "too_large")
 """Failures that say nothing about whether the service is there."""
 
@@ -136,6 +139,8 @@ class PushSender:
             return Attempt(outcome, error.word, error.status, size=len(request.body))
         finally:
             self._gate.leave(destination, well)
+        async with self._turn:  # many answers may have come at once
+            await asyncio.sleep(0)
         return self._judged(token, request, answer)
 
     def _judged(self, token: PushToken, request: PushRequest, answer: HttpResponse) -> Attempt:
@@ -169,6 +174,15 @@ class PushSender:
             return await self._http2.send(asked, reach)
         return await self._gate.transmit(asked, reach)
 
+    async def _yield(self) -> None:
+        """Let others have their turn; where they need it, a longer one."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.sleep(0)
+        busy = loop.time() - began
+        if busy > _BUSY_SECONDS:
+            await asyncio.sleep(min(4 * busy, _LONGEST_PAUSE_SECONDS))
+
     # -- requests -------------------------------------------------------------------------------
 
     async def _prepared(self, token: PushToken, content: Content) -> PushRequest:
@@ -188,7 +202,7 @@ class PushSender:
             encrypted = encrypt_for(content.of("webpush"), token.p256dh, token.auth, sender, salt)
             origin, contact = origin_of(token.token), self._contact(token.hub)
             signature = self._authorizations.vapid(token.hub, key, origin, contact)
-            await asyncio.sleep(0)
+            await self._yield()
         return web_push_request(token, content.note, encrypted, signature, left)
 
     async def _fcm(
