@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: faults-pipeline help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster campaign docs format proto requirements clean
+.PHONY: faults-pipeline help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster faults-documents campaign docs format proto requirements clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -99,6 +99,9 @@ bench-cluster: $(BENCH_READY) ## measure a cluster whose fourth node comes and d
 
 faults-cluster: $(DEV_READY) ## have every part of a cluster fail under load, and check what is left (long)
 	@PYTHONPATH=.:tests $(BIN)/python -m faults.cluster.campaign $(ARGS)
+
+faults-documents: $(DEV_READY) ## kill the owner of a document 100 times while clients edit it (long)
+	@$(BIN)/pytest tests/faults/test_documents_campaign.py --long -s -k hundred $(ARGS)
 
 docs: $(DOCS_READY) ## build the documentation site in ./site; a link that leads nowhere fails
 	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html is ready"

@@ -1,0 +1,1 @@
+"""Documents of a cluster whose owner is killed while clients edit, and a checker."""
