@@ -13,6 +13,7 @@ from websockets.typing import Subprotocol
 
 from harness.clock import FakeClock
 from harness.running_hub import OPEN, Socket, StartHub, open_hub
+from harness.topics import HttpTopic
 from hubbub.domain import notices, requests
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.notices import Notice
@@ -406,6 +407,26 @@ async def test_changes_as_messages(start_hub: StartHub) -> None:
     assert (await socket.publish(CHANNEL, {"json": 1}, store=True))["channelSerial"] == "2"
 
 
+@pytest.mark.spec("DOC-04", "durable subscriptions get changes as messages")
+async def test_a_durable_subscription_gets_every_change(start_hub: StartHub) -> None:
+    rules = msgspec.structs.replace(STORED, document_messages=True, live_history=False)
+    hub = await start_hub(open_hub(rules=rules))
+    topic = HttpTopic(hub, CHANNEL)
+    assert (await topic.subscribe("mirror", start="first")).status in (200, 201)
+    socket = await hub.socket()
+    await change(socket, add("/a", 1), producer=producer(1))
+    await socket.publish(CHANNEL, {"json": "between"}, store=True)
+    await change(socket, add("/b/-", 2))
+    assert (await change(socket, add("/a", 1), producer=producer(1)))["duplicate"]
+    await change(socket)  # of no effect
+    told = (await topic.get("mirror", limit=10)).json["messages"]
+    assert [each["event"] for each in told] == ["DocumentUpdated", "e", "DocumentUpdated"]
+    copy: Any = {}
+    for each in (told[0], told[2]):
+        copy = jsonpatch.apply_patch(copy, each["payload"]["json"]["ops"])
+    assert copy == await document(socket)
+
+
 # -- who may, how much ----------------------------------------------------------------------------
 
 
@@ -443,6 +464,8 @@ async def test_the_quota_of_stored_bytes_holds_for_documents(start_hub: StartHub
     assert (await change(socket, add("/a", "x" * 2500)))["success"]
     refused = await change(socket, add("/b", "x" * 1000))
     assert refused["error"]["code"] == "quota_exceeded"
+    replaced = await change(socket, {"op": "remove", "path": "/a"}, add("/b", "x" * 1000))
+    assert replaced["error"]["code"] == "quota_exceeded", "it does not only remove"
     assert (await change(socket, {"op": "remove", "path": "/a"}))["success"]
     assert await document(socket) == {}
 
