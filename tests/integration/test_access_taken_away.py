@@ -323,10 +323,12 @@ async def test_a_replay_under_way_stops(tmp_path: Path) -> None:
         reader = alone.node.connect(identity=Identity(user_id="eve"))
         may_go_on = asyncio.Event()
         reader.drain = may_go_on.wait  # type: ignore[method-assign,assignment]
+        reader.full = True
         await writer.next(Published)
         receive(reader, Subscribe((ChannelRequest("news", serial=0),), req_id=1))
         await reader.next(Subscribed)
         await alone.node.directory.put("acme", "rules", "default", PRIVATE)
+        reader.full = False
         may_go_on.set()
         ended = await reader.next(Unsubscribed)
         assert [failure.error.code for failure in ended.failures] == ["not_permitted"]
