@@ -11,12 +11,8 @@ from typing import Final
 import pyarrow as pa
 
 from hubbub.pipeline.views.audit import RUN
-from hubbub.pipeline.views.columns import BUCKETS, FLAG, REAL, TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.views.columns import TEXT, WHOLE, schema
 from hubbub.pipeline.views.spreads import sums
-
-TEXTS: Final = pa.map_(TEXT, TEXT)
-COUNTS: Final = pa.map_(TEXT, WHOLE)
-PAYLOAD: Final = pa.binary()
 
 
 @dataclass(frozen=True)
@@ -31,29 +27,20 @@ class Table:
     """A row comes from the segment that it names; else a file holds all rows of its keys."""
 
 
-_ORIGIN: Final = schema(segment=TEXT, offset=WHOLE)
+_ORIGIN: Final = schema("text segment, whole offset")
 """Where in the journal a row comes from."""
 
 _LATENCY: Final = schema(
-    (WHOLE, "latency_min latency_max latency_sum"),
-    (REAL, "latency_squares"),
-    (BUCKETS, "latency_buckets"),
+    "whole latency_min latency_max latency_sum, real latency_squares", "buckets latency_buckets"
 )
 
 EVENT: Final = schema(
-    (TIME, "at"),
-    (TEXT, "kind user node technology"),
-    (WHOLE, "duration"),
-    (TEXT, "reason"),
-    _ORIGIN,
+    "time at, text kind user node technology, whole duration, text reason", _ORIGIN
 )
 """An event of a session or subscription. Rows keep theirs, so that late events can correct them."""
-_EVENTS: Final = schema(events=pa.list_(pa.struct(list(EVENT))))
+_EVENTS: Final = pa.schema([("events", pa.list_(pa.struct(list(EVENT))))])
 _LINK: Final = schema(
-    (TEXT, "hub message_id"),
-    (TIME, "at"),
-    (WHOLE, "serial"),
-    (TEXT, "channel peer conversation_id refers_to"),
+    "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
 )
 
 
@@ -65,15 +52,12 @@ TABLES: Final = _by_name(
     Table(
         "messages",
         schema(
-            (TEXT, "hub channel epoch"),
-            schema(serial=WHOLE, message_id=TEXT, published_at=TIME, at=TIME),
-            (TEXT, "node session user technology"),
-            schema(stored=FLAG, event=TEXT, content_type=TEXT, size=WHOLE, payload=PAYLOAD),
-            schema(producer=TEXT, sequence=WHOLE),
-            (TEXT, "conversation_id refers_to sender receiver language"),
-            schema(headers=TEXTS, subtype=TEXT, author=TEXT),
-            (WHOLE, "priority relevant_until ttl"),
-            (TEXT, "location dead_letter_of"),
+            "text hub channel epoch, whole serial, text message_id",
+            "time published_at at, text node session user technology, flag stored",
+            "text event content_type, whole size, payload payload, text producer",
+            "whole sequence, text conversation_id refers_to sender receiver language",
+            "texts headers, text subtype author, whole priority relevant_until ttl",
+            "text location dead_letter_of",
             _ORIGIN,
         ),
         "at",
@@ -81,9 +65,8 @@ TABLES: Final = _by_name(
     Table(
         "deliveries",
         schema(
-            (TEXT, "hub channel technology node"),
-            schema(at=TIME, epoch=TEXT),
-            (WHOLE, "first_serial serial messages count size"),
+            "text hub channel technology node, time at, text epoch",
+            "whole first_serial serial messages count size",
             _LATENCY,
             _ORIGIN,
         ),
@@ -92,9 +75,9 @@ TABLES: Final = _by_name(
     Table(
         "receipts",
         schema(
-            (TEXT, "kind hub channel epoch subscription user technology"),
-            (WHOLE, "first_serial serial count delivery"),
-            schema(reason=TEXT, at=TIME, size=WHOLE),
+            "text kind hub channel epoch subscription user technology",
+            "whole first_serial serial count delivery, text reason, time at",
+            "whole size",
             _LATENCY,
             _ORIGIN,
         ),
@@ -103,9 +86,9 @@ TABLES: Final = _by_name(
     Table(
         "attempts",
         schema(
-            (TEXT, "kind hub channel message_id subscription peer adapter policy technology"),
-            schema(attempt=WHOLE, outcome=TEXT, status=WHOLE, duration=WHOLE, reason=TEXT),
-            (TIME, "at published_at"),
+            "text kind hub channel message_id subscription peer adapter policy technology",
+            "whole attempt, text outcome, whole status duration, text reason",
+            "time at published_at",
             _ORIGIN,
         ),
         "at",
@@ -113,86 +96,72 @@ TABLES: Final = _by_name(
     Table(
         "drops",
         schema(
-            (TEXT, "kind hub channel session message_id"),
-            (WHOLE, "serial count"),
-            schema(reason=TEXT, at=TIME),
+            "text kind hub channel session message_id, whole serial count",
+            "text reason, time at",
             _ORIGIN,
         ),
         "at",
     ),
     Table(
         "publish_facts",
-        schema(
-            (TEXT, "hub channel event"), (TIME, "time"), (WHOLE, "messages bytes"), segment=TEXT
-        ),
+        schema("text hub channel event, time time, whole messages bytes, text segment"),
         "time",
     ),
     Table(
         "delivery_facts",
         schema(
-            (TEXT, "hub channel technology"),
-            (TIME, "time"),
-            (WHOLE, "deliveries bytes"),
+            "text hub channel technology, time time, whole deliveries bytes",
             sums("latency"),
-            segment=TEXT,
+            "text segment",
         ),
         "time",
     ),
     Table(
         "peer_facts",
         schema(
-            (TEXT, "hub peer"),
-            (TIME, "time"),
-            (WHOLE, "messages bytes attempts attempts_ok"),
-            (TIME, "first_at last_at"),
-            segment=TEXT,
+            "text hub peer, time time, whole messages bytes attempts attempts_ok",
+            "time first_at last_at, text segment",
         ),
         "time",
     ),
     Table(
         "term_facts",
-        schema((TEXT, "hub term"), time=TIME, messages=WHOLE, segment=TEXT),
+        schema("text hub term, time time, whole messages, text segment"),
         "time",
     ),
     Table(
         "sequence_facts",
-        schema(RUN, segment=TEXT),
+        schema(RUN, "text segment"),
         "began",
     ),
     Table(
         "document_facts",
         schema(
-            (TEXT, "hub channel user"),
-            (TIME, "time"),
-            (WHOLE, "changes bytes version document_bytes"),
-            (TIME, "first_at last_at"),
-            segment=TEXT,
+            "text hub channel user, time time",
+            "whole changes bytes version document_bytes, time first_at last_at",
+            "text segment",
         ),
         "time",
     ),
     Table(
         "notification_facts",
-        schema(schema(hub=TEXT, time=TIME, created=WHOLE), sums("read"), segment=TEXT),
+        schema("text hub, time time, whole created", sums("read"), "text segment"),
         "time",
     ),
     Table(
         "push_facts",
         schema(
-            (TEXT, "hub platform outcome"),
-            schema(time=TIME, attempts=WHOLE),
-            sums("duration"),
-            segment=TEXT,
+            "text hub platform outcome, time time, whole attempts", sums("duration"), "text segment"
         ),
         "time",
     ),
-    Table("repeats", schema((TEXT, "hub message_id"), (TIME, "at"), _ORIGIN), "at"),
-    Table("quarantine", schema(_ORIGIN, (TEXT, "reason detail kind hub record hour")), None),
+    Table("repeats", schema("text hub message_id, time at", _ORIGIN), "at"),
+    Table("quarantine", schema(_ORIGIN, "text reason detail kind hub record hour"), None),
     Table(
         "sessions",
         schema(
-            (TEXT, "hub session user node technology"),
-            (TIME, "opened_at closed_at"),
-            schema(duration=WHOLE, reason=TEXT),
+            "text hub session user node technology, time opened_at closed_at",
+            "whole duration, text reason",
             _EVENTS,
         ),
         "opened_at",
@@ -201,9 +170,8 @@ TABLES: Final = _by_name(
     Table(
         "subscriptions",
         schema(
-            (TEXT, "hub channel session user node"),
-            (TIME, "started_at ended_at"),
-            (WHOLE, "duration"),
+            "text hub channel session user node, time started_at ended_at",
+            "whole duration",
             _EVENTS,
         ),
         "started_at",
@@ -212,10 +180,10 @@ TABLES: Final = _by_name(
     Table(
         "linked_messages",
         schema(
-            schema(hub=TEXT, thread=TEXT, thread_began=TIME, position=WHOLE),
+            "text hub thread, time thread_began, whole position",
             pa.schema(list(_LINK)[1:]),
-            (TEXT, "how question_id asker question_channel question_conversation_id"),
-            schema(asked_at=TIME, response_time=WHOLE),
+            "text how question_id asker question_channel question_conversation_id",
+            "time asked_at, whole response_time",
             _ORIGIN,
         ),
         "at",
@@ -224,11 +192,10 @@ TABLES: Final = _by_name(
     Table(
         "segments",
         schema(
-            schema(segment=TEXT, seen_at=TIME, size=WHOLE, modified=WHOLE, rows=WHOLE),
-            (TIME, "earliest latest"),
-            (TEXT, "fingerprint refused duplicate_of"),
-            (COUNTS, "kinds unfit nodes"),
-            starts=pa.map_(TEXT, pa.list_(WHOLE)),
+            "text segment, time seen_at, whole size modified rows",
+            "time earliest latest, text fingerprint refused duplicate_of",
+            "counts kinds unfit nodes",
+            pa.schema([("starts", pa.map_(TEXT, pa.list_(WHOLE)))]),
         ),
         None,
     ),
@@ -237,9 +204,9 @@ TABLES: Final = _by_name(
 
 
 SCRATCH: Final = _by_name(
-    Table("_session_events", schema((TEXT, "hub channel session"), EVENT), "at"),
+    Table("_session_events", schema("text hub channel session", EVENT), "at"),
     Table("_links", schema(_LINK, _ORIGIN), "at"),
-    Table("_pairs", schema((WHOLE, "a b")), None),
+    Table("_pairs", schema("whole a b"), None),
 )
 """What one plan of a round leaves for the next one; removed with the round. No Delta tables."""
 

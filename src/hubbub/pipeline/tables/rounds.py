@@ -20,7 +20,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from hubbub.pipeline.catalogue import COUNTS, TABLES
+from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import (
     PipelineBusy,
     PipelineError,
@@ -31,7 +31,7 @@ from hubbub.pipeline.errors import (
 from hubbub.pipeline.tables.commits import restore, version_of
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
-from hubbub.pipeline.views.columns import TEXT, TIME, WHOLE, schema
+from hubbub.pipeline.views.columns import schema
 
 TABLE: Final = "rounds"
 LAYOUT: Final = 1
@@ -48,12 +48,8 @@ FAILED: Final = "failed"
 """Its commits were taken back. Its number stays used: tables know it as a transaction."""
 
 SCHEMA: Final = schema(
-    (WHOLE, "round"),
-    (TEXT, "state owner"),
-    (TIME, "began finished"),
-    (WHOLE, "layout segments events"),
-    (TIME, "latest"),
-    (COUNTS, "versions"),
+    "whole round, text state owner, time began finished, whole layout segments events",
+    "time latest, counts versions",
 )
 
 

@@ -13,9 +13,6 @@ from hubbub.pipeline.views.columns import (
     ALL_HUBS,
     DAY,
     SLOT,
-    TEXT,
-    TIME,
-    WHOLE,
     hours,
     micros,
     ones,
@@ -127,7 +124,7 @@ def _rows(hub: str, first: int, active: Mapping[str, Integers]) -> pa.Table:
 VIEWS = (
     View(
         "changes",
-        schema((TEXT, "hub"), (TIME, "time"), (WHOLE, " ".join(COUNTS)), hour=TEXT),
+        schema("text hub, time time", f"whole {' '.join(COUNTS)}", "text hour"),
         {
             "sessions": ("hub", "opened_at", "closed_at"),
             "subscriptions": ("hub", "started_at", "ended_at"),
@@ -138,7 +135,7 @@ VIEWS = (
     ),
     View(
         "activity",
-        schema((TEXT, "hub"), (TIME, "time"), (WHOLE, " ".join(_SHOWN))),
+        schema("text hub, time time", f"whole {' '.join(_SHOWN)}"),
         {"changes": ()},
         activity,
     ),

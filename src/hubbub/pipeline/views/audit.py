@@ -18,15 +18,12 @@ from hubbub.domain.journal import (
     RECEIVED,
 )
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import FLAG, TEXT, TIME, WHOLE, hours, schema, with_columns
+from hubbub.pipeline.views.columns import hours, schema, with_columns
 from hubbub.pipeline.views.view import View
 
 RUN = schema(
-    (TEXT, "kind hub channel epoch user name"),
-    (FLAG, "again"),
-    (WHOLE, "first last count"),
-    (TIME, "began"),
-    (WHOLE, "place"),
+    "text kind hub channel epoch user name, flag again, whole first last count",
+    "time began, whole place",
 )
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
 _WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
@@ -183,7 +180,7 @@ def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bo
 VIEWS = (
     View(
         "runs",
-        schema(RUN, hour=TEXT),
+        schema(RUN, "text hour"),
         {"sequence_facts": RUN.names},
         runs,
         reach="hour",
@@ -191,10 +188,9 @@ VIEWS = (
     View(
         "audit",
         schema(
-            (TEXT, "kind hub channel epoch user name verdict"),
-            (WHOLE, "messages lost doubled out_of_order redelivered waiting dead expired"),
-            (WHOLE, "first last"),
-            (TIME, "since"),
+            "text kind hub channel epoch user name verdict",
+            "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
+            "time since",
         ),
         {"sequence_facts": (*_WHOM, *_NUMBERS)},
         audit,

@@ -24,18 +24,30 @@ ALL_HUBS: Final = "*"
 TEXT, WHOLE, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME: Final = pa.timestamp("us", "UTC")
 BUCKETS: Final = pa.map_(pa.int32(), WHOLE)
+_TYPES: Final = {
+    "text": TEXT,
+    "whole": WHOLE,
+    "real": REAL,
+    "flag": FLAG,
+    "time": TIME,
+    "payload": pa.binary(),
+    "buckets": BUCKETS,
+    "texts": pa.map_(TEXT, TEXT),
+    "counts": pa.map_(TEXT, WHOLE),
+}
 
 
-def schema(*parts: pa.Schema | tuple[pa.DataType, str], **columns: pa.DataType) -> pa.Schema:
-    """The columns of `parts`, each a schema, or a type and the names of its columns in one text;
-    then the named ones."""
+def schema(*parts: pa.Schema | str) -> pa.Schema:
+    """The columns of other schemas, and those of texts such as `text hub peer, time at`: the names
+    of columns behind their type."""
     fields: list[pa.Field] = []
     for part in parts:
         if isinstance(part, pa.Schema):
             fields += part
-        else:
-            fields += [pa.field(name, part[0]) for name in part[1].split()]
-    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in columns.items())])
+            continue
+        for kind, *names in (group.split() for group in part.split(",")):
+            fields += [pa.field(name, _TYPES[kind]) for name in names]
+    return pa.schema(fields)
 
 
 def micros(time: Any) -> Integers:

@@ -11,11 +11,7 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
-    FLAG,
-    REAL,
-    TEXT,
     TIME,
-    WHOLE,
     days,
     differ,
     hours,
@@ -26,26 +22,18 @@ from hubbub.pipeline.views.columns import (
 from hubbub.pipeline.views.view import View
 
 _LINK = schema(
-    (TEXT, "hub message_id"),
-    (TIME, "at"),
-    (WHOLE, "serial"),
-    (TEXT, "channel peer conversation_id refers_to"),
+    "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
 )
 _REPLY = schema(
-    (TEXT, "hub answer_id question_id how asker answerer question_channel channel"),
-    (TEXT, "question_conversation_id conversation_id"),
-    (TIME, "asked_at answered_at"),
-    (WHOLE, "response_time"),
+    "text hub answer_id question_id how asker answerer question_channel channel",
+    "text question_conversation_id conversation_id",
+    "time asked_at answered_at, whole response_time",
 )
 _ORIGINAL = {"answer_id": "message_id", "answerer": "peer", "answered_at": "at"}
 """The columns of a linked message that are called otherwise in a reply."""
 _OF_THREAD = schema(
-    (TEXT, "hub thread"),
-    (WHOLE, "position"),
-    (TEXT, "message_id"),
-    (TIME, "at"),
-    (TEXT, "channel peer conversation_id refers_to"),
-    (WHOLE, "response_time serial"),
+    "text hub thread, whole position, text message_id, time at",
+    "text channel peer conversation_id refers_to, whole response_time serial",
 )
 
 
@@ -138,41 +126,37 @@ def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
 VIEWS = (
     View(
         "links",
-        schema(_LINK, hour=TEXT),
+        schema(_LINK, "text hour"),
         {"linked_messages": _LINK.names},
         links,
         reach="hour",
     ),
     View(
         "replies",
-        schema(_REPLY, hour=TEXT),
+        schema(_REPLY, "text hour"),
         {"linked_messages": [_ORIGINAL.get(name, name) for name in _REPLY.names]},
         replies,
         reach="hour",
     ),
     View(
         "responses",
-        schema((TEXT, "hub peer day"), (WHOLE, "answers askers"), spreads.fields("response")),
+        schema("text hub peer day, whole answers askers", spreads.fields("response")),
         {"replies": ()},
         responses,
         reach="day",
     ),
     View(
         "thread_messages",
-        schema(_OF_THREAD, hour=TEXT),
+        schema(_OF_THREAD, "text hour"),
         {"linked_messages": (*_OF_THREAD.names, "thread_began")},
         thread_messages,
     ),
     View(
         "threads",
         schema(
-            (TEXT, "hub thread started_by"),
-            (TIME, "first_at last_at"),
-            (WHOLE, "duration messages participants channels conversations"),
-            (FLAG, "crosses"),
-            (WHOLE, "answers"),
-            (REAL, "response_mean"),
-            (TEXT, "hour"),
+            "text hub thread started_by, time first_at last_at",
+            "whole duration messages participants channels conversations",
+            "flag crosses, whole answers, real response_mean, text hour",
         ),
         {"thread_messages": ()},
         threads,

@@ -13,13 +13,8 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views.columns import (
     ALL_HUBS,
-    FLAG,
     HOUR,
-    REAL,
     SLOTS_OF_AN_HOUR,
-    TEXT,
-    TIME,
-    WHOLE,
     micros,
     ones,
     schema,
@@ -50,18 +45,12 @@ class Capacity:
 MEASURED = Capacity()
 
 SCHEMA = schema(
-    (TEXT, "hub"),
-    (TIME, "time"),
-    (FLAG, "held_back"),
+    "text hub, time time, flag held_back",
     *(
-        part
+        f"real {name} {name}_low {name}_high, whole {name}_actual {name}_yesterday"
         for name in MEASURES
-        for part in (
-            (REAL, f"{name} {name}_low {name}_high"),
-            (WHOLE, f"{name}_actual {name}_yesterday"),
-        )
     ),
-    (WHOLE, "nodes"),
+    "whole nodes",
 )
 
 
@@ -234,11 +223,9 @@ VIEWS = (
     View(
         "forecast_errors",
         schema(
-            (TEXT, "hub measure"),
-            (WHOLE, "hours"),
-            (REAL, "mean error error_share yesterday_error yesterday_error_share"),
-            (FLAG, "better"),
-            (TEXT, "verdict"),
+            "text hub measure, whole hours",
+            "real mean error error_share yesterday_error yesterday_error_share",
+            "flag better, text verdict",
         ),
         {"forecast": ()},
         forecast_errors,

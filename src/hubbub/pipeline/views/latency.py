@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import TEXT, WHOLE, hours, schema, slot_bits, with_columns
+from hubbub.pipeline.views.columns import hours, schema, slot_bits, with_columns
 from hubbub.pipeline.views.view import View
 
 _KEYS = ("hub", "channel", "technology")
@@ -42,10 +42,9 @@ VIEWS = (
     View(
         "latency",
         schema(
-            (TEXT, "hub channel technology"),
-            (WHOLE, "deliveries bytes slots"),
+            "text hub channel technology, whole deliveries bytes slots",
             spreads.fields("latency"),
-            hour=TEXT,
+            "text hour",
         ),
         {"delivery_facts": (*_SUMS, "time")},
         latency,
@@ -53,11 +52,7 @@ VIEWS = (
     ),
     View(
         "latency_overall",
-        schema(
-            (TEXT, "hub channel technology"),
-            (WHOLE, "deliveries bytes"),
-            spreads.fields("latency"),
-        ),
+        schema("text hub channel technology, whole deliveries bytes", spreads.fields("latency")),
         {"delivery_facts": _SUMS},
         latency_overall,
     ),

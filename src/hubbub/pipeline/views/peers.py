@@ -11,10 +11,6 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups, Integers, named
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
-    REAL,
-    TEXT,
-    TIME,
-    WHOLE,
     differ,
     hours,
     ones,
@@ -116,19 +112,19 @@ def _asked(replies: pa.Table) -> pa.Table:
     return groups.keys.append_column("questions", questions)
 
 
-_SPAN = schema((TIME, "first_at last_at"))
+_SPAN = schema("time first_at last_at")
 
 VIEWS = (
     View(
         "peer_hours",
-        schema((TEXT, "hub peer"), (WHOLE, " ".join(_WRITTEN)), _SPAN, hour=TEXT),
+        schema("text hub peer", f"whole {' '.join(_WRITTEN)}", _SPAN, "text hour"),
         {"peer_facts": (*_KEYS, "time", *_WRITTEN, "first_at", "last_at")},
         peer_hours,
         reach="hour",
     ),
     View(
         "peer_sessions",
-        schema((TEXT, "hub peer"), (WHOLE, " ".join(_OPENED)), _SPAN, hour=TEXT),
+        schema("text hub peer", f"whole {' '.join(_OPENED)}", _SPAN, "text hour"),
         {"sessions": ("hub", "user", "duration", "opened_at", "closed_at")},
         peer_sessions,
         reach="hour",
@@ -136,11 +132,10 @@ VIEWS = (
     View(
         "peers",
         schema(
-            (TEXT, "hub peer"),
+            "text hub peer",
             _SPAN,
-            (WHOLE, "active_hours busiest_hour messages bytes sessions session_time"),
-            (WHOLE, "questions_answered answers attempts attempts_ok"),
-            (REAL, "reached"),
+            "whole active_hours busiest_hour messages bytes sessions session_time",
+            "whole questions_answered answers attempts attempts_ok, real reached",
             spreads.fields("response"),
         ),
         {"peer_hours": (), "peer_sessions": (), "replies": (), "responses": (*_KEYS, *_RESPONSE)},

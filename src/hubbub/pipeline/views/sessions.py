@@ -10,9 +10,6 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
-    TEXT,
-    TIME,
-    WHOLE,
     days,
     hours,
     ones,
@@ -42,19 +39,19 @@ def sessions_daily(sources: Mapping[str, pa.Table]) -> pa.Table:
     return spreads.described(found, "duration")
 
 
-_COUNTS = schema((WHOLE, "sessions still_open"), spreads.fields("duration"))
+_COUNTS = schema("whole sessions still_open", spreads.fields("duration"))
 
 VIEWS = (
     View(
         "sessions_hourly",
-        schema((TEXT, "hub"), (TIME, "time"), _COUNTS, hour=TEXT),
+        schema("text hub, time time", _COUNTS, "text hour"),
         {"sessions": ("hub", "opened_at", "duration", "closed_at")},
         sessions_hourly,
         reach="hour",
     ),
     View(
         "sessions_daily",
-        schema((TEXT, "hub"), _COUNTS, day=TEXT),
+        schema("text hub", _COUNTS, "text day"),
         {
             "sessions_hourly": (
                 "hub",

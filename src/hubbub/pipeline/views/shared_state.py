@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hubbub.domain.journal import PUSH_OUTCOMES
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import REAL, TEXT, TIME, WHOLE, days, schema, with_columns
+from hubbub.pipeline.views.columns import REAL, days, schema, with_columns
 from hubbub.pipeline.views.view import View
 
 _DOCUMENT = ("hub", "channel", "day")
@@ -62,10 +62,8 @@ VIEWS = (
     View(
         "documents",
         schema(
-            (TEXT, "hub channel"),
-            (WHOLE, "changes authors bytes version document_bytes"),
-            (TIME, "first_at last_at"),
-            day=TEXT,
+            "text hub channel, whole changes authors bytes version document_bytes",
+            "time first_at last_at, text day",
         ),
         {
             "document_facts": (
@@ -78,7 +76,7 @@ VIEWS = (
     ),
     View(
         "notifications",
-        schema((TEXT, "hub"), (WHOLE, "created unread"), spreads.fields("read"), day=TEXT),
+        schema("text hub, whole created unread", spreads.fields("read"), "text day"),
         {"notification_facts": ("hub", "time", "created", *spreads.sums("read").names)},
         notifications,
         reach="day",
@@ -86,11 +84,11 @@ VIEWS = (
     View(
         "pushes",
         schema(
-            (TEXT, "hub platform"),
-            (WHOLE, " ".join(("attempts", *PUSH_OUTCOMES))),
-            (REAL, "success"),
+            "text hub platform",
+            f"whole {' '.join(('attempts', *PUSH_OUTCOMES))}",
+            "real success",
             spreads.fields("duration"),
-            day=TEXT,
+            "text day",
         ),
         {
             "push_facts": (

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views.columns import BUCKETS, REAL, WHOLE, schema
+from hubbub.pipeline.views.columns import REAL, schema
 
 Reals = npt.NDArray[np.float64]
 
@@ -26,10 +26,9 @@ FRACTIONS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 def sums(prefix: str) -> pa.Schema:
     """The columns that can be added up."""
+    names = {"whole": "min max count sum", "real": "squares", "buckets": "buckets"}
     return schema(
-        (WHOLE, f"{prefix}_min {prefix}_max {prefix}_count {prefix}_sum"),
-        (REAL, f"{prefix}_squares"),
-        (BUCKETS, f"{prefix}_buckets"),
+        *(f"{kind} {prefix}_{name}" for kind, named in names.items() for name in named.split())
     )
 
 

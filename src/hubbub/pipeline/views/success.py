@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import REAL, TEXT, WHOLE, days, ones, schema, with_columns
+from hubbub.pipeline.views.columns import days, ones, schema, with_columns
 from hubbub.pipeline.views.view import View
 
 NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
@@ -140,12 +140,11 @@ VIEWS = (
     View(
         "adapter_success",
         schema(
-            (TEXT, "hub adapter policy"),
-            (WHOLE, "attempts attempts_ok deliveries delivered delivered_at_once"),
-            (REAL, "success"),
-            (TEXT, "usual_failure"),
+            "text hub adapter policy",
+            "whole attempts attempts_ok deliveries delivered delivered_at_once",
+            "real success, text usual_failure",
             spreads.fields("duration"),
-            day=TEXT,
+            "text day",
         ),
         {"attempts": (*_NAMED_FROM, "attempt", "reason", "duration")},
         adapter_success,
@@ -153,7 +152,7 @@ VIEWS = (
     ),
     View(
         "policy_success",
-        schema((TEXT, "hub policy"), (WHOLE, "deliveries met failed"), (REAL, "success"), day=TEXT),
+        schema("text hub policy, whole deliveries met failed, real success, text day"),
         {"attempts": (*_NAMED_FROM, "segment", "offset")},
         policy_success,
         reach="day",

@@ -12,9 +12,6 @@ from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import (
     BUCKETS,
-    TEXT,
-    TIME,
-    WHOLE,
     hours,
     or_zero,
     schema,
@@ -75,11 +72,10 @@ VIEWS = (
     View(
         "traffic",
         schema(
-            (TEXT, "hub"),
-            (TIME, "time"),
-            (WHOLE, " ".join(_COUNTS)),
+            "text hub, time time",
+            f"whole {' '.join(_COUNTS)}",
             spreads.fields("latency"),
-            hour=TEXT,
+            "text hour",
         ),
         {
             "publish_facts": ("hub", "time", "messages", "bytes"),
@@ -97,7 +93,7 @@ VIEWS = (
     ),
     View(
         "channels",
-        schema((TEXT, "hub channel event"), (WHOLE, "messages bytes slots"), hour=TEXT),
+        schema("text hub channel event, whole messages bytes slots, text hour"),
         {"publish_facts": (*_CHANNEL, "time", "messages", "bytes")},
         channels,
         reach="hour",

@@ -12,10 +12,6 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views.columns import (
     HOUR,
-    REAL,
-    TEXT,
-    TIME,
-    WHOLE,
     hours,
     schema,
     times,
@@ -139,20 +135,14 @@ def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
 VIEWS = (
     View(
         "terms",
-        schema((TEXT, "hub term"), messages=WHOLE, hour=TEXT),
+        schema("text hub term, whole messages, text hour"),
         {"term_facts": ("hub", "term", "time", "messages")},
         terms,
         reach="hour",
     ),
     View(
         "trending",
-        schema(
-            (TEXT, "hub kind name"),
-            (TIME, "time"),
-            (WHOLE, "messages"),
-            (REAL, "usual score"),
-            rank=WHOLE,
-        ),
+        schema("text hub kind name, time time, whole messages, real usual score", "whole rank"),
         {"channels": (), "terms": ()},
         trending,
         recent_hours=SHOWN_HOURS + PAST_HOURS,
