@@ -168,15 +168,13 @@ def _fitting_heap() -> int:
 
 @contextlib.contextmanager
 def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
-    with _watching() as watch, log.open("ab") as output, _modules_for_planning(conf):
+    with _watching(), log.open("ab") as output, _modules_for_planning(conf):
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": output, "stderr": output}
             )
         except PySparkRuntimeError as error:
             raise PipelineError(f"Java does not start; see {log}") from error
-        finally:
-            watch.restore()
         try:
             yield gateway
         finally:
@@ -202,57 +200,46 @@ def _modules_for_planning(conf: SparkConf) -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-class _Watch:
-    """Tells the watcher of the JVM as soon as it is started, long before PySpark says so: who is
-    interrupted in between must not leave it behind."""
-
-    def __init__(self, watcher: subprocess.Popen[bytes]) -> None:
-        self._watcher = watcher
-        self._usual = vars(java_gateway)["Popen"]
-        self.jvm: subprocess.Popen[bytes] | None = None
-        vars(java_gateway)["Popen"] = self._start
-
-    def _start(self, *arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
-        jvm: subprocess.Popen[bytes] = self._usual(*arguments, **options)
-        self.jvm = jvm
-        assert self._watcher.stdin is not None
-        self._watcher.stdin.write(f"{jvm.pid}\n".encode())
-        self._watcher.stdin.flush()
-        return jvm
-
-    def restore(self) -> None:
-        vars(java_gateway)["Popen"] = self._usual
-
-    def end(self) -> None:
-        """The JVM is over when this returns; it has a moment to end by itself."""
-        if self.jvm is None:
-            return
-        assert self.jvm.stdin is not None
-        self.jvm.stdin.close()
-        try:
-            self.jvm.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.jvm.kill()
-            self.jvm.wait()
-
-
 @contextlib.contextmanager
-def _watching() -> Iterator[_Watch]:
+def _watching() -> Iterator[None]:
+    """The watcher is told of the JVM as soon as it is started, long before PySpark says so: who is
+    interrupted in between must not leave it behind. The JVM is over when the block is."""
     watcher = subprocess.Popen(  # noqa: S603
         ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, start_new_session=True
     )
     assert watcher.stdin is not None
-    watch = _Watch(watcher)
+    told, usual = watcher.stdin, vars(java_gateway)["Popen"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(usual(*arguments, **options))
+        told.write(f"{started[-1].pid}\n".encode())
+        told.flush()
+        return started[-1]
+
+    vars(java_gateway)["Popen"] = start
     try:
-        yield watch
+        yield
     finally:
-        watch.restore()
-        watch.end()
+        vars(java_gateway)["Popen"] = usual
+        for jvm in started:
+            _end(jvm)
         with contextlib.suppress(OSError):
-            watcher.stdin.write(b"ended\n")
+            told.write(b"ended\n")
         with contextlib.suppress(OSError):
-            watcher.stdin.close()
+            told.close()
         watcher.wait()
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    """It has a moment to end by itself."""
+    assert jvm.stdin is not None
+    jvm.stdin.close()
+    try:
+        jvm.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 def _forget_jvm() -> None:

@@ -84,7 +84,6 @@ class Plan:
     """Of the fresh ones those that were taken in before and did not change: what counts of them
     may be something else now."""
     refused: dict[str, Refusal] = field(default_factory=dict)
-    duplicates: dict[str, str] = field(default_factory=dict)
     footers: dict[str, Footer] = field(default_factory=dict)
 
     @property
@@ -97,14 +96,17 @@ class Plan:
         return {name: one for name, one in self.known.items() if name not in self.retracted}
 
     @property
+    def duplicates(self) -> set[str]:
+        """Segments with exactly the events of another one."""
+        return {name for name, why in self.refused.items() if why.duplicate_of}
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The earliest and latest time of new segments, if their footers say it."""
         found = [self.footers[name] for name in self.fresh]
-        earliest = [one.earliest for one in found if one.earliest is not None]
-        latest = [one.latest for one in found if one.latest is not None]
-        if not found or len(earliest) < len(found) or len(latest) < len(found):
-            return None
-        return min(earliest), max(latest)
+        said = [time for one in found for time in (one.earliest, one.latest)]
+        known = [time for time in said if time is not None]
+        return (min(known), max(known)) if known and len(known) == len(said) else None
 
     @property
     def splits(self) -> list[Split]:

@@ -7,11 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.sources.table import files_frame
-from hubbub.pipeline.tables.snapshot import Snapshot
+from hubbub.pipeline.jobs.work import Work
 from hubbub.pipeline.views.columns import HOUR
 
 _KEY = ("hub", "message_id", "at", "segment", "offset")
@@ -28,29 +27,29 @@ class Repeat(msgspec.Struct, frozen=True, order=True):
 
 
 def find_repeats(
-    spark: SparkSession,
-    fresh: Sequence[str],
+    work: Work,
     copied: Collection[str],
-    snapshot: Snapshot,
-    gone: Collection[str],
     span: tuple[int, int] | None,
     fixed: Collection[str] = (),
 ) -> list[Repeat]:
     """The copies that do not count. A message is the same if hub, message id and hour of its time
     are; of its copies the first by time, segment and offset counts, whatever order they come in.
 
-    `fresh` are the staged files of messages, `span` their earliest and latest time; segments that
-    are `copied` as a whole are left out, and of committed messages those of the segments `gone`.
-    Rows of `fixed` segments stay where they are."""
-    staged = _without(files_frame(spark, snapshot.location, "messages", fresh, _KEY), copied)
-    keys = staged.unionByName(_without(_committed(spark, snapshot, span), gone))
+    `span` is the earliest and latest time of the messages that are added; segments that are
+    `copied` as a whole are left out. Rows of `fixed` segments stay where they are."""
+    if not work.added.get("messages"):
+        return []
+    staged = work.new("messages", _KEY)
+    if copied:
+        staged = staged.where(~F.col("segment").isin(*copied))
+    keys = staged.unionByName(work.staying(_committed(work, span)))
     keys = keys.withColumn("at", F.unix_micros("at"))
     keys = keys.withColumn("h", F.xxhash64("hub", "message_id", F.expr(f"at div {HOUR}")))
     twice = keys.groupBy("h").count().where("count > 1").select("h")
     found = [row["h"] for row in twice.collect()]
     if not found:
         return []
-    known = spark.createDataFrame([(each,) for each in found], "h long")
+    known = work.spark.createDataFrame([(each,) for each in found], "h long")
     rows = keys.join(F.broadcast(known), "h", "left_semi").select(*_KEY).collect()
     return losing([Repeat(**row.asDict()) for row in rows], fixed)
 
@@ -68,9 +67,9 @@ def losing(copies: Sequence[Repeat], fixed: Collection[str] = ()) -> list[Repeat
     return [copy for _, group in groups for copy in list(group)[1:]]
 
 
-def _committed(spark: SparkSession, snapshot: Snapshot, span: tuple[int, int] | None) -> DataFrame:
+def _committed(work: Work, span: tuple[int, int] | None) -> DataFrame:
     """Of files with times of the same hours."""
-    files = snapshot.files("messages")
+    files = work.base.files("messages")
     if span is not None:
         since, until = span[0] // HOUR * HOUR, (span[1] // HOUR + 1) * HOUR
         files = [
@@ -78,8 +77,4 @@ def _committed(spark: SparkSession, snapshot: Snapshot, span: tuple[int, int] | 
             for file in files
             if file.since is None or (file.since < until and (file.last or until) >= since)
         ]
-    return files_frame(spark, snapshot.location, "messages", [file.path for file in files], _KEY)
-
-
-def _without(rows: DataFrame, segments: Collection[str]) -> DataFrame:
-    return rows.where(~F.col("segment").isin(*segments)) if segments else rows
+    return work.frame("messages", files, _KEY)

@@ -17,11 +17,10 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from hubbub.pipeline.catalogue import TABLES
-from hubbub.pipeline.jobs.changes import drop_scratch
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, TABLE, Rounds, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.tables.staging import TARGET_BYTES
+from hubbub.pipeline.tables.staging import TARGET_BYTES, drop_scratch
 
 _TYPE: Final = 'Timestamp(Microsecond, Some("UTC"))'
 _CHECKED_ROWS: Final = 65_536

@@ -1,15 +1,21 @@
-"""What the plans of a round share: names of staged files, and writing rows inside of a plan."""
+"""What the plans of a round share: where they start from, what they change, and how tasks tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from hubbub.pipeline.catalogue import SCRATCH
+from hubbub.pipeline.sources.table import files_frame
+from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 
 ANSWER: Final = pa.schema([("answer", pa.string())])
@@ -17,6 +23,74 @@ ANSWER_TYPE: Final = "answer string"
 Batches = Iterator[pa.RecordBatch]
 Said = Callable[[str], None]
 Told = TypeVar("Told", bound=msgspec.Struct)
+
+
+@dataclass
+class Work:
+    """A round's changes of tables: files that are added, and files that are removed."""
+
+    spark: SparkSession
+    base: Snapshot
+    """What the round goes on from."""
+    name: str
+    """Of the round, in the names of the files that its tasks stage."""
+    gone: Collection[str]
+    """Segments whose rows go."""
+    added: dict[str, list[StagedFile]] = field(default_factory=lambda: defaultdict(list))
+    removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def place(self) -> str:
+        return str(self.base.location)
+
+    @property
+    def changed(self) -> list[str]:
+        """Tables, in an order that is always the same."""
+        touched = set(self.added) | {name for name, some in self.removed.items() if some}
+        return sorted(touched - set(SCRATCH))
+
+    def add(self, files: Iterable[StagedFile]) -> None:
+        for file in files:
+            self.added[file.table].append(file)
+
+    def rows_of(self, table: str) -> int:
+        """How many rows are added to a table."""
+        return sum(file.rows for file in self.added.get(table, ()))
+
+    def new(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
+        """What is added to a table."""
+        return self.frame(table, self.added.get(table, ()), columns)
+
+    def frame(
+        self,
+        table: str,
+        files: Iterable[StagedFile | DataFile],
+        columns: Sequence[str] | None = None,
+        with_file: bool = False,
+    ) -> DataFrame:
+        paths = [file.path for file in files]
+        return files_frame(self.spark, self.base.location, table, paths, columns, with_file)
+
+    def staying(self, rows: DataFrame) -> DataFrame:
+        """Those that are not of segments that go."""
+        return rows.where(~F.col("segment").isin(*self.gone)) if self.gone else rows
+
+    def write(self, rows: DataFrame, table: str) -> list[StagedFile]:
+        """Stages rows as they lie in the partitions of the frame: map-only."""
+        place, name = self.place, self.name
+
+        def staged(batches: Batches) -> Batches:
+            stage = stage_of(place, name)
+            for batch in batches:
+                stage.add(table, pa.Table.from_batches([batch]))
+            yield from answered(stage.close())
+
+        return answers(rows.mapInArrow(staged, ANSWER_TYPE), StagedFile)
+
+    def replace(self, table: str, files: Iterable[DataFile], rows: DataFrame) -> None:
+        """Rows take the place of files."""
+        self.removed[table].update(file.path for file in files)
+        self.add(self.write(rows, table))
 
 
 def stage_of(warehouse: str, round_name: str) -> Stage:
@@ -35,15 +109,3 @@ def answered(values: Iterable[msgspec.Struct]) -> Iterator[pa.RecordBatch]:
 def answers(frame: DataFrame, kind: type[Told]) -> list[Told]:
     """Runs the plan: what its tasks told."""
     return [msgspec.json.decode(row["answer"], type=kind) for row in frame.collect()]
-
-
-def write(rows: DataFrame, warehouse: str, round_name: str, table: str) -> list[StagedFile]:
-    """Writes rows as they lie in the partitions of the frame: map-only."""
-
-    def staged(batches: Batches) -> Batches:
-        stage = stage_of(warehouse, round_name)
-        for batch in batches:
-            stage.add(table, pa.Table.from_batches([batch]))
-        yield from answered(stage.close())
-
-    return answers(rows.mapInArrow(staged, ANSWER_TYPE), StagedFile)

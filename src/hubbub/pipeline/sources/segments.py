@@ -50,6 +50,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     word: str
     sentence: str
+    duplicate_of: str | None = None
 
 
 def sealed_segments(journal: Location) -> dict[str, Segment]:

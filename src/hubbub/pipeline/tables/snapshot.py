@@ -5,12 +5,13 @@ Readers never list folders: the last round that is done names the version of eve
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,14 +69,12 @@ class DataFile:
 class Snapshot:
     """Tables and views as of `round`; None if the pipeline never ran, then all are empty."""
 
+    names: Final = (*TABLES, *VIEWS)
+
     def __init__(self, location: Location, last: Round | None) -> None:
         self.location = location
         self.round = last
         self._read: dict[tuple[str, Window], pa.Table] = {}
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return (*TABLES, *VIEWS)
 
     def delta(self, name: str) -> DeltaTable | None:
         """The Delta table at its version; None where nothing was ever written to it."""
@@ -125,12 +124,11 @@ class Snapshot:
         """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter by the
         table's time column; of a view they bound what is read, to whole hours or days. Raises
         `NotFound`."""
-        if name in VIEWS:
-            rows = self._view(VIEWS[name], Window(since, until))
-            rows = rows if columns is None else rows.select(list(columns))
-        else:
-            rows = self._rows(name, Window(since, until), columns, hub)
-        return rows if hub is None else _of_hub(rows, hub)
+        if name not in VIEWS:
+            return self._rows(name, Window(since, until), columns, hub)
+        rows = self._view(VIEWS[name], Window(since, until))
+        rows = rows if hub is None else rows.filter(pc.equal(rows["hub"], hub))
+        return rows if columns is None else rows.select(list(columns))
 
     def _view(self, view: View, window: Window) -> pa.Table:
         unit = _UNITS.get(view.reach)
@@ -171,20 +169,12 @@ def _micros(time: datetime | None) -> int | None:
 
 def _filter(name: str, window: Window, hub: str | None) -> pc.Expression | None:
     time, wanted = TABLES[name].time, []
-    if time is not None and window.since is not None:
-        wanted.append(pc.field(time) >= pa.scalar(window.since, pa.int64()).cast(TIME))
-    if time is not None and window.until is not None:
-        wanted.append(pc.field(time) < pa.scalar(window.until, pa.int64()).cast(TIME))
+    for bound, keeps in ((window.since, operator.ge), (window.until, operator.lt)):
+        if time is not None and bound is not None:
+            wanted.append(keeps(pc.field(time), pa.scalar(bound, pa.int64()).cast(TIME)))
     if hub is not None and "hub" in TABLES[name].schema.names:
         wanted.append(pc.field("hub") == hub)
-    found: Any = None
-    for each in wanted:
-        found = each if found is None else found & each
-    return found
-
-
-def _of_hub(rows: pa.Table, hub: str) -> pa.Table:
-    return rows.filter(pc.equal(rows["hub"], hub)) if "hub" in rows.column_names else rows
+    return reduce(operator.and_, wanted) if wanted else None
 
 
 def open_snapshot(location: str | Path | Location) -> Snapshot:

@@ -146,3 +146,10 @@ def bounds(metadata: pq.FileMetaData, column: str) -> tuple[Any, Any] | None:
 
 def _said(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def drop_scratch(warehouse: Location) -> None:
+    """Also what killed rounds left. The caller holds the round, so nobody else needs it."""
+    for table in SCRATCH:
+        files, folder = (warehouse / table).open()
+        files.delete_dir_contents(folder, missing_dir_ok=True)

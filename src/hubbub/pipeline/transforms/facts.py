@@ -12,16 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import (
-    DOCUMENT_CHANGED,
-    DROPPED,
-    NOTIFICATION_CREATED,
-    NOTIFICATION_READ,
-    PUBLISHED,
-    PUSH_ATTEMPT,
-    RECEIVED,
-    WEBHOOK_ATTEMPT,
-)
+from hubbub.domain import journal
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.transforms.terms import term_counts
 from hubbub.pipeline.views import spreads
@@ -69,14 +60,16 @@ def _measured(rows: pa.Table) -> pa.Table:
 
 def _fetched(receipts: pa.Table) -> pa.Table:
     """Webhooks, whose messages are handed out to attempts, name no technology here."""
-    handed = pc.and_(pc.equal(receipts["kind"], RECEIVED), pc.is_valid(receipts["technology"]))
+    handed = pc.and_(
+        pc.equal(receipts["kind"], journal.RECEIVED), pc.is_valid(receipts["technology"])
+    )
     return _measured(receipts.filter(pc.and_(handed, pc.equal(receipts["delivery"], 1))))
 
 
 def _notified(attempts: pa.Table) -> pa.Table:
     """Attempts of webhooks that went well, each as one delivery."""
     wanted = pc.and_(
-        pc.equal(attempts["kind"], WEBHOOK_ATTEMPT), pc.equal(attempts["outcome"], "ok")
+        pc.equal(attempts["kind"], journal.WEBHOOK_ATTEMPT), pc.equal(attempts["outcome"], "ok")
     )
     rows = attempts.filter(pc.and_(wanted, pc.is_valid(attempts["published_at"])))
     took = np.maximum(micros(rows["at"]) - micros(rows["published_at"]), 0)
@@ -152,7 +145,7 @@ def _published(messages: pa.Table) -> pa.Table:
     )
     return pa.table(
         {
-            "kind": pa.repeat(PUBLISHED, len(rows)),
+            "kind": pa.repeat(journal.PUBLISHED, len(rows)),
             **{name: rows[name] for name in ("hub", "channel", "epoch", "user")},
             "name": rows["producer"],
             "again": pa.repeat(False, len(rows)),
@@ -210,7 +203,7 @@ def _runs(rows: pa.Table, order: Sequence[str]) -> pa.Table:
 
 
 def _dropped(drops: pa.Table) -> pa.Table:
-    rows = drops.filter(pc.equal(drops["kind"], DROPPED))
+    rows = drops.filter(pc.equal(drops["kind"], journal.DROPPED))
     rows = rows.append_column("name", pc.coalesce(rows["session"], rows["reason"]))
     return Groups(rows, ("kind", "hub", "channel", "name")).added(
         {"count": (pc.fill_null(rows["count"], 1), "sum"), "began": (rows["at"], "min")}
@@ -220,7 +213,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
 def document_facts(events: pa.Table) -> pa.Table:
     """Changes of each document by author and hour. `version` and `document_bytes` are those of the
     last change of the hour."""
-    rows = events.filter(pc.equal(events["kind"], DOCUMENT_CHANGED))
+    rows = events.filter(pc.equal(events["kind"], journal.DOCUMENT_CHANGED))
     rows = rows.sort_by([("at", "ascending"), ("serial", "ascending")])
     size = pc.map_lookup(rows["extra"].combine_chunks(), "documentBytes", "first")
     is_number = pc.fill_null(pc.match_substring_regex(size, "^[0-9]{1,18}$"), False)
@@ -241,9 +234,11 @@ def document_facts(events: pa.Table) -> pa.Table:
 def notification_facts(events: pa.Table) -> pa.Table:
     """By the hour in which notifications were created, also for those that are read much later."""
     rows = events.filter(
-        pc.is_in(events["kind"], pa.array([NOTIFICATION_CREATED, NOTIFICATION_READ]))
+        pc.is_in(
+            events["kind"], pa.array([journal.NOTIFICATION_CREATED, journal.NOTIFICATION_READ])
+        )
     )
-    created = pc.equal(rows["kind"], NOTIFICATION_CREATED)
+    created = pc.equal(rows["kind"], journal.NOTIFICATION_CREATED)
     rows = with_columns(rows, time=starts_of_hours(pc.coalesce(rows["published_at"], rows["at"])))
     rows = spreads.of_each(rows, "duration", "read")
     totals = {"created": created.cast(pa.int64())}
@@ -252,7 +247,7 @@ def notification_facts(events: pa.Table) -> pa.Table:
 
 def push_facts(events: pa.Table) -> pa.Table:
     """Attempts to reach devices, by platform, outcome and hour."""
-    rows = events.filter(pc.equal(events["kind"], PUSH_ATTEMPT))
+    rows = events.filter(pc.equal(events["kind"], journal.PUSH_ATTEMPT))
     rows = with_columns(rows, platform=rows["technology"], time=starts_of_hours(rows["at"]))
     rows = spreads.of_each(rows, "duration", "duration")
     groups = Groups(rows, ("hub", "platform", "outcome", "time"))

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from hubbub.domain import journal
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.transforms.intervals import KINDS as INTERVALS
 from hubbub.pipeline.views.columns import TIME, peer_of
 
 KINDS: Final[dict[str, tuple[str, ...]]] = {
@@ -17,12 +18,7 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
     "receipts": (journal.RECEIVED, journal.ACKNOWLEDGED, journal.EXPIRED, journal.DEAD_LETTERED),
     "attempts": (journal.WEBHOOK_ATTEMPT, journal.ADAPTER_ATTEMPT),
     "drops": (journal.DROPPED, journal.TELEMETRY_LOST),
-    "_session_events": (
-        journal.SESSION_OPENED,
-        journal.SESSION_CLOSED,
-        journal.SUBSCRIBED,
-        journal.UNSUBSCRIBED,
-    ),
+    "_session_events": tuple(kind for kinds in INTERVALS.values() for kind in kinds),
 }
 """The tables with one row for each event, and the kinds of these events."""
 

@@ -22,7 +22,7 @@ from hubbub.pipeline.views.columns import (
     times,
     union,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 SHOWN_DAYS = 31
 COUNTS = (
@@ -36,7 +36,7 @@ _SHOWN = (
 _KEYS = ("hub", "time", "hour")
 
 
-def changes(sources: Mapping[str, pa.Table]) -> pa.Table:
+def changes(sources: Sources) -> pa.Table:
     """`hour` is that in which the session or subscription began, also where `time`, at which it
     ended, is much later. A channel is active where something was published or delivered."""
     sessions, subscriptions = sources["sessions"], sources["subscriptions"]
@@ -63,7 +63,7 @@ def _active_channels(facts: pa.Table) -> pa.Table:
     return Groups(active, _KEYS).added({"active_channels": (ones(active), "sum")})
 
 
-def activity(sources: Mapping[str, pa.Table]) -> pa.Table:
+def activity(sources: Sources) -> pa.Table:
     """A session is active in each slot of five minutes that it was open in, even for a moment:
     what began up to the slot's end, less what ended before the slot. `*` is all hubs together.
 
@@ -123,7 +123,7 @@ def _rows(hub: str, first: int, active: Mapping[str, Integers]) -> pa.Table:
 
 VIEWS = (
     View(
-        "changes",
+        changes,
         schema("text hub, time time", f"whole {' '.join(COUNTS)}", "text hour"),
         {
             "sessions": ("hub", "opened_at", "closed_at"),
@@ -131,12 +131,6 @@ VIEWS = (
             "publish_facts": ("hub", "channel", "time"),
             "delivery_facts": ("hub", "channel", "time"),
         },
-        changes,
     ),
-    View(
-        "activity",
-        schema("text hub, time time", f"whole {' '.join(_SHOWN)}"),
-        {"changes": ()},
-        activity,
-    ),
+    View(activity, schema("text hub, time time", f"whole {' '.join(_SHOWN)}"), {"changes": ()}),
 )

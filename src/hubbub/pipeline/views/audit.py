@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.domain.journal import (
-    ACKNOWLEDGED,
-    DEAD_LETTERED,
-    DROPPED,
-    EXPIRED,
-    PUBLISHED,
-    RECEIVED,
-)
+from hubbub.domain import journal
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views.columns import hours, schema, with_columns
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 RUN = schema(
     "text kind hub channel epoch user name, flag again, whole first last count",
@@ -30,14 +21,14 @@ _WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
 _NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
-def runs(sources: Mapping[str, pa.Table]) -> pa.Table:
+def runs(sources: Sources) -> pa.Table:
     """Unbroken runs of numbers: what producers put and what durable subscriptions were handed. A
     run ends with its segment at the latest."""
     facts = sources["sequence_facts"]
     return with_columns(facts, hour=hours(facts["began"]))
 
 
-def audit(sources: Mapping[str, pa.Table]) -> pa.Table:
+def audit(sources: Sources) -> pa.Table:
     """One row for each producer, for each durable subscription, and for each session from which
     live messages were dropped.
 
@@ -54,8 +45,8 @@ def audit(sources: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def _kinds(what: pa.ChunkedArray) -> pa.ChunkedArray:
-    other = pc.if_else(pc.equal(what, DROPPED), SESSION, SUBSCRIPTION)
-    return pc.if_else(pc.equal(what, PUBLISHED), PRODUCER, other)
+    other = pc.if_else(pc.equal(what, journal.DROPPED), SESSION, SUBSCRIPTION)
+    return pc.if_else(pc.equal(what, journal.PUBLISHED), PRODUCER, other)
 
 
 def _verdicts(found: pa.Table) -> pa.ChunkedArray:
@@ -81,16 +72,16 @@ def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
         wanted = chosen[codes.indices.to_numpy()]
         return _Numbers(numbers.filter(pa.array(wanted)), ids[wanted], groups)
 
-    put, handed = of(PUBLISHED), of(RECEIVED)
-    finished, dead = of(ACKNOWLEDGED), of(DEAD_LETTERED)
+    put, handed = of(journal.PUBLISHED), of(journal.RECEIVED)
+    finished, dead = of(journal.ACKNOWLEDGED), of(journal.DEAD_LETTERED)
     # Acknowledged or given up: in both cases it will not come again.
-    done = of(ACKNOWLEDGED, DEAD_LETTERED)
-    came, dropped = of(PUBLISHED, RECEIVED), of(DROPPED)
+    done = of(journal.ACKNOWLEDGED, journal.DEAD_LETTERED)
+    came, dropped = of(journal.PUBLISHED, journal.RECEIVED), of(journal.DROPPED)
     messages = put.distinct() + handed.distinct()
     first, last = came.span()
     some = last >= first
     # What expired before it could be handed out is accounted for.
-    covered = put.distinct() + of(RECEIVED, EXPIRED).within(first, last).distinct()
+    covered = put.distinct() + of(journal.RECEIVED, journal.EXPIRED).within(first, last).distinct()
     missing = np.where(some, last - first + 1 - covered, 0)
     return {
         "messages": pa.array(messages),
@@ -102,7 +93,7 @@ def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
         "redelivered": pa.array(handed.copies() - handed.distinct()),
         "waiting": pa.array(np.maximum(handed.distinct() - done.distinct(), 0)),
         "dead": pa.array(dead.distinct()),
-        "expired": pa.array(of(EXPIRED).distinct()),
+        "expired": pa.array(of(journal.EXPIRED).distinct()),
         "first": pa.array(first, mask=~some),
         "last": pa.array(last, mask=~some),
     }
@@ -178,21 +169,14 @@ def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bo
 
 
 VIEWS = (
+    View(runs, schema(RUN, "text hour"), {"sequence_facts": RUN.names}, reach="hour"),
     View(
-        "runs",
-        schema(RUN, "text hour"),
-        {"sequence_facts": RUN.names},
-        runs,
-        reach="hour",
-    ),
-    View(
-        "audit",
+        audit,
         schema(
             "text kind hub channel epoch user name verdict",
             "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
             "time since",
         ),
         {"sequence_facts": (*_WHOM, *_NUMBERS)},
-        audit,
     ),
 )

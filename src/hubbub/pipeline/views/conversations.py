@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +17,7 @@ from hubbub.pipeline.views.columns import (
     schema,
     with_columns,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 _LINK = schema(
     "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
@@ -37,7 +35,7 @@ _OF_THREAD = schema(
 )
 
 
-def links(sources: Mapping[str, pa.Table]) -> pa.Table:
+def links(sources: Sources) -> pa.Table:
     """The messages that belong to a conversation or answer another one, without their content."""
     rows = sources["linked_messages"]
     linked = pc.or_(pc.is_valid(rows["conversation_id"]), pc.is_valid(rows["refers_to"]))
@@ -45,14 +43,14 @@ def links(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(rows, hour=hours(rows["at"]))
 
 
-def replies(sources: Mapping[str, pa.Table]) -> pa.Table:
+def replies(sources: Sources) -> pa.Table:
     """The provenance graph: who answered what, and how long it took."""
     rows = sources["linked_messages"].rename_columns(_REPLY.names)
     rows = rows.filter(pc.is_valid(rows["how"]))
     return with_columns(rows, hour=hours(rows["answered_at"]))
 
 
-def responses(sources: Mapping[str, pa.Table]) -> pa.Table:
+def responses(sources: Sources) -> pa.Table:
     """Answers to oneself, and answers to questions that the journal does not have, are no
     measure of how fast somebody is."""
     replies = sources["replies"]
@@ -66,13 +64,13 @@ def responses(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(found, answers=found["response_count"], askers=askers)
 
 
-def thread_messages(sources: Mapping[str, pa.Table]) -> pa.Table:
+def thread_messages(sources: Sources) -> pa.Table:
     """`hour` is that of the thread's first message."""
     rows = sources["linked_messages"]
     return with_columns(rows, hour=hours(rows["thread_began"]))
 
 
-def threads(sources: Mapping[str, pa.Table]) -> pa.Table:
+def threads(sources: Sources) -> pa.Table:
     """`crosses`: it spans several channels or conversations."""
     messages = sources["thread_messages"]
     groups = Groups(messages, ("hub", "thread"))
@@ -124,41 +122,31 @@ def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 VIEWS = (
+    View(links, schema(_LINK, "text hour"), {"linked_messages": _LINK.names}, reach="hour"),
     View(
-        "links",
-        schema(_LINK, "text hour"),
-        {"linked_messages": _LINK.names},
-        links,
-        reach="hour",
-    ),
-    View(
-        "replies",
+        replies,
         schema(_REPLY, "text hour"),
         {"linked_messages": [_ORIGINAL.get(name, name) for name in _REPLY.names]},
-        replies,
         reach="hour",
     ),
     View(
-        "responses",
+        responses,
         schema("text hub peer day, whole answers askers", spreads.fields("response")),
         {"replies": ()},
-        responses,
         reach="day",
     ),
     View(
-        "thread_messages",
+        thread_messages,
         schema(_OF_THREAD, "text hour"),
         {"linked_messages": (*_OF_THREAD.names, "thread_began")},
-        thread_messages,
     ),
     View(
-        "threads",
+        threads,
         schema(
             "text hub thread started_by, time first_at last_at",
             "whole duration messages participants channels conversations",
             "flag crosses, whole answers, real response_mean, text hour",
         ),
         {"thread_messages": ()},
-        threads,
     ),
 )

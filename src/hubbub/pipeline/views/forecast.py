@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import wraps
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from hubbub.pipeline.views.columns import (
     with_columns,
 )
 from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, Reals, predicted
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 MEASURES = ("messages_in", "messages_out")
 BUSIEST_HUBS = 20
@@ -54,7 +54,7 @@ SCHEMA = schema(
 )
 
 
-def forecast(sources: Mapping[str, pa.Table], capacity: Capacity = MEASURED) -> pa.Table:
+def forecast(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
     """The rows that are `held_back` are of the past: what was forecast on the day before, beside
     what came and what the same hour of the day before would have said."""
     traffic = sources["traffic"]
@@ -171,7 +171,7 @@ def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) ->
     return pa.array(np.maximum(np.ceil(np.round(nodes, 6)), 1).astype(np.int64))
 
 
-def forecast_errors(sources: Mapping[str, pa.Table]) -> pa.Table:
+def forecast_errors(sources: Sources) -> pa.Table:
     """`error` is the mean distance from what came, in messages per hour, `error_share` the same
     as a share of the mean hour. `yesterday` is the guess that an hour will be as the same hour
     of the day before was."""
@@ -209,11 +209,14 @@ def _errors(held_back: pa.Table, measure: str) -> pa.Table:
 
 
 def make_view(capacity: Capacity = MEASURED) -> View:
+    @wraps(forecast)
+    def compute(sources: Sources) -> pa.Table:
+        return forecast(sources, capacity)
+
     return View(
-        "forecast",
+        compute,
         SCHEMA,
         {"traffic": ("hub", "time", *MEASURES)},
-        partial(forecast, capacity=capacity),
         recent_hours=(TRAINING_DAYS + HELD_BACK_DAYS) * 24,
     )
 
@@ -221,13 +224,12 @@ def make_view(capacity: Capacity = MEASURED) -> View:
 VIEWS = (
     make_view(),
     View(
-        "forecast_errors",
+        forecast_errors,
         schema(
             "text hub measure, whole hours",
             "real mean error error_share yesterday_error yesterday_error_share",
             "flag better, text verdict",
         ),
         {"forecast": ()},
-        forecast_errors,
     ),
 )

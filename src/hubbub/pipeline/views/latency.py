@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import hours, schema, slot_bits, with_columns
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 _KEYS = ("hub", "channel", "technology")
 _TOTALS = ("deliveries", "bytes")
 _SUMS = (*_KEYS, *_TOTALS, *spreads.sums("latency").names)
 
 
-def latency(sources: Mapping[str, pa.Table]) -> pa.Table:
+def latency(sources: Sources) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was delivered."""
     facts = sources["delivery_facts"]
     facts = with_columns(facts, hour=hours(facts["time"]))
@@ -25,7 +23,7 @@ def latency(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(spreads.described(_added(facts, groups), "latency"), slots=bits)
 
 
-def latency_overall(sources: Mapping[str, pa.Table]) -> pa.Table:
+def latency_overall(sources: Sources) -> pa.Table:
     """The row without a channel is the hub's sum over all of its channels."""
     facts = sources["delivery_facts"]
     by_channel = _added(facts, Groups(facts, _KEYS))
@@ -40,20 +38,18 @@ def _added(rows: pa.Table, groups: Groups) -> pa.Table:
 
 VIEWS = (
     View(
-        "latency",
+        latency,
         schema(
             "text hub channel technology, whole deliveries bytes slots",
             spreads.fields("latency"),
             "text hour",
         ),
         {"delivery_facts": (*_SUMS, "time")},
-        latency,
         reach="hour",
     ),
     View(
-        "latency_overall",
+        latency_overall,
         schema("text hub channel technology, whole deliveries bytes", spreads.fields("latency")),
         {"delivery_facts": _SUMS},
-        latency_overall,
     ),
 )

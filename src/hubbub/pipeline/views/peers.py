@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +17,7 @@ from hubbub.pipeline.views.columns import (
     union,
     with_columns,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 _WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")
 _OPENED = ("sessions", "session_time")
@@ -29,7 +27,7 @@ _HOURS_OF_A_DAY = 24
 _RESPONSE = spreads.sums("response").names
 
 
-def peer_hours(sources: Mapping[str, pa.Table]) -> pa.Table:
+def peer_hours(sources: Sources) -> pa.Table:
     """What each peer wrote in each hour, and how often adapters tried to reach the peer."""
     facts = sources["peer_facts"]
     found = Groups(facts, ("hub", "peer", "time")).added(
@@ -42,7 +40,7 @@ def peer_hours(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(found, hour=hours(found["time"]))
 
 
-def peer_sessions(sources: Mapping[str, pa.Table]) -> pa.Table:
+def peer_sessions(sources: Sources) -> pa.Table:
     """`last_at` is the end of a session, if it has ended."""
     sessions = sources["sessions"]
     rows = sessions.filter(pc.is_valid(sessions["user"]))
@@ -57,7 +55,7 @@ def peer_sessions(sources: Mapping[str, pa.Table]) -> pa.Table:
     )
 
 
-def peers(sources: Mapping[str, pa.Table]) -> pa.Table:
+def peers(sources: Sources) -> pa.Table:
     """`busiest_hour` is the hour of the day (UTC) with most messages; `questions_answered` counts
     the messages of this peer that somebody else answered; `reached` is the share of attempts to
     reach the peer that went well."""
@@ -116,21 +114,19 @@ _SPAN = schema("time first_at last_at")
 
 VIEWS = (
     View(
-        "peer_hours",
+        peer_hours,
         schema("text hub peer", f"whole {' '.join(_WRITTEN)}", _SPAN, "text hour"),
         {"peer_facts": (*_KEYS, "time", *_WRITTEN, "first_at", "last_at")},
-        peer_hours,
         reach="hour",
     ),
     View(
-        "peer_sessions",
+        peer_sessions,
         schema("text hub peer", f"whole {' '.join(_OPENED)}", _SPAN, "text hour"),
         {"sessions": ("hub", "user", "duration", "opened_at", "closed_at")},
-        peer_sessions,
         reach="hour",
     ),
     View(
-        "peers",
+        peers,
         schema(
             "text hub peer",
             _SPAN,
@@ -139,6 +135,5 @@ VIEWS = (
             spreads.fields("response"),
         ),
         {"peer_hours": (), "peer_sessions": (), "replies": (), "responses": (*_KEYS, *_RESPONSE)},
-        peers,
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,10 +15,10 @@ from hubbub.pipeline.views.columns import (
     starts_of_hours,
     with_columns,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 
-def sessions_hourly(sources: Mapping[str, pa.Table]) -> pa.Table:
+def sessions_hourly(sources: Sources) -> pa.Table:
     sessions = spreads.of_each(sources["sessions"], "duration", "duration")
     sessions = with_columns(sessions, time=starts_of_hours(sessions["opened_at"]))
     totals = {
@@ -31,7 +29,7 @@ def sessions_hourly(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(spreads.described(found, "duration"), hour=hours(found["time"]))
 
 
-def sessions_daily(sources: Mapping[str, pa.Table]) -> pa.Table:
+def sessions_daily(sources: Sources) -> pa.Table:
     hourly = sources["sessions_hourly"]
     hourly = with_columns(hourly, day=days(hourly["time"]))
     totals = {name: hourly[name] for name in ("sessions", "still_open")}
@@ -43,14 +41,13 @@ _COUNTS = schema("whole sessions still_open", spreads.fields("duration"))
 
 VIEWS = (
     View(
-        "sessions_hourly",
+        sessions_hourly,
         schema("text hub, time time", _COUNTS, "text hour"),
         {"sessions": ("hub", "opened_at", "duration", "closed_at")},
-        sessions_hourly,
         reach="hour",
     ),
     View(
-        "sessions_daily",
+        sessions_daily,
         schema("text hub", _COUNTS, "text day"),
         {
             "sessions_hourly": (
@@ -61,7 +58,6 @@ VIEWS = (
                 *spreads.sums("duration").names,
             )
         },
-        sessions_daily,
         reach="day",
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,13 +9,13 @@ from hubbub.domain.journal import PUSH_OUTCOMES
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import REAL, days, schema, with_columns
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 _DOCUMENT = ("hub", "channel", "day")
 _PUSH = ("hub", "platform", "day")
 
 
-def documents(sources: Mapping[str, pa.Table]) -> pa.Table:
+def documents(sources: Sources) -> pa.Table:
     """`version` and `document_bytes` are those after the last change of the day."""
     facts = sources["document_facts"]
     facts = facts.sort_by([("last_at", "ascending"), ("version", "ascending")])
@@ -34,7 +32,7 @@ def documents(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(found, authors=pa.array(groups.different(facts["user"])))
 
 
-def notifications(sources: Mapping[str, pa.Table]) -> pa.Table:
+def notifications(sources: Sources) -> pa.Table:
     """By the day on which they were created; those that were read since count there, too."""
     facts = sources["notification_facts"]
     facts = with_columns(facts, day=days(facts["time"]))
@@ -45,7 +43,7 @@ def notifications(sources: Mapping[str, pa.Table]) -> pa.Table:
     return with_columns(spreads.described(found, "read"), unread=unread)
 
 
-def pushes(sources: Mapping[str, pa.Table]) -> pa.Table:
+def pushes(sources: Sources) -> pa.Table:
     """`success` is the share of attempts that the service of the platform took."""
     facts = sources["push_facts"]
     facts = with_columns(facts, day=days(facts["time"]))
@@ -60,7 +58,7 @@ def pushes(sources: Mapping[str, pa.Table]) -> pa.Table:
 
 VIEWS = (
     View(
-        "documents",
+        documents,
         schema(
             "text hub channel, whole changes authors bytes version document_bytes",
             "time first_at last_at, text day",
@@ -71,18 +69,16 @@ VIEWS = (
                 *("document_bytes", "first_at", "last_at"),
             )
         },
-        documents,
         reach="day",
     ),
     View(
-        "notifications",
+        notifications,
         schema("text hub, whole created unread", spreads.fields("read"), "text day"),
         {"notification_facts": ("hub", "time", "created", *spreads.sums("read").names)},
-        notifications,
         reach="day",
     ),
     View(
-        "pushes",
+        pushes,
         schema(
             "text hub platform",
             f"whole {' '.join(('attempts', *PUSH_OUTCOMES))}",
@@ -96,7 +92,6 @@ VIEWS = (
                 *spreads.sums("duration").names,
             )
         },
-        pushes,
         reach="day",
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +10,7 @@ from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import days, ones, schema, with_columns
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
 NEEDS_FIRST = ("PREFERRED",)
@@ -26,7 +24,7 @@ _POLICY = ("hub", "policy", "day")
 _MESSAGE = (*_POLICY, "message_id", "target")
 
 
-def adapter_success(sources: Mapping[str, pa.Table]) -> pa.Table:
+def adapter_success(sources: Sources) -> pa.Table:
     """A delivery is one message to one peer or subscription. It is delivered if any attempt of
     the day went well, at once if the first one did. Webhooks count as an adapter `webhook`."""
     attempts = named(sources["attempts"])
@@ -102,7 +100,7 @@ def _is(column: pa.ChunkedArray) -> Integers:
     return found
 
 
-def policy_success(sources: Mapping[str, pa.Table]) -> pa.Table:
+def policy_success(sources: Sources) -> pa.Table:
     """A policy that names all needs every adapter to succeed, PREFERRED the one that was tried
     first, any other one adapter at least. Attempts without a policy are not counted here."""
     attempts = sources["attempts"]
@@ -138,7 +136,7 @@ def policy_success(sources: Mapping[str, pa.Table]) -> pa.Table:
 
 VIEWS = (
     View(
-        "adapter_success",
+        adapter_success,
         schema(
             "text hub adapter policy",
             "whole attempts attempts_ok deliveries delivered delivered_at_once",
@@ -147,14 +145,12 @@ VIEWS = (
             "text day",
         ),
         {"attempts": (*_NAMED_FROM, "attempt", "reason", "duration")},
-        adapter_success,
         reach="day",
     ),
     View(
-        "policy_success",
+        policy_success,
         schema("text hub policy, whole deliveries met failed, real success, text day"),
         {"attempts": (*_NAMED_FROM, "segment", "offset")},
-        policy_success,
         reach="day",
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,14 +18,14 @@ from hubbub.pipeline.views.columns import (
     union,
     with_columns,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
 _NO_BUCKETS = pa.scalar([], BUCKETS)
 _CHANNEL = ("hub", "channel", "event")
 
 
-def traffic(sources: Mapping[str, pa.Table]) -> pa.Table:
+def traffic(sources: Sources) -> pa.Table:
     """Of each hub in five minutes, with the latency of what went out."""
     parts = union(
         _renamed(sources["publish_facts"], "in"),
@@ -58,7 +56,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
     )
 
 
-def channels(sources: Mapping[str, pa.Table]) -> pa.Table:
+def channels(sources: Sources) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was published."""
     facts = sources["publish_facts"]
     facts = facts.filter(pc.is_valid(facts["channel"]))
@@ -70,7 +68,7 @@ def channels(sources: Mapping[str, pa.Table]) -> pa.Table:
 
 VIEWS = (
     View(
-        "traffic",
+        traffic,
         schema(
             "text hub, time time",
             f"whole {' '.join(_COUNTS)}",
@@ -88,14 +86,12 @@ VIEWS = (
             ),
             "drops": ("kind", "hub", "at", "count"),
         },
-        traffic,
         reach="hour",
     ),
     View(
-        "channels",
+        channels,
         schema("text hub channel event, whole messages bytes slots, text hour"),
         {"publish_facts": (*_CHANNEL, "time", "messages", "bytes")},
-        channels,
         reach="hour",
     ),
 )

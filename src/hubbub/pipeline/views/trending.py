@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import numpy as np
@@ -17,7 +16,7 @@ from hubbub.pipeline.views.columns import (
     times,
     with_columns,
 )
-from hubbub.pipeline.views.view import View
+from hubbub.pipeline.views.view import Sources, View
 
 MIN_MESSAGES = 2
 """A word of a single message in an hour is no trend, and most words are such."""
@@ -27,14 +26,14 @@ TOP = 20
 """The best of each hub, kind and hour."""
 
 
-def terms(sources: Mapping[str, pa.Table]) -> pa.Table:
+def terms(sources: Sources) -> pa.Table:
     facts = sources["term_facts"]
     found = Groups(facts, ("hub", "term", "time")).added({"messages": (facts["messages"], "sum")})
     found = found.filter(pc.greater_equal(found["messages"], MIN_MESSAGES))
     return with_columns(found, hour=hours(found["time"]))
 
 
-def trending(sources: Mapping[str, pa.Table]) -> pa.Table:
+def trending(sources: Sources) -> pa.Table:
     """`usual` is the mean of the hours of a week before, or since the hub's first hour if that is
     later; hours without a message count as 0. `score` says how many usual deviations an hour is
     above that: 3 is rare, 10 is news. So a busy channel that is as busy as ever does not trend,
@@ -134,17 +133,15 @@ def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
 
 VIEWS = (
     View(
-        "terms",
+        terms,
         schema("text hub term, whole messages, text hour"),
         {"term_facts": ("hub", "term", "time", "messages")},
-        terms,
         reach="hour",
     ),
     View(
-        "trending",
+        trending,
         schema("text hub kind name, time time, whole messages, real usual score", "whole rank"),
         {"channels": (), "terms": ()},
-        trending,
         recent_hours=SHOWN_HOURS + PAST_HOURS,
     ),
 )

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
 Reach = Literal["hour", "day", "all"]
-Compute = Callable[[Mapping[str, pa.Table]], pa.Table]
+Sources = Mapping[str, pa.Table]
+"""Tables and views by name."""
+
+
+class Compute(Protocol):
+    __name__: str
+
+    def __call__(self, sources: Sources, /) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
 class View:
-    """`compute` is pure: from the sources, with the named columns, to rows with the columns of
-    `schema` in any order."""
+    """`compute` has the view's name and is pure: from the sources, with the named columns, to rows
+    with the columns of `schema` in any order."""
 
-    name: str
+    compute: Compute
     schema: pa.Schema
     sources: Mapping[str, Sequence[str]]
     """Tables or views that are read, and their columns; none named: all."""
-    compute: Compute
     reach: Reach = "all"
     """A row depends only on source rows of its own hour or day, or on any."""
     recent_hours: int | None = None
     """How many hours of the sources matter, counted back from the newest event."""
 
-    def evaluate(self, sources: Mapping[str, pa.Table]) -> pa.Table:
+    @property
+    def name(self) -> str:
+        return self.compute.__name__
+
+    def evaluate(self, sources: Sources) -> pa.Table:
         chosen = {
             name: sources[name].select(list(columns)) if columns else sources[name]
             for name, columns in self.sources.items()
