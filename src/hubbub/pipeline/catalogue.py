@@ -124,16 +124,8 @@ TABLES: Final = _by_name(
         ),
         "time",
     ),
-    Table(
-        "term_facts",
-        schema("text hub term, time time, whole messages, text segment"),
-        "time",
-    ),
-    Table(
-        "sequence_facts",
-        schema(RUN, "text segment"),
-        "began",
-    ),
+    Table("term_facts", schema("text hub term, time time, whole messages, text segment"), "time"),
+    Table("sequence_facts", schema(RUN, "text segment"), "began"),
     Table(
         "document_facts",
         schema(

@@ -27,10 +27,7 @@ class Repeat(msgspec.Struct, frozen=True, order=True):
 
 
 def find_repeats(
-    work: Work,
-    copied: Collection[str],
-    span: tuple[int, int] | None,
-    fixed: Collection[str] = (),
+    work: Work, copied: Collection[str], span: tuple[int, int] | None, fixed: Collection[str] = ()
 ) -> list[Repeat]:
     """The copies that do not count. A message is the same if hub, message id and hour of its time
     are; of its copies the first by time, segment and offset counts, whatever order they come in.

@@ -114,8 +114,7 @@ def activity(figures: Figures) -> str:
         "Active over time",
         "How many sessions, channels and hubs were active?",
         line_chart(
-            "active sessions, channels and hubs over time",
-            lines(figures.activity(), shown),
+            "active sessions, channels and hubs over time", lines(figures.activity(), shown)
         ),
     )
 

@@ -120,7 +120,6 @@ class Footer(msgspec.Struct, frozen=True):
     """What is known of a segment without reading its rows. Times are microseconds since 1970, None
     where the writer kept no statistics."""
 
-    rows: int
     earliest: int | None
     latest: int | None
     groups: tuple[int, ...]
@@ -134,7 +133,7 @@ def footer(segment: Segment) -> Footer:
     groups = range(metadata.num_row_groups)
     rows = tuple(metadata.row_group(number).num_rows for number in groups)
     least, greatest = bounds(metadata, "at") or (None, None)
-    return Footer(metadata.num_rows, least, greatest, rows)
+    return Footer(least, greatest, rows)
 
 
 def _misfit(schema: pa.Schema) -> Refusal | None:

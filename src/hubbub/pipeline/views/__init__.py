@@ -5,29 +5,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from hubbub.domain.analytics import TABLES
-from hubbub.pipeline.views import (
-    activity,
-    audit,
-    conversations,
-    forecast,
-    latency,
-    peers,
-    sessions,
-    shared_state,
-    success,
-    traffic,
-    trending,
-)
 from hubbub.pipeline.views.view import View
 
 _MODULES: Final = (
-    *(traffic, latency, sessions, activity, conversations, peers, success, trending, audit),
-    *(shared_state, forecast),
+    *("traffic", "latency", "sessions", "activity", "conversations", "peers", "success"),
+    *("trending", "audit", "shared_state", "forecast"),
 )
-_BY_NAME: Final = {view.name: view for module in _MODULES for view in module.VIEWS}
+_BY_NAME: Final[dict[str, View]] = {
+    view.name: view for module in _MODULES for view in import_module(f"{__name__}.{module}").VIEWS
+}
 
-VIEWS: Final[dict[str, View]] = {table.name: _BY_NAME[table.name] for table in TABLES}
+VIEWS: Final = {table.name: _BY_NAME[table.name] for table in TABLES}
 """By name, each after those that it reads."""

@@ -8,15 +8,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import (
-    TIME,
-    days,
-    differ,
-    hours,
-    ones,
-    schema,
-    with_columns,
-)
+from hubbub.pipeline.views.columns import TIME, days, differ, hours, ones, schema, with_columns
 from hubbub.pipeline.views.view import Sources, View
 
 _LINK = schema(
@@ -76,11 +68,7 @@ def threads(sources: Sources) -> pa.Table:
     groups = Groups(messages, ("hub", "thread"))
     at = messages["at"].cast(pa.int64())
     threads = groups.added(
-        {
-            "first": (at, "min"),
-            "last": (at, "max"),
-            "messages": (ones(messages), "sum"),
-        }
+        {"first": (at, "min"), "last": (at, "max"), "messages": (ones(messages), "sum")}
     )
     counts = {
         name: pa.array(groups.different(messages[column]))

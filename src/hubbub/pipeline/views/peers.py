@@ -8,15 +8,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers, named
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import (
-    differ,
-    hours,
-    ones,
-    or_zero,
-    schema,
-    union,
-    with_columns,
-)
+from hubbub.pipeline.views.columns import differ, hours, ones, or_zero, schema, union, with_columns
 from hubbub.pipeline.views.view import Sources, View
 
 _WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")

@@ -7,14 +7,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import (
-    days,
-    hours,
-    ones,
-    schema,
-    starts_of_hours,
-    with_columns,
-)
+from hubbub.pipeline.views.columns import days, hours, ones, schema, starts_of_hours, with_columns
 from hubbub.pipeline.views.view import Sources, View
 
 

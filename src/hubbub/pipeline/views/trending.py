@@ -9,13 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import (
-    HOUR,
-    hours,
-    schema,
-    times,
-    with_columns,
-)
+from hubbub.pipeline.views.columns import HOUR, hours, schema, times, with_columns
 from hubbub.pipeline.views.view import Sources, View
 
 MIN_MESSAGES = 2
