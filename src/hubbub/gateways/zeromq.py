@@ -29,7 +29,7 @@ from hubbub.protocols.zeromq.zmtp import CURVE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 
-MESSAGES_PER_TURN = 64
+MESSAGES_PER_TURN = 16
 """Read at a time; then it is others' turn on the loop."""
 HANDSHAKE_MILLISECONDS = 10_000
 DRAIN_SECONDS = 3.0
