@@ -58,6 +58,14 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections)
 
+    def changes(self, channel: str, size: int, connections: int, follow: bool = False) -> Requests:
+        """Changes of one member of a document that wait for their answer."""
+        head = f'{{"event":"DocumentChange","payload":{{"reqID":7,"channel":"{channel}","ops":['
+        change = b'{"op":"add","path":"/bench","value":' + json_payload(size) + b"}]}}"
+        route = self.subscription(channel) if follow else Route(self.port, (self._socket(),))
+        publication = Publication(route, head.encode() + change, Framing.TEXT)
+        return Requests(publication, b'"success":true', connections)
+
     def uses(self, channel: str, size: int, connections: int, count: int) -> Requests:
         """Each publishes once to a channel of its own and waits for the acknowledgement."""
         name = f"{channel}-{INDEX.decode()}"

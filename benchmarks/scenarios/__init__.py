@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from benchmarks.findings import Scenario
 from benchmarks.scenarios.channels import channels
+from benchmarks.scenarios.documents import documents
 from benchmarks.scenarios.fanout import saturated, steady
 from benchmarks.scenarios.idle import idle
 from benchmarks.scenarios.journal import journal_cost
@@ -28,6 +29,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "neighbours": neighbours,
     "channels": channels,
     "journal": journal_cost,
+    "documents": documents,
     "notifications": notifications,
     "push": push,
 }

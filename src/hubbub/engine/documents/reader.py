@@ -47,7 +47,7 @@ class DocumentReader:
             channel.document = ChannelDocument(epoch)
             return
         state = ChannelDocument(found.head.epoch)
-        state.document = _built(found)
+        state.document = built_document(found)
         state.version, state.at = found.head.version, found.head.updated_at
         state.changes_since = len(found.changes)
         state.bytes_since = sum(len(each.ops) for each in found.changes)
@@ -122,7 +122,7 @@ class DocumentReader:
                 f"of the document {query.channel!r}, versions before "
                 f"{max(found.head.first - 1, 0)} are not kept any more"
             )
-        document = _built(found)
+        document = built_document(found)
         when = found.changes[-1].at if found.changes else found.snapshot_at
         state = DocumentState(found.head.epoch, found.version, when, document.size)
         return DocumentAnswer(state, document.part_json(parse_path(query.path)))
@@ -146,9 +146,8 @@ def _updates_of(page: ChangesPage, head: DocumentHead) -> DocumentAnswer:
     return DocumentAnswer(state, None, updates, page.more)
 
 
-def _built(found: StoredDocument) -> Document:
+def built_document(found: StoredDocument) -> Document:
     text = zlib.decompress(found.snapshot) if found.snapshot else b"{}"
     document = Document.stored(text)
-    for change in found.changes:
-        document.follow(stored_patch(change.ops))
+    document.follow(each for change in found.changes for each in stored_patch(change.ops))
     return document
