@@ -11,6 +11,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from harness.admin import service_of
+from harness.callbacks import Callbacks
 from harness.clock import FakeClock
 from harness.running_hub import OPEN, Socket, StartHub, open_hub
 from harness.topics import HttpTopic
@@ -425,6 +427,23 @@ async def test_a_durable_subscription_gets_every_change(start_hub: StartHub) -> 
     for each in (told[0], told[2]):
         copy = jsonpatch.apply_patch(copy, each["payload"]["json"]["ops"])
     assert copy == await document(socket)
+
+
+@pytest.mark.spec("DOC-04", "webhooks get changes as messages")
+async def test_a_webhook_gets_every_change(start_hub: StartHub) -> None:
+    rules = msgspec.structs.replace(STORED, document_messages=True, live_history=False)
+    hub = await start_hub(open_hub(rules=rules, callback_addresses="loopback"))
+    async with Callbacks() as receiver:
+        order = {"channel": CHANNEL, "callback": receiver.at()}
+        made = await service_of(hub)("POST", "/v1/hubs/acme/webhooks", order)
+        assert made.status == 201, made.text
+        socket = await hub.socket()
+        await change(socket, add("/a", 1))
+        await change(socket, add("/b/-", 2))
+        copy: Any = {}
+        for _ in range(2):
+            copy = jsonpatch.apply_patch(copy, json.loads((await receiver.next()).body)["ops"])
+        assert copy == await document(socket)
 
 
 # -- who may, how much ----------------------------------------------------------------------------
