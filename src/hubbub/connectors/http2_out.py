@@ -15,8 +15,9 @@ from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 if TYPE_CHECKING:
     from hubbub.connectors.http2_connection import Http2Connection
 
-_TRIES = 4
-"""For a request that servers leave unprocessed, because their connection is about to end."""
+_TRIES = 32
+"""For a request that servers leave unprocessed, because their connection is about to end. Many: a
+hundred requests that share a connection which takes seven have to wait for the fifteenth."""
 
 Key = tuple[str, str, int, bool, Reach]
 

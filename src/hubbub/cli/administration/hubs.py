@@ -61,8 +61,9 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
 
     Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
     authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
-    callbackAddresses, natsSubjects, and quotas.sessions, .channels, .messagesPerSecond,
-    .deliveriesPerSecond, .storedBytes, .webhooks, .webhookRequestsPerSecond.
+    callbackAddresses, natsSubjects, pushAudience, pushContact, and quotas.sessions, .channels,
+    .messagesPerSecond, .deliveriesPerSecond, .storedBytes, .webhooks,
+    .webhookRequestsPerSecond, .pushesPerSecond.
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)
