@@ -6,7 +6,8 @@ Needs nothing of the server. `hubbub.client.sync` has the same for programs with
 import logging
 
 from hubbub.client.client import Client, connect
-from hubbub.client.copies.copy import CopyState, Edit, EditConfirmed, LocalCopy
+from hubbub.client.copies.copy import LocalCopy
+from hubbub.client.copies.edits import CopyState, Edit, EditConfirmed
 from hubbub.client.copies.file import Rejection
 from hubbub.client.documents import Document, DocumentChanged, DocumentVersion
 from hubbub.client.envelope import Envelope, PublishEnvelope

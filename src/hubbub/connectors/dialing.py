@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import TypeVar
 
 from hubbub.connectors.resolving import Resolver
-from hubbub.domain.callbacks import CallbackParts, Reach, may_reach
+from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback, may_reach
 from hubbub.ports.outgoing import SendFailed
 
 TRY_SECONDS = 3.0
@@ -30,6 +30,19 @@ class Dialer:
         self._tls = tls
         self._protocols = protocols
         self.resolver = Resolver()
+
+    async def check(self, hub: str, url: str, reach: Reach) -> None:
+        """Raises `SendFailed` where the URL leads to an address out of reach. A name that does not
+        resolve now passes: the address is checked again whenever something is sent."""
+        parts = check_callback(url, LONGEST_URL)
+        try:
+            async with asyncio.timeout(TRY_SECONDS):
+                await self.resolver.resolve(hub, parts.host, reach)
+        except TimeoutError:
+            pass
+        except SendFailed as error:
+            if error.word == "refused_address":
+                raise
 
     async def connect(
         self,

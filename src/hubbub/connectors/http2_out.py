@@ -8,7 +8,7 @@ import ssl
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from hubbub.connectors.dialing import TRY_SECONDS, Dialer, Unprocessed
+from hubbub.connectors.dialing import Dialer, Unprocessed
 from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 
@@ -35,15 +35,7 @@ class Http2Out:
         self._closed = False
 
     async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
-        parts = check_callback(url, LONGEST_URL)
-        try:
-            async with asyncio.timeout(TRY_SECONDS):
-                await self._dialer.resolver.resolve(hub, parts.host, reach)
-        except TimeoutError:
-            pass
-        except SendFailed as error:
-            if error.word == "refused_address":
-                raise
+        await self._dialer.check(hub, url, reach)
 
     async def send(self, request: HttpRequest, reach: Reach = "public") -> HttpResponse:
         started = perf_counter()

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from time import perf_counter
 
-from hubbub.connectors.dialing import TRY_SECONDS, Dialer
+from hubbub.connectors.dialing import Dialer
 from hubbub.connectors.http_out_connection import OutgoingConnection
 from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_callback
 from hubbub.domain.shares import FairShare
@@ -58,15 +58,7 @@ class HttpOut:
         return await self._exchange(connection, key, request, head, started)
 
     async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
-        parts = check_callback(url, LONGEST_URL)
-        try:
-            async with asyncio.timeout(TRY_SECONDS):
-                await self._dialer.resolver.resolve(hub, parts.host, reach)
-        except TimeoutError:
-            pass
-        except SendFailed as error:
-            if error.word == "refused_address":
-                raise
+        await self._dialer.check(hub, url, reach)
 
     async def close(self) -> None:
         """Ends what is under way, too."""

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -34,6 +34,7 @@ from hubbub.client.copies.changes import (
     Send,
     Wait,
 )
+from hubbub.client.copies.edits import CopyState, Edit
 from hubbub.client.copies.file import CopyFile, Rejection, SavedCopy
 from hubbub.client.copies.replica import Fetched, Replica, Update
 from hubbub.client.document_values import operations_json, to_python
@@ -64,54 +65,6 @@ FIRST_RETRY_SECONDS = 0.25
 LONGEST_RETRY_SECONDS = 20.0
 
 OnRejected = Callable[[Rejection], None]
-
-
-class CopyState(msgspec.Struct, frozen=True):
-    """What a copy shows: the hub's document at a version, with so many pending edits on top."""
-
-    value: Any
-    version: int
-    epoch: str
-    pending: int
-
-
-class EditConfirmed(msgspec.Struct, frozen=True):
-    """The version of the hub's document that has the edit."""
-
-    version: int
-    epoch: str
-
-
-class Edit(Awaitable[EditConfirmed]):
-    """An edit that shows already. Awaiting it waits until the hub has it on disk. Raises
-    `EditRejected`, whose `ops` are the operations, and `ClientClosed` where the copy was closed
-    before anybody knew; with a file, the edit is in it then."""
-
-    def __init__(self, change_id: str | None, saved: asyncio.Future[None] | None) -> None:
-        self.id = change_id
-        self._saved = saved
-        self._future: asyncio.Future[EditConfirmed] = asyncio.get_running_loop().create_future()
-
-    def __await__(self) -> Generator[Any, None, EditConfirmed]:
-        return asyncio.shield(self._future).__await__()
-
-    @property
-    def done(self) -> bool:
-        return self._future.done()
-
-    async def saved(self) -> None:
-        """Wait until the edit is in the copy's file: from then on it survives a crash."""
-        if self._saved is not None:
-            await asyncio.shield(self._saved)
-
-    def confirm(self, version: int, epoch: str) -> None:
-        if not self._future.done():
-            self._future.set_result(EditConfirmed(version, epoch))
-
-    def fail(self, error: Exception) -> None:
-        if not self._future.done():
-            self._future.set_exception(error)
-            self._future.exception()  # who does not wait is told by `on_rejected`, and the log
 
 
 class LocalCopy:

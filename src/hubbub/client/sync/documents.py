@@ -13,9 +13,10 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from hubbub.client.copies.changes import Guard
-from hubbub.client.copies.copy import CopyState, EditConfirmed, OnRejected
-from hubbub.client.copies.copy import Edit as AsyncEdit
 from hubbub.client.copies.copy import LocalCopy as AsyncLocalCopy
+from hubbub.client.copies.copy import OnRejected
+from hubbub.client.copies.edits import CopyState, EditConfirmed
+from hubbub.client.copies.edits import Edit as AsyncEdit
 from hubbub.client.copies.file import Rejection
 from hubbub.client.documents import Document as AsyncDocument
 from hubbub.client.documents import DocumentVersion
