@@ -42,6 +42,8 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     """The id of the message whose dead letter this is. Like the two above, only the hub sets it."""
     change: Annotated[ChangeOptions | None, LOCAL] = None
     """On its way to the owner only: the message changes the channel's document."""
+    structured: Annotated[dict[str, Any] | None, LOCAL] = None
+    """Of an hMessage, what has no field in the envelope; see `domain.commands.mapping`."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Commands, after Hubiquitus: structured messages, channels with an owner, commands and results."""

@@ -1,0 +1,120 @@
+"""An hMessage as a message of a channel, and back.
+
+| hMessage | message |
+|---|---|
+| chid, msgid | channel, id |
+| type | event |
+| convid, relevance | conversation_id, relevant_until |
+| author, priority, location, headers | attributes of the same name |
+| publisher | publisher; with a resource also in `structured` |
+| published, unknown attributes | `structured` |
+| transient: false | store |
+
+Defaults are not kept: the way back fills them in. Messages from other doors are read in the same
+way.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.domain.commands.jids import HUB_USER, Jid, channel_id, parse_jid
+from hubbub.domain.commands.objects import DEFAULT_PRIORITY, HMessage
+from hubbub.domain.commands.status import invalid
+from hubbub.domain.envelope import MAX_HEADERS_BYTES
+from hubbub.domain.errors import InvalidPayload
+from hubbub.domain.messages import JSON, Attributes, Message, is_json, is_text
+from hubbub.domain.payloads import json_text
+from hubbub.domain.requests import PublishItem
+
+_PUBLISHER: Final = "publisher"
+_PUBLISHED: Final = "published"
+_MORE: Final = "more"
+_NOTHING: Final = Attributes()
+
+
+def to_item(message: HMessage, channel: str) -> PublishItem:
+    """What is published for a completed hMessage. Raises `CommandRefused` (7) where the payload or
+    the unknown attributes cannot be kept; the bounds of the other attributes are checked where
+    messages are published."""
+    return PublishItem(
+        channel=channel,
+        event=message.type or "",
+        payload=_encoded(message.payload, "payload"),
+        content_type=JSON,
+        store=message.transient is False,
+        transient=message.transient is True,
+        attributes=to_attributes(message),
+    )
+
+
+def to_attributes(message: HMessage) -> Attributes:
+    return Attributes(
+        author=message.author,
+        conversation_id=message.convid,
+        priority=None if message.priority == DEFAULT_PRIORITY else message.priority,
+        relevant_until=message.relevance,
+        location=message.location,
+        headers=message.headers,
+        structured=_structured(message),
+    )
+
+
+def from_message(message: Message) -> HMessage:
+    """A message of a channel, whichever door it came through."""
+    attributes = message.attributes or _NOTHING
+    structured = attributes.structured or {}
+    publisher = structured.get(_PUBLISHER) or Jid(message.publisher or HUB_USER, message.hub)
+    return HMessage(
+        chid=channel_id(message.channel, message.hub),
+        publisher=str(publisher),
+        msgid=message.id,
+        convid=attributes.conversation_id or message.id,
+        type=message.event or None,
+        priority=DEFAULT_PRIORITY if attributes.priority is None else attributes.priority,
+        relevance=attributes.relevant_until,
+        transient=False if message.serial else None,
+        location=attributes.location,
+        author=attributes.author,
+        published=structured.get(_PUBLISHED, message.published_at),
+        headers=attributes.headers,
+        payload=payload_of(message),
+        more=structured.get(_MORE, {}),
+    )
+
+
+def payload_of(message: Message) -> Any:
+    """As a JSON value: text as it is, other bytes in base64."""
+    if is_json(message.content_type):
+        return msgspec.json.decode(message.payload)
+    if is_text(message.content_type):
+        return message.payload.decode()
+    return b64encode(message.payload).decode()
+
+
+def _structured(message: HMessage) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    publisher = parse_jid(message.publisher)
+    if publisher is None or str(publisher.bare) != message.publisher:
+        found[_PUBLISHER] = message.publisher
+    if message.published is not None:
+        found[_PUBLISHED] = message.published
+    if message.more:
+        size = len(_encoded(message.more, "attributes"))
+        if size > MAX_HEADERS_BYTES:
+            raise invalid(
+                f"the attributes {', '.join(message.more)[:60]} take {size} bytes; at most "
+                f"{MAX_HEADERS_BYTES} fit, the payload takes more"
+            )
+        found[_MORE] = message.more
+    return found or None
+
+
+def _encoded(value: Any, what: str) -> bytes:
+    try:
+        return json_text(msgspec.json.encode(value))
+    except (InvalidPayload, UnicodeEncodeError, OverflowError, RecursionError) as error:
+        raise invalid(f"{what} cannot be kept: {error}") from None
