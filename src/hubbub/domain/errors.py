@@ -8,6 +8,8 @@ HubbubError
 │   ├── InvalidPayload    a payload that is not what its content type claims
 │   ├── InvalidPatch      operations on a document that are none
 │   ├── InvalidAttribute  a field of a message's envelope that is out of its bounds
+│   ├── InvalidFilter     a filter that cannot be evaluated
+│   │   └── IncompleteFilter  a part of it is missing
 │   ├── TooLarge          over a size limit
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
@@ -41,6 +43,7 @@ HubbubError
 │   ├── RateLimited       messages per second
 │   ├── QuotaExceeded     a quota of the hub
 │   ├── TooManyChannels   channels per session
+│   ├── TooManyFilters    filters per session
 │   ├── SlowConsumer      the client reads slower than its channels publish
 │   └── Overloaded        admission control: the server takes no more right now
 ├── Timeout               nobody answered in time
@@ -123,6 +126,17 @@ class InvalidPatch(BadRequest):
 class InvalidAttribute(BadRequest):
     code = "invalid_attribute"
     http_status = 422
+
+
+class InvalidFilter(BadRequest):
+    """`at` of its details: the place in the definition."""
+
+    code = "invalid_filter"
+    http_status = 422
+
+
+class IncompleteFilter(InvalidFilter):
+    code = "incomplete_filter"
 
 
 class TooLarge(BadRequest):
@@ -311,6 +325,11 @@ class QuotaExceeded(Limited):
 
 class TooManyChannels(Limited):
     code = "too_many_channels"
+    retry = False
+
+
+class TooManyFilters(Limited):
+    code = "too_many_filters"
     retry = False
 
 

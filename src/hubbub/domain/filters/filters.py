@@ -1,0 +1,218 @@
+"""The filters of a session: definitions as they are set and listed, compiled, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.domain.errors import NotFound, TooManyFilters
+from hubbub.domain.filters.conditions import (
+    ConditionCompiler,
+    all_of,
+    checked_relevant,
+    is_relevant,
+)
+from hubbub.domain.filters.names import ENVELOPE, Names
+from hubbub.domain.filters.templates import checked_template
+from hubbub.domain.filters.values import MAX_CHECKS, invalid, missing, shown, too_deep
+from hubbub.domain.filters.view import MessageView, Predicate
+from hubbub.domain.names import check_name
+
+MAX_FILTERS: Final = 100
+MAX_FILTER_BYTES: Final = 16 * 1024
+MAX_BYTES: Final = 64 * 1024
+"""Of all filters of a session, as JSON."""
+MAX_NAME_CHARS: Final = 255
+
+
+class FilterDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A filter as it was set. All of its parts that are given must hold. `compile_filter` says
+    what is wrong with one."""
+
+    name: str
+    channel: str | None = None
+    """None: for all channels."""
+    template: Any = None
+    """Attributes that messages must have."""
+    radius: Any = None
+    """Metres around `template.location`."""
+    relevant: Any = None
+    """True: only what is relevant still."""
+    condition: Any = None
+
+
+_PARTS: Final = ("template", "radius", "relevant", "condition")
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class Filter:
+    """A definition, compiled. `key` is equal for filters that pass the same messages because they
+    say the same."""
+
+    __slots__ = ("checks", "definition", "key", "passes", "size")
+
+    def __init__(
+        self, definition: FilterDefinition, passes: Predicate, key: bytes, checks: int
+    ) -> None:
+        self.definition = definition
+        self.passes = passes
+        self.key = key
+        self.checks = checks
+        """Comparisons that a message costs at most."""
+        self.size = len(key)
+
+
+def compile_filter(definition: FilterDefinition, names: Names = ENVELOPE) -> Filter:
+    """Raises `IncompleteFilter` where a part is missing, `InvalidName` for a channel that cannot
+    be, and `InvalidFilter`, all of which name the place."""
+    _check_name(definition.name)
+    if definition.channel is not None:
+        check_name(definition.channel, "channel")
+    key = _key(definition, names)
+    relevant = definition.relevant is not None and checked_relevant(definition.relevant)
+    given = (definition.template, definition.radius, relevant or None, definition.condition)
+    if all(part is None for part in given):
+        raise missing(
+            "template, radius, relevant or condition", "a filter has at least one of them"
+        )
+    template, checks = checked_template(definition.template, definition.radius, names)
+    predicates = [template] if definition.template is not None else []
+    if relevant:
+        predicates.append(is_relevant)
+        checks += 1
+    if definition.condition is not None:
+        compiler = ConditionCompiler(names)
+        predicates.append(compiler.compile(definition.condition))
+        checks += compiler.checks
+    if checks > MAX_CHECKS:
+        raise invalid("", f"makes {checks} comparisons; at most {MAX_CHECKS} are allowed")
+    return Filter(definition, all_of(predicates), key, checks)
+
+
+def read_definition(value: object) -> FilterDefinition:
+    """From the JSON value of one. What is inside its parts is for `compile_filter` to say. Raises
+    `IncompleteFilter` and `InvalidFilter`."""
+    if not isinstance(value, dict):
+        raise invalid("", f"is {shown(value)}; give an object with a name and a condition")
+    for name in value.keys() - set(FilterDefinition.__struct_fields__):
+        known = ", ".join(FilterDefinition.__struct_fields__)
+        raise invalid(str(name)[:40], f"is no part of a filter; there are {known}")
+    name = value.get("name")
+    if name is None:
+        raise missing("name", "give the filter one")
+    channel = value.get("channel")
+    if channel is not None and not isinstance(channel, str):
+        raise invalid("channel", f"is {shown(channel)}; give the name of a channel")
+    return FilterDefinition(name, channel or None, *(value.get(part) for part in _PARTS))
+
+
+def _check_name(name: object) -> None:
+    if name is None or name == "":
+        raise missing("name", "give the filter one")
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not name.isprintable():
+        raise invalid("name", f"is {shown(name)}; give 1 to {MAX_NAME_CHARS} printable characters")
+
+
+def _key(definition: FilterDefinition, names: Names) -> bytes:
+    """First of all: what is larger is not looked at."""
+    parts = [names.label, *(getattr(definition, part) for part in _PARTS)]
+    try:
+        key = _encoder.encode(parts)
+    except RecursionError:
+        raise too_deep("") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise invalid("", f"is not JSON: {error}") from None
+    if len(key) > MAX_FILTER_BYTES:
+        raise invalid("", f"takes {len(key)} bytes; at most {MAX_FILTER_BYTES} are allowed")
+    return key
+
+
+class Screen:
+    """The filters of a session that concern one channel. Equal to that of another session whose
+    filters say the same, so that both can share what passes."""
+
+    __slots__ = ("_hash", "_keys", "passes")
+
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        unique = {each.key: each for each in filters}
+        self.passes: Predicate = all_of([each.passes for each in unique.values()])
+        self._keys = frozenset(unique)
+        self._hash = hash(self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Screen) and self._keys == other._keys
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class Filters:
+    """In the order in which they were set. A value: each change makes a new one."""
+
+    __slots__ = ("_filters",)
+
+    def __init__(self, filters: Iterable[Filter] = ()) -> None:
+        self._filters = tuple(filters)
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def listed(self, channel: str | None = None) -> tuple[FilterDefinition, ...]:
+        """Those that were set for this channel; without one, all."""
+        found = (each.definition for each in self._filters)
+        return tuple(each for each in found if channel is None or each.channel == channel)
+
+    def adding(self, new: Filter) -> Filters:
+        """A filter of the same name and channel is replaced in its place. Raises
+        `TooManyFilters`."""
+        place = (new.definition.name, new.definition.channel)
+        kept = [
+            new if (each.definition.name, each.definition.channel) == place else each
+            for each in self._filters
+        ]
+        if new not in kept:
+            kept.append(new)
+        _check_together(kept)
+        return Filters(kept)
+
+    def without(self, name: str, channel: str | None = None) -> Filters:
+        """Without a channel, every filter of the name goes. Raises `NotFound`."""
+        kept = [
+            each
+            for each in self._filters
+            if each.definition.name != name or channel not in (None, each.definition.channel)
+        ]
+        if len(kept) == len(self._filters):
+            where = "" if channel is None else f" for {channel!r}"
+            raise NotFound(f"there is no filter {name[:40]!r}{where}")
+        return Filters(kept)
+
+    def for_channel(self, channel: str) -> Screen | None:
+        """None: every message passes."""
+        found = [each for each in self._filters if each.definition.channel in (None, channel)]
+        return Screen(found) if found else None
+
+    def passes(self, view: MessageView) -> bool:
+        """Whether all filters that concern the message's channel let it through."""
+        channel = view.message.channel
+        return all(
+            each.passes(view)
+            for each in self._filters
+            if each.definition.channel in (None, channel)
+        )
+
+
+def _check_together(filters: list[Filter]) -> None:
+    checks, size = sum(each.checks for each in filters), sum(each.size for each in filters)
+    if len(filters) > MAX_FILTERS:
+        raise TooManyFilters(f"a session may have {MAX_FILTERS} filters; unset one first")
+    if checks > MAX_CHECKS or size > MAX_BYTES:
+        raise TooManyFilters(
+            f"the session's filters make {checks} comparisons and take {size} bytes; "
+            f"at most {MAX_CHECKS} and {MAX_BYTES} are allowed"
+        )
+
+
+NO_FILTERS: Final = Filters()

@@ -1,0 +1,114 @@
+"""The attributes of a message that filters may speak of, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Final
+
+from hubbub.domain.fields import wire_name
+from hubbub.domain.filters.view import ABSENT, Getter, MessageView, payload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """One way to name attributes. Its `label` is part of what makes two filters the same."""
+
+    label: str
+    getters: Mapping[str, Getter]
+    untemplated: frozenset[str]
+    """Attributes that a template cannot have: each message has its own."""
+    open: bool = False
+    """Messages may have attributes of other names, too."""
+    normal: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """By attribute: what a value in a filter becomes before it is compared."""
+
+    def find(self, name: str) -> Getter | None:
+        """None: there is no such attribute."""
+        getter = self.getters.get(name)
+        return _nothing if getter is None and self.open else getter
+
+
+def _nothing(view: MessageView) -> Any:
+    return ABSENT
+
+
+def field_of_message(name: str) -> Getter:
+    get = attrgetter(f"message.{name}")
+
+    def read(view: MessageView) -> Any:
+        value = get(view)
+        return ABSENT if value is None else value
+
+    return read
+
+
+def rarer_field(name: str) -> Getter:
+    """Of the message's `Attributes`."""
+    get = attrgetter(name)
+
+    def read(view: MessageView) -> Any:
+        attributes = view.message.attributes
+        if attributes is None:
+            return ABSENT
+        value = get(attributes)
+        return ABSENT if value is None else value
+
+    return read
+
+
+location: Final = rarer_field("location")
+relevant_until: Final = rarer_field("relevant_until")
+
+_RARER: Final = (
+    "subtype",
+    "author",
+    "sender",
+    "receiver",
+    "conversation_id",
+    "refers_to",
+    "priority",
+    "relevant_until",
+    "ttl",
+    "language",
+    "location",
+    "headers",
+    "delivery_policy",
+)
+_ALIASES: Final = {
+    "msgid": "msgID",
+    "chid": "channel",
+    "convid": "conversationID",
+    "type": "event",
+    "relevance": "relevantUntil",
+    "published": "timestamp",
+}
+"""What an hMessage calls the same attributes."""
+
+
+def _envelope() -> dict[str, Getter]:
+    getters = {wire_name(name): rarer_field(name) for name in _RARER}
+    getters |= {
+        "msgID": field_of_message("id"),
+        "channel": field_of_message("channel"),
+        "event": field_of_message("event"),
+        "contentType": field_of_message("content_type"),
+        "timestamp": field_of_message("published_at"),
+        "publisher": field_of_message("publisher"),
+        "payload": payload,
+    }
+    return getters | {alias: getters[name] for alias, name in _ALIASES.items()}
+
+
+_OF_ONE_MESSAGE: Final = ("msgID", "channel", "timestamp", "relevantUntil")
+
+ENVELOPE: Final = Names(
+    "envelope",
+    _envelope(),
+    untemplated=frozenset(
+        {*_OF_ONE_MESSAGE, *(a for a, name in _ALIASES.items() if name in _OF_ONE_MESSAGE)}
+    ),
+)
+"""As the events `Publish` and `History` name them, with the names of an hMessage beside them.
+Times are milliseconds since 1970."""

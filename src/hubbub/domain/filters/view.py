@@ -1,0 +1,99 @@
+"""A message as filters read it: its payload is decoded once, however many filters look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Literal
+
+import msgspec
+
+from hubbub.domain.messages import Message, is_json, is_text
+
+
+class _Absent(Enum):
+    ABSENT = 0
+
+
+ABSENT: Final = _Absent.ABSENT
+"""The message has no such attribute. Equal to no JSON value."""
+Absent = Literal[_Absent.ABSENT]
+
+_decode = msgspec.json.Decoder().decode
+
+
+class MessageView:
+    """One message at one moment. Shared by all filters that the message is offered to."""
+
+    __slots__ = ("message", "now", "payload", "units")
+
+    payload: Any
+    """The JSON value; the text of `text/…`; `ABSENT` for other types, which are opaque."""
+
+    def __init__(self, message: Message, now: int) -> None:
+        """`now`: milliseconds since 1970, for filters on relevance."""
+        self.message = message
+        self.now = now
+        self.units: dict[object, bytes] = {}
+        """The message as encoders wrote it, by encoder."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Of a slot that is empty: after the first time, reading the payload costs no call."""
+        if name != "payload":
+            raise AttributeError(name)
+        self.payload = _read(self.message)
+        return self.payload
+
+
+def _read(message: Message) -> Any:
+    try:
+        if is_json(message.content_type):
+            return _decode(message.payload)
+        if is_text(message.content_type):
+            return message.payload.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # published as it came, by a door that checks no payload
+    return ABSENT
+
+
+Getter = Callable[[MessageView], Any]
+"""Answers a JSON value or `ABSENT`."""
+Predicate = Callable[[MessageView], bool]
+
+
+def payload(view: MessageView) -> Any:
+    return view.payload
+
+
+def at_path(getter: Getter, keys: tuple[str, ...]) -> Getter:
+    """The value below the getter's. A key is the member of an object, or a position in a list."""
+    if not keys:
+        return getter
+    if len(keys) == 1 and getter is payload:
+        return _of_payload(keys[0])
+
+    def get(view: MessageView) -> Any:
+        value = getter(view)
+        for key in keys:
+            value = value.get(key, ABSENT) if type(value) is dict else _element(value, key)
+        return value
+
+    return get
+
+
+def _of_payload(key: str) -> Getter:
+    """Most conditions read these: saves a call."""
+
+    def get(view: MessageView) -> Any:
+        value = view.payload
+        return value.get(key, ABSENT) if type(value) is dict else _element(value, key)
+
+    return get
+
+
+def _element(value: Any, key: str) -> Any:
+    if type(value) is list and key.isascii() and key.isdigit() and len(key) < 10:
+        position = int(key)
+        if position < len(value):
+            return value[position]
+    return ABSENT
