@@ -25,6 +25,7 @@ from contract.storage.records import (
 )
 from contract.storage.sessions import SessionsContract
 from contract.storage.settings import SettingsContract
+from contract.storage.threads import ThreadsContract
 from contract.storage.topics import TopicsContract
 from contract.storage.webhooks import WebhooksContract
 from hubbub.domain.errors import StoreUnavailable
@@ -36,6 +37,7 @@ from hubbub.ports.storage.messages import (
 
 class StoreContract(
     MessagesContract,
+    ThreadsContract,
     TopicsContract,
     NotificationsContract,
     DocumentsContract,

@@ -19,6 +19,13 @@ from contract.storage.records import (
     serials,
     why_it_cannot_open,
 )
+from contract.storage.threads import (
+    DELETED_WITHOUT_INDEX,
+    WITHOUT_INDEX,
+    fill_with_threads,
+    index_after_a_deletion,
+    index_in_the_midst_of_appends,
+)
 from contract.store_contract import StoreContract
 from harness.postgres import TestDatabase
 from hubbub.domain.errors import Conflict, StaleOwner, StoreUnavailable
@@ -279,3 +286,25 @@ async def test_a_write_that_waits_too_long_is_refused_and_leaves_no_trace(
                 await store.append([append(message(2), term)])
         assert serials(await store.read_after("demo", "news", 0, 9)) == [1]
         assert await store.append([append(message(2), term)]) == [None]
+
+
+@pytest.mark.spec("CMD-07")
+async def test_conversations_of_an_older_store_are_indexed_once(database: TestDatabase) -> None:
+    async with opened(PostgresStore(database.options)) as store:
+        await fill_with_threads(store)
+        async with database.connection() as connection:
+            for statement in WITHOUT_INDEX:
+                await connection.execute(statement)
+        await index_in_the_midst_of_appends(store)
+
+
+@pytest.mark.spec("CLU-01")
+async def test_what_a_node_of_an_older_version_deleted_leaves_the_index(
+    database: TestDatabase,
+) -> None:
+    async with opened(PostgresStore(database.options)) as store:
+        await fill_with_threads(store)
+        async with database.connection() as connection:
+            for statement in DELETED_WITHOUT_INDEX:
+                await connection.execute(statement)
+        await index_after_a_deletion(store)

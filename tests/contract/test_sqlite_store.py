@@ -26,6 +26,13 @@ from contract.storage.records import (
     serials,
     why_it_cannot_open,
 )
+from contract.storage.threads import (
+    DELETED_WITHOUT_INDEX,
+    WITHOUT_INDEX,
+    fill_with_threads,
+    index_after_a_deletion,
+    index_in_the_midst_of_appends,
+)
 from contract.store_contract import StoreContract
 from hubbub.domain.errors import Conflict, StoreUnavailable
 from hubbub.ports.storage.messages import ChannelHead, Deleted
@@ -411,3 +418,22 @@ async def test_large_messages_make_pages_shorter_but_never_empty(path: Path) -> 
         assert (serials(page), page.more) == ([2], True)
         page = await store.read_after("demo", "news", 4, 100)
         assert (serials(page), page.more) == ([5], False)
+
+
+@pytest.mark.spec("CMD-07")
+async def test_conversations_of_an_older_store_are_indexed_once(path: Path) -> None:
+    async with opened(SqliteStore(path)) as store:
+        await fill_with_threads(store)
+    for statement in WITHOUT_INDEX:
+        change(path, statement)
+    async with opened(SqliteStore(path)) as store:
+        await index_in_the_midst_of_appends(store)
+
+
+async def test_what_an_older_version_deleted_leaves_the_index(path: Path) -> None:
+    async with opened(SqliteStore(path)) as store:
+        await fill_with_threads(store)
+    for statement in DELETED_WITHOUT_INDEX:
+        change(path, statement)
+    async with opened(SqliteStore(path)) as store:
+        await index_after_a_deletion(store)

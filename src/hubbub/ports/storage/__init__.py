@@ -25,6 +25,7 @@ from hubbub.ports.storage.partitions import PartitionStore
 from hubbub.ports.storage.push import PushStore
 from hubbub.ports.storage.sessions import SessionStore
 from hubbub.ports.storage.settings import SettingsStore
+from hubbub.ports.storage.threads import ThreadStore
 from hubbub.ports.storage.topics import TopicStore
 from hubbub.ports.storage.webhooks import WebhookStore
 
@@ -32,6 +33,7 @@ from hubbub.ports.storage.webhooks import WebhookStore
 class Store(
     PartitionStore,
     MessageStore,
+    ThreadStore,
     TopicStore,
     NotificationStore,
     DocumentStore,

@@ -16,9 +16,11 @@ _INSERT_AUDIT = (
 )
 _HELD = (
     ("messages", "serial", "channels"),
+    ("threads", "conversation", "channels"),
+    ("thread_messages", "conversation, serial", "channels"),
     ("notifications", "at", "notification_channels"),
 )
-"""Tables with rows of channels, the column that tells those of a channel apart, and the table of
+"""Tables with rows of channels, the columns that tell those of a channel apart, and the table of
 the channels."""
 _OF_HUB = (
     "producers", "cursors", "webhooks", "web_topics", "channels", "notification_channels",

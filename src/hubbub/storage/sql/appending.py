@@ -12,10 +12,11 @@ from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
 from hubbub.storage.sql.documents import DocumentAppends
 from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
+from hubbub.storage.sql.threads import ThreadAppends
 from hubbub.storage.sql.usage import count_bytes, read_terms, stale
 
 _KEY = {"hub": "text", "name": "text"}
-_CHANNEL = "hub, name, id, epoch, head, high_at"
+_CHANNEL = "hub, name, id, epoch, head, high_at, threaded"
 # Column and table names only; every value is a parameter.
 _READ_CHANNELS = ManyRows(
     table="channels",
@@ -31,16 +32,24 @@ _CREATE_CHANNELS = insert(
         "first_serial": "bigint",
         "high_at": "bigint",
         "stored_bytes": "bigint",
+        "threaded": "bigint",
     },
     "RETURNING hub, name, id",
 )
-_HEAD = {"id": "bigint", "head": "bigint", "high_at": "bigint", "added": "bigint"}
+_HEAD = {
+    "id": "bigint",
+    "head": "bigint",
+    "high_at": "bigint",
+    "added": "bigint",
+    "threaded": "bigint",
+}
 _MOVE_HEADS = ManyRows(
     table="channels",
-    single="UPDATE channels SET head = $2, high_at = $3, stored_bytes = stored_bytes + $4"
-    " WHERE id = $1",
+    single="UPDATE channels SET head = $2, high_at = $3, stored_bytes = stored_bytes + $4,"
+    " threaded = $5 WHERE id = $1",
     arrays="UPDATE channels SET head = item.head, high_at = item.high_at,"  # noqa: S608
-    f" stored_bytes = stored_bytes + item.added FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
+    " stored_bytes = stored_bytes + item.added, threaded = item.threaded"
+    f" FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
 )
 _RETAINED = {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"}
 PUT_RETAINED = insert("retained", _RETAINED, replacing(_RETAINED, "hub", "channel"))
@@ -62,12 +71,16 @@ class _Channel:
     epoch: str
     head: int
     high_at: int
+    threaded: int
+    """The serial up to which messages are in the index of threads."""
     added: int = 0
     """Payload bytes."""
     accepted: list[tuple[Append, int]] = field(default_factory=list)
     """What is to be stored, each with the `high_at` at that point."""
 
     def accept(self, append: Append) -> None:
+        if self.threaded == self.head:
+            self.threaded = append.message.serial
         self.head = append.message.serial
         self.high_at = max(self.high_at, append.message.published_at)
         self.added += len(append.message.payload)
@@ -117,7 +130,7 @@ async def _read_channels(sql: Sql, appends: Sequence[Append]) -> dict[tuple[str,
     for append in appends:
         key = (append.message.hub, append.message.channel)
         if key not in channels:
-            channels[key] = _Channel(None, append.epoch, 0, 0)
+            channels[key] = _Channel(None, append.epoch, 0, 0, 0)
     for hub, name, *row in await sql.fetch_many(_READ_CHANNELS, list(channels)):
         channels[hub, name] = _Channel(*row)
     return channels
@@ -125,21 +138,29 @@ async def _read_channels(sql: Sql, appends: Sequence[Append]) -> dict[tuple[str,
 
 async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None:
     new = [
-        (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added)
+        (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added, channel.threaded)
         for key, channel in channels.items()
         if channel.id is None
     ]
-    moved = [(c.id, c.head, c.high_at, c.added) for c in channels.values() if c.id is not None]
+    moved = [
+        (c.id, c.head, c.high_at, c.added, c.threaded)
+        for c in channels.values()
+        if c.id is not None
+    ]
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
-    rows = [
-        to_row(append, channel.id, high_at)
-        for channel in channels.values()
-        if channel.id is not None
-        for append, high_at in channel.accepted
-    ]
+    rows, threads = [], ThreadAppends(sql)
+    for channel in channels.values():
+        assert channel.id is not None
+        indexed = channel.threaded == channel.head
+        for append, high_at in channel.accepted:
+            rows.append(to_row(append, channel.id, high_at))
+            attributes = append.message.attributes
+            if attributes is not None and attributes.conversation_id is not None and indexed:
+                threads.add(channel.id, attributes.conversation_id, append.message)
     await sql.execute_many(INSERT_MESSAGE, rows)
     await sql.execute_many(_MOVE_HEADS, moved)
+    await threads.store()
 
 
 def _refuse(append: Append, channel: _Channel) -> HubbubError | None:

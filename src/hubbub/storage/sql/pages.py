@@ -34,7 +34,7 @@ class Pages:
     def _page(self, limit: int) -> Page:
         return Page(limit, self._page_bytes)
 
-    async def _fill(self, page: Page, statement: str, *values: int, start: int) -> None:
+    async def _fill(self, page: Page, statement: str, *values: int | str, start: int) -> None:
         """The last two values of the statement are the position behind which it goes on, which is
         the first column of its rows, and how many rows it may answer. One row more than there is
         room for tells that there are more."""

@@ -3,20 +3,19 @@ answer that takes several statements comes from one moment."""
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
+from hubbub.storage.sql.channels import read_channel, stored_page
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.notifications import NotificationReads
-from hubbub.storage.sql.pages import Page
 from hubbub.storage.sql.push import PushReads
-from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob, from_row
+from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob
 from hubbub.storage.sql.retention import RetentionReads
+from hubbub.storage.sql.threads import ThreadReads
 from hubbub.storage.sql.topics import TopicReads
 from hubbub.storage.sql.webhooks import WebhookReads
 
@@ -48,6 +47,7 @@ SELECT low FROM span WHERE low = high
 
 class Reads(
     RetentionReads,
+    ThreadReads,
     TopicReads,
     DocumentReads,
     NotificationReads,
@@ -64,49 +64,41 @@ class Reads(
 
     @single_statement
     async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
-        return (await self._channel(hub, channel))[1]
-
-    async def _channel(self, hub: str, channel: str) -> tuple[int, ChannelHead | None]:
-        rows = await self._sql.fetch(
-            "SELECT id, epoch, head, first_serial FROM channels WHERE hub = $1 AND name = $2",
-            hub,
-            channel,
-        )
-        return (rows[0][0], ChannelHead(*rows[0][1:])) if rows else (0, None)
+        return (await read_channel(self._sql, hub, channel))[1]
 
     async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
-        channel_id, head = await self._channel(hub, channel)
+        channel_id, head = await read_channel(self._sql, hub, channel)
         page = self._page(limit)
         await self._fill(page, _AFTER, channel_id, start=serial)
-        return _messages(page, hub, channel, head)
+        return stored_page(page, hub, channel, head)
 
     async def read_before(
         self, hub: str, channel: str, serial: int | None, limit: int
     ) -> StoredPage:
-        channel_id, head = await self._channel(hub, channel)
+        channel_id, head = await read_channel(self._sql, hub, channel)
         page = self._page(limit)
         await self._fill(page, _BEFORE, channel_id, start=_BEHIND_ALL if serial is None else serial)
-        return _messages(page, hub, channel, head)
+        return stored_page(page, hub, channel, head)
 
     async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """The first message later than `time` is also the first whose `high_at` is; from there
         on, only those published under a clock that was set back have to be left out."""
-        channel_id, head = await self._channel(hub, channel)
+        channel_id, head = await read_channel(self._sql, hub, channel)
         first = await self._first_at(channel_id, head, time + 1)
         page = self._page(limit)
         await self._fill(page, _AFTER_TIME, channel_id, time, start=first - 1)
-        return _messages(page, hub, channel, head)
+        return stored_page(page, hub, channel, head)
 
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
         """Everything before the first message whose `high_at` reaches `time` qualifies; behind
         it, only messages published under a clock that was set back, which have an index."""
-        channel_id, head = await self._channel(hub, channel)
+        channel_id, head = await read_channel(self._sql, hub, channel)
         boundary = await self._first_at(channel_id, head, time)
         page = self._page(limit)
         await self._fill(page, _LATE_BEFORE_TIME, channel_id, boundary, time, start=_BEHIND_ALL)
         if not page.more:
             await self._fill(page, _BEFORE, channel_id, start=boundary)
-        return _messages(page, hub, channel, head)
+        return stored_page(page, hub, channel, head)
 
     async def _first_at(self, channel_id: int, head: ChannelHead | None, time: int) -> int:
         if head is None:
@@ -115,7 +107,7 @@ class Reads(
         return int(serial)
 
     async def first_at(self, hub: str, channel: str, time: int) -> int:
-        return max(1, await self._first_at(*await self._channel(hub, channel), time))
+        return max(1, await self._first_at(*await read_channel(self._sql, hub, channel), time))
 
     @single_statement
     async def stored_bytes(self, hub: str) -> int:
@@ -155,8 +147,3 @@ class Reads(
             now,
         )
         return SessionSnapshot(*rows[0]) if rows else None
-
-
-def _messages(page: Page, hub: str, channel: str, head: ChannelHead | None) -> StoredPage:
-    rows = sorted(page.rows, key=itemgetter(0))
-    return StoredPage(tuple(from_row(row, hub, channel) for row in rows), page.more, head)

@@ -81,8 +81,12 @@ def from_row(row: Row, hub: str, channel: str) -> Message:
         retain=bool(flags & _RETAIN),
         push=bool(flags & _PUSH),
         transient=bool(flags & _TRANSIENT),
-        attributes=None if attributes is None else _attributes_decoder.decode(attributes),
+        attributes=attributes_of(attributes),
     )
+
+
+def attributes_of(stored: bytes | None) -> Attributes | None:
+    return None if stored is None else _attributes_decoder.decode(stored)
 
 
 def to_blob(message: Message) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hubbub.ports.storage.messages import Deleted, StoredChannel
 from hubbub.storage.sql.connection import Sql, single_statement
+from hubbub.storage.sql.threads import delete_from_threads
 from hubbub.storage.sql.topics import keep_sequences
 from hubbub.storage.sql.usage import check_term, count_bytes
 
@@ -68,11 +69,13 @@ class RetentionWrites:
             end,
         )
         await keep_sequences(self._sql, channel_id, end)
+        await delete_from_threads(self._sql, channel_id, end)
         deleted = await self._sql.execute(
             "DELETE FROM messages WHERE channel_id = $1 AND serial < $2", channel_id, end
         )
         await self._sql.execute(
-            "UPDATE channels SET first_serial = $2, stored_bytes = stored_bytes - $3 WHERE id = $1",
+            "UPDATE channels SET first_serial = $2, stored_bytes = stored_bytes - $3,"
+            " threaded = CASE WHEN threaded < $2 THEN $2 - 1 ELSE threaded END WHERE id = $1",
             channel_id,
             end,
             freed,

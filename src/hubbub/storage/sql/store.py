@@ -30,6 +30,7 @@ from hubbub.storage.sql.writes import Writes
 _ENVELOPE_BYTES = 300
 _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
+_INDEX_SLICE = 2000
 _RECLAIM_SLICE = 500
 """Smaller: it goes on all the time, beside the appends of the same hub."""
 _NO_HUB = ""
@@ -214,6 +215,21 @@ class SqlStore:
             stored_bytes += deleted.stored_bytes
             if deleted.messages < _RECLAIM_SLICE:
                 return Deleted(messages, stored_bytes, deleted.first)
+
+    # -- threads ------------------------------------------------------------------------------
+
+    threads_indexed = _read(Reads.threads_indexed)
+    read_threads = _read_page(Reads.read_threads, _of_record)
+    read_conversation = _read_page(Reads.read_conversation)
+    read_conversation_before = _read_page(Reads.read_conversation_before)
+
+    async def index_threads(self, hub: str, channel: str, partition: int, term: int) -> None:
+        """In slices, so that nobody's write waits for a long history."""
+        which = (hub, channel, partition, term)
+        while await self._writes.call(hub, Writes.index_threads, *which, _INDEX_SLICE):
+            pass
+
+    # -- what is stored -----------------------------------------------------------------------
 
     stored_bytes = _read(Reads.stored_bytes)
     read_stored_hubs = _read(Reads.read_stored_hubs, _common)

@@ -25,6 +25,7 @@ from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.push import PushWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.retention import RetentionWrites
+from hubbub.storage.sql.threads import ThreadWrites
 from hubbub.storage.sql.topics import TopicWrites
 from hubbub.storage.sql.usage import check_term, read_terms
 from hubbub.storage.sql.webhooks import WebhookWrites
@@ -65,6 +66,7 @@ _EXPIRING = (
 
 class Writes(
     RetentionWrites,
+    ThreadWrites,
     TopicWrites,
     NotificationWrites,
     DocumentWrites,
