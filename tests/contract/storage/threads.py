@@ -26,7 +26,7 @@ from hubbub.ports.storage.threads import StoredThreads
 
 def said(serial: int, conversation: str | None, **other: object) -> Message:
     attributes = None if conversation is None else Attributes(conversation_id=conversation)
-    return message(serial, attributes=attributes, **other)
+    return message(serial, attributes=attributes, **other)  # type: ignore[arg-type]
 
 
 def state(serial: int, conversation: str, payload: bytes, **other: object) -> Message:
