@@ -230,7 +230,12 @@ class HttpConnection(asyncio.Protocol):
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._rest or self._blocked or self._turns.left <= 0:
+        if self._rest or self._blocked:
+            self._keep(data)
+            return
+        if self._receiving and self._reader.gather(data):
+            return
+        if self._turns.left <= 0:
             self._keep(data)
             return
         request = self._reader.read_alone(data)
@@ -497,9 +502,16 @@ class HttpConnection(asyncio.Protocol):
         if self._blocked & _BUSY:
             self._leaving = True
         elif self._receiving:
-            self.refuse(RequestTimeout("the request took too long to arrive"))
+            self.refuse(self._fault_of_late_request())
         elif not self._blocked & _CLOSED:
             self._close()
+
+    def _fault_of_late_request(self) -> HubbubError:
+        try:
+            self._reader.parse_gathered()
+        except HubbubError as error:
+            return error
+        return RequestTimeout("the request took too long to arrive")
 
     # -- leaving HTTP ---------------------------------------------------------------------------
 

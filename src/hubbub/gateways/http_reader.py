@@ -2,7 +2,7 @@
 
 httptools does the parsing. It is given pieces in which at most one request ends, so that the caller
 decides when the next request is read. A head that came before, with the very same bytes, is not
-parsed again.
+parsed again. Small pieces of a head that has not ended are gathered and parsed together.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _KNOWN_HEAD_BYTES = 4096
 _END = b"\r\n\r\n"
 """Ends every head and every chunked body."""
 _BETWEEN_BYTES = len(": \r\n")
+_GATHERED_BYTES = 512
+"""Of a head that has not ended: more is parsed without waiting for its end."""
 _CHUNKED_BYTES = 16 * 1024
 """Given to the parser at once, since chunks may be as small as a byte."""
 _ONCE = (b"host", b"authorization", b"content-type")
@@ -37,6 +39,7 @@ class RequestReader:
         "_body_bytes",
         "_chunked",
         "_expects_continue",
+        "_gathered",
         "_head_bytes",
         "_head_done",
         "_headers",
@@ -81,6 +84,8 @@ class RequestReader:
         self._head_done = False
         self._held_bytes = 0
         """What came since the parser last gave anything out."""
+        self._gathered = b""
+        """The last pieces of the head, which were not parsed yet."""
         self._length = 0
         self._chunked = False
         self._body: bytes | bytearray = b""
@@ -110,7 +115,9 @@ class RequestReader:
     @property
     def held_bytes(self) -> int:
         """What is held of the request under way, head and body."""
-        return 0 if self.between else self._head_bytes + self._held_bytes + self._body_bytes
+        if self.between:
+            return 0
+        return self._head_bytes + self._held_bytes + len(self._gathered) + self._body_bytes
 
     def drop(self) -> None:
         """Let go of the request under way, which is not going to be read to its end."""
@@ -130,9 +137,29 @@ class RequestReader:
             return None
         return Request(head, data[len(head.raw) :]) if len(data) == head.size else None
 
+    def gather(self, data: bytes) -> bool:
+        """Keep a small piece of a head that does not end in it; if not, nothing is read. So a head
+        that comes a few bytes at a time costs little more than its bytes; what is wrong with it is
+        found when it ends, when more of it comes, or by `parse_gathered`."""
+        gathered = self._gathered + data
+        if self.between or self._head_done or len(gathered) > _GATHERED_BYTES:
+            return False
+        if _END in self._tail + gathered:
+            return False
+        self._gathered = gathered
+        return True
+
+    def parse_gathered(self) -> None:
+        """Raises `HubbubError` for what is no request. No head ends in what was gathered."""
+        gathered, self._gathered = self._gathered, b""
+        if gathered:
+            self._parse(gathered, 0)
+
     def read(self, data: bytes, start: int) -> Request | None:
         """Read on from `start`, at most one request; `at` says how far. None: it has not ended
         yet. Raises `HubbubError` for what is no request, and `Upgrade`."""
+        if self._gathered:
+            self.parse_gathered()
         if self.between:
             head = self._last
             if head is None or not data.startswith(head.raw, start):

@@ -285,6 +285,47 @@ async def test_a_head_that_arrives_too_slowly_is_refused_without_a_body_if_it_is
         assert transport.closing
 
 
+async def test_pieces_of_heads_that_do_not_end_take_no_turns_from_others() -> None:
+    door = Door(brief)
+    slow = [door.connect()[0] for _ in range(2_000)]
+    for connection in slow:
+        connection.data_received(b"GET / HTTP/1.1\r\nHost: x")
+    await door.settle()
+    left = door.turns.left
+    for connection in slow:
+        connection.data_received(b"\r\nX-1: ")
+    assert door.turns.left == left
+    other, answered = door.connect()
+    other.data_received(ONE)
+    assert ANSWER in answered.written
+    slow[0].data_received(b"y\r\n\r\n")
+    await door.settle()
+    assert door.requests[1:] == [(b"GET", b"/", {b"host": b"x", b"x-1": b"y"}, b"")]
+
+
+async def test_a_head_that_comes_in_small_pieces_is_bounded() -> None:
+    limits = HttpLimits()
+    door = Door(brief, limits=limits)
+    connection, transport = door.connect()
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x")
+    sent = 0
+    while not transport.closing and sent <= 2 * limits.head_bytes:
+        connection.data_received(b"\r\nX-1: 2")
+        sent += 8
+    assert transport.written.startswith(b"HTTP/1.1 431 ")
+    assert sent <= limits.head_bytes + 512
+
+
+async def test_what_is_wrong_with_a_head_that_never_ends_is_told_when_its_time_is_over() -> None:
+    door = Door(brief)
+    connection, transport = door.connect()
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x")
+    connection.data_received(b"\r\nA: \x00")
+    connection.time_out()
+    assert transport.written.startswith(b"HTTP/1.1 400 ")
+    assert transport.closing
+
+
 # -- codings ------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,8 @@
 against httptools: the same bytes, in any pieces, must come to the same end.
 
 Compared are the requests that reach the handler, every byte that is answered, and whether the
-connection is closed. The heads that are known are shared by all examples of a run, so that a head
+connection is closed: at once, or with the reason when the time for the rest of a head that came in
+small pieces is over. The heads that are known are shared by all examples of a run, so that a head
 which one example leaves behind wrongly is found by the others.
 
 Intended differences to httptools, where the hub is stricter: `Content-Length` beside
@@ -66,7 +67,13 @@ def ours(chunks: list[bytes], known: dict[bytes, Head]) -> Outcome:
             if not transport.closing and not door.upgrades:
                 connection.data_received(chunk)
                 await door.settle()
-        return Outcome(door.requests, door.upgrades, bytes(transport.written), transport.closing)
+        answers, closed = bytes(transport.written), transport.closing
+        if not closed and not door.upgrades:
+            connection.time_out()
+            last = bytes(transport.written[len(answers) :])
+            if last and not last.startswith(b"HTTP/1.1 408 "):
+                answers, closed = answers + last, True
+        return Outcome(door.requests, door.upgrades, answers, closed)
 
     return LOOP.run_until_complete(run())
 
