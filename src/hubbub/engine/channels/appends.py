@@ -81,7 +81,9 @@ class Appender:
         await self._tasks.settle_so_far()
 
     def append(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
-        self._stored_bytes.add(channel.hub, len(message.payload))
+        size = len(message.payload)
+        self._stored_bytes.add(channel.hub, size)
+        channel.queued_bytes += size
         channel.wait(message, reply)
         self._make_ready(channel)
 
@@ -98,6 +100,7 @@ class Appender:
         entries: list[_Entry] = []
         channels = [channel for channel in ready if self._still_ready(channel)]
         for channel in channels:
+            channel.queued_bytes = 0
             entries += [(channel, message, reply) for message, reply in channel.begin_append()]
         if not entries:
             return
@@ -105,15 +108,16 @@ class Appender:
 
     def _still_ready(self, channel: Channel) -> bool:
         """A channel whose rules changed in this turn of the loop is read again first; its queue
-        is published once more after that, and counted then."""
+        is published once more after that, and counted then. The queue of a channel that was closed
+        is gone."""
         if channel.state is State.READY:
             return True
         self._uncount_queue(channel)
         return False
 
     def _uncount_queue(self, channel: Channel) -> None:
-        queued = sum(len(m.payload) for m, _ in channel.queue or () if channel.must_store(m))
-        self._stored_bytes.add(channel.hub, -queued)
+        self._stored_bytes.add(channel.hub, -channel.queued_bytes)
+        channel.queued_bytes = 0
 
     async def _write(self, channels: list[Channel], entries: list[_Entry]) -> None:
         judged: dict[int, Judged] = {}
@@ -174,6 +178,7 @@ class Appender:
             else:
                 self._conclude_change(channel, message, reply, judged[at], error)
         for channel, message, reply in reversed(again):
+            channel.queued_bytes += len(message.payload)
             channel.wait_first(message, reply)
 
     def _judge(self, channel: Channel, message: Message) -> Judged | None:

@@ -80,6 +80,9 @@ class Channel:
     left: dict[str, Member] | None = None
     queue: deque[tuple[Message, PublishReply | None]] | None = None
     """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
+    queued_bytes: int = 0
+    """Of the publishes in the queue, what counts as stored bytes of the hub already. The appender
+    gives it back where they do not set out, also when the queue is gone."""
     uses: int = 0
     """Requests under way that need the channel to stay open."""
     producers: dict[tuple[str, str], ActiveProducer] | None = None

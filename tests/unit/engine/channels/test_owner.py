@@ -299,6 +299,30 @@ async def test_quotas_of_channels_and_stored_bytes_are_kept(tmp_path: Path) -> N
         assert await third.all_answered() == [QuotaExceeded.code]
 
 
+@pytest.mark.parametrize("behind_append", [False, True])
+async def test_publishes_that_end_with_their_channel_use_up_no_stored_bytes(
+    tmp_path: Path, behind_append: bool
+) -> None:
+    hub = open_hub(rules=STORED, quotas=Quotas(stored_bytes=4))
+    async with Alone(tmp_path, hubs=[hub]) as alone:
+        publisher, other = Publisher(alone), Publisher(alone, "other")
+        publisher.publish(1)
+        await publisher.all_answered()
+        alone.store.held = asyncio.Event()
+        publisher.publish(1)
+        if behind_append:
+            await flying(alone)
+        publisher.publish(2)
+        alone.node.owner.channels.release([partition_of("acme", "news")])
+        alone.store.held.set()
+        answers = await publisher.all_answered()
+        kept = 2 if behind_append else 1
+        assert answers == [1, 2][:kept] + [StaleOwner.code] * (4 - kept)
+        await asyncio.sleep(0)
+        other.publish(5 - kept)
+        assert await other.all_answered() == [*range(1, 5 - kept), QuotaExceeded.code]
+
+
 async def test_a_hub_that_is_not_there_is_said_not_to_be_there(alone: Alone) -> None:
     with pytest.raises(HubNotFound):
         await alone.node.bus.attach("nowhere", "news")
