@@ -8,8 +8,9 @@ from collections.abc import Callable
 from harness.clock import FakeClock
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Head, HttpLimits, Request
-from hubbub.gateways.http_connection import Exchange, HttpConnection
+from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.turns import Turns
 from hubbub.tasks import TaskSet
 

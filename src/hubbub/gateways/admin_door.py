@@ -16,8 +16,8 @@ import msgspec
 
 from hubbub.domain.errors import Internal, Overloaded, Timeout
 from hubbub.domain.shares import FairShare
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request
-from hubbub.gateways.http_connection import Exchange
 from hubbub.tasks import TaskSet
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

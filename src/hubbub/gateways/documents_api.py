@@ -28,8 +28,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import Digits, HubRequest, NoQuery, given, no_path
 from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request, Target
-from hubbub.gateways.http_connection import Exchange
 
 _ETAG = re.compile(r'"([0-9a-f]+)\.([0-9]{1,18})"')
 _NEVER = -1

@@ -13,20 +13,16 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
-import msgspec
-
 from hubbub.domain.errors import HubbubError, Internal, Overloaded, RequestTimeout
 from hubbub.domain.holdings import FREE_BYTES
+from hubbub.gateways.backlog import Backlog
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import (
-    OK_JSON,
-    TEXT_UTF8,
-    WITHOUT_BODY,
     Head,
     HttpLimits,
     Request,
     error_body,
     error_headers,
-    error_text,
     response_head,
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
@@ -36,8 +32,6 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 _NEVER = float("inf")
-_WAITING_BYTES = 64 * 1024
-"""Of requests that came in and were not read yet: beyond it nothing more is read."""
 _LARGE_ANSWER_BYTES = 4096
 """Larger answers are written at once, so that a client that takes none of them is noticed."""
 
@@ -82,91 +76,22 @@ class Handler(Protocol):
         """Take the connection over; `rest` came behind the head."""
 
 
-class Exchange(msgspec.Struct, eq=False):
-    """The answer to one request, to be given exactly once."""
-
-    connection: HttpConnection
-    _head: Head
-    _answered: bool = False
-    extra_headers: bytes = b""
-    """Complete header lines that every answer gets (CORS)."""
-    text_errors: bool = False
-    """Errors are said in plain text, for clients that may know nothing of JSON."""
-
-    def answer_json(self, body: bytes) -> None:
-        """The common case, kept cheap."""
-        if self.extra_headers or not self._head.plain:
-            self.answer(200, body)
-        elif not self._answered:
-            self._answered = True
-            self.connection.finish(b"%b%d\r\n\r\n%b" % (OK_JSON, len(body), body), True)
-
-    def answer(
-        self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
-    ) -> None:
-        head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
-        if self._head.method == b"HEAD" or status in WITHOUT_BODY:
-            body = b""
-        self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
-
-    def fail(self, error: HubbubError) -> None:
-        headers = error_headers(error)
-        if self.text_errors:
-            headers += f"Hubbub-Error: {error.code}\r\n"
-            self.answer(error.http_status, error_text(error), TEXT_UTF8, headers)
-        else:
-            self.answer(error.http_status, error_body(error), headers=headers)
-
-    def run(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """Answer later; whatever happens, the client gets an answer. The work either gives it or
-        comes to its JSON. It is given up if the client goes away."""
-        self.connection.spawn(self.guard(work))
-
-    def complete(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """The same for work that changes something, which a client that goes away must not cut in
-        half."""
-        self.connection.complete(self.guard(work))
-
-    async def guard(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """The work, whose errors are answered. Who runs it decides when it is given up."""
-        try:
-            said = await work
-            if said is not None:
-                self.answer_json(said)
-        except HubbubError as error:
-            self.fail(error)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            logger.exception("a request failed in an unforeseen way")
-            self.fail(Internal("the hub failed to handle the request"))
-
-    def _finish(self, data: bytes) -> None:
-        if not self._answered:
-            self._answered = True
-            self.connection.finish(data, self._head.keep_alive)
-
-
 class HttpConnection(asyncio.Protocol):
     """One connection while it speaks HTTP."""
 
     __slots__ = (
         "_answers",
-        "_at",
+        "_backlog",
         "_blocked",
-        "_counted",
         "_handler",
         "_held",
         "_leaving",
         "_limits",
-        "_paused",
         "_queued",
         "_reader",
         "_receiving",
-        "_rest",
         "_task",
         "_turns",
-        "_unread_bytes",
         "_watcher",
         "address",
         "deadline",
@@ -181,6 +106,7 @@ class HttpConnection(asyncio.Protocol):
         self._watcher = watcher
         self._turns = watcher.turns
         self._reader: RequestReader
+        self._backlog: Backlog
         self.transport: asyncio.Transport
         self.peer = ""
         """The address at the other end, be it a client's or a proxy's."""
@@ -190,19 +116,11 @@ class HttpConnection(asyncio.Protocol):
         self._blocked = 0
         self._held = 0
         """By how many it was asked to wait."""
-        self._paused = False
         self._receiving = False
         """A request has begun that is not complete."""
         self._leaving = False
         """The answer under way is the last one."""
-        self._rest = b""
-        """What came in and was not read yet, from `_at` on."""
-        self._at = 0
         self._queued = False
-        self._counted = False
-        """Bytes wait here that count for the bound over all connections."""
-        self._unread_bytes = 0
-        """What waited for the client when its time to take it began."""
         self._task: asyncio.Task[None] | None = None
         """The request under way, if it takes time."""
         self._answers: list[bytes] | None = None
@@ -215,22 +133,21 @@ class HttpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
         self.address = self._turns.address_of(self.peer)
-        self.transport.set_write_buffer_limits(high=FREE_BYTES)
         self._reader = RequestReader(self._limits, self._watcher.known_heads)
+        self._backlog = Backlog(self.transport, self._reader)
         self._expect(self._limits.head_seconds)
         self._watcher.watch(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._blocked |= _CLOSED
-        self._rest = b""
-        self._counted = False
+        self._backlog.release()
         self._watcher.unwatch(self)
         if self._task is not None:
             self._task.cancel()
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._rest or self._blocked:
+        if self._backlog.unread or self._blocked:
             self._keep(data)
             return
         if self._receiving and self._reader.gather(data):
@@ -249,23 +166,22 @@ class HttpConnection(asyncio.Protocol):
         """It is not the connection's turn."""
         if self._blocked & _CLOSED:
             return
-        self._rest = self._rest[self._at :] + data if self._rest else data
-        self._at = 0
+        self._backlog.add(data)
         self._go_on()
 
     def take_turn(self) -> None:
         """Called by `Turns`."""
         self._queued = False
-        if self._rest and not self._blocked:
-            data, self._rest = self._rest, b""
-            if self._at:
-                self._serve(data, self._at)
+        backlog = self._backlog
+        if backlog.unread and not self._blocked:
+            data, backlog.unread = backlog.unread, b""
+            if backlog.at:
+                self._serve(data, backlog.at)
             else:
                 self.data_received(data)
-            if self._paused:
+            if backlog.paused:
                 self._regulate()
-            if self._counted:
-                self._count()
+            self._count(0)
 
     def _serve(self, data: bytes, start: int) -> None:
         """Answer a slice of what came in; what is left waits."""
@@ -290,9 +206,9 @@ class HttpConnection(asyncio.Protocol):
         self._answers = None
         self._turns.charge(self, SLICE_REQUESTS - left, start - first)
         if start < end and not self._blocked & _CLOSED:
-            self._rest, self._at = data, start
+            self._backlog.unread, self._backlog.at = data, start
             self._go_on()
-        elif self._paused:
+        elif self._backlog.paused:
             self._regulate()
 
     def _await_more(self, reader: RequestReader) -> None:
@@ -300,8 +216,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._receiving:
             self._receiving = True
             self._expect(self._limits.head_seconds)
-        if self._counted or reader.held_bytes > FREE_BYTES:
-            self._count()
+        self._count(reader.held_bytes)
         if reader.wants_continue and not self._blocked & _CLOSED:
             reader.wants_continue = False
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -313,37 +228,28 @@ class HttpConnection(asyncio.Protocol):
 
     def take_rest(self) -> bytes:
         """What came in and was not read, for who takes the connection over."""
-        rest, self._rest = self._rest[self._at :], b""
-        return rest
+        return self._backlog.take()
 
     def _go_on(self) -> None:
         """Wait for a turn if there is something to do, and take in as much as may wait."""
-        if self._rest and not self._blocked and not self._queued:
+        if self._backlog.unread and not self._blocked and not self._queued:
             self._queued = True
             self._turns.wait(self)
         self._regulate()
 
     def _regulate(self) -> None:
-        """Read from the socket only what may wait here."""
-        waiting = len(self._rest) - self._at
-        if waiting > FREE_BYTES:
-            self._count()
-        pause = self._blocked & (_HELD | _STALLED) != 0 or waiting > _WAITING_BYTES
-        if pause is self._paused or self._blocked & _CLOSED or self.transport.is_closing():
-            return
-        self._paused = pause
-        if pause:
-            self.transport.pause_reading()
-        else:
-            self.transport.resume_reading()
+        """Take from the socket only what may wait here."""
+        backlog = self._backlog
+        if backlog.unread_bytes > FREE_BYTES:
+            self._count(backlog.unread_bytes)
+        if not self._blocked & _CLOSED:
+            backlog.regulate(self._blocked & (_HELD | _STALLED) != 0)
 
-    def _count(self) -> None:
-        """What waits here, not read or not taken by the client, has changed."""
-        size = self._reader.held_bytes + self.transport.get_write_buffer_size()
-        if self._rest:
-            size += len(self._rest) - self._at
-        self._counted = size > FREE_BYTES
-        self._watcher.hold(self, size)
+    def _count(self, size: int) -> None:
+        """What is held because of the client has changed, and is now `size` bytes or more. It is
+        counted where that is much, and where it was counted before."""
+        if self._backlog.counted or size > FREE_BYTES:
+            self._watcher.hold(self, self._backlog.count())
 
     def give_up(self) -> None:
         """All connections together hold too much, and this one most. It learns why where the next
@@ -351,7 +257,7 @@ class HttpConnection(asyncio.Protocol):
         logger.warning("ended a connection of %s: clients make the hub hold too much", self.peer)
         if self._blocked & (_BUSY | _STALLED | _CLOSED):
             self._blocked |= _CLOSED
-            self._rest = b""
+            self._backlog.take()
             self._reader.drop()
             self.transport.abort()
         else:
@@ -390,8 +296,7 @@ class HttpConnection(asyncio.Protocol):
     def _received(self) -> None:
         """A request that came in pieces is complete."""
         self._receiving = False
-        if self._counted:
-            self._count()
+        self._count(0)
 
     def finish(self, data: bytes, keep_alive: bool) -> None:
         """An answer is complete: send it, then turn to the next request."""
@@ -400,13 +305,13 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._blocked & _STALLED:
             self._write(data)
-            self._count()
+            self._count(self.transport.get_write_buffer_size())
         else:
             self.deadline = self._watcher.now + self._limits.idle_seconds
             self._write(data)
         if not keep_alive or self._leaving:
             self._close()
-        elif self._rest and self._answers is None:
+        elif self._backlog.unread and self._answers is None:
             self._go_on()
 
     def _write(self, data: bytes) -> None:
@@ -436,16 +341,13 @@ class HttpConnection(asyncio.Protocol):
         elif not self._blocked & _CLOSED:
             limits = self._limits
             self._expect(limits.head_seconds if self._receiving else limits.idle_seconds)
-        if self._counted:
-            self._count()
+        self._count(0)
         self._go_on()
 
     def _await_client(self) -> None:
         """From now on it has to take some of what waits for it, within a time limit."""
-        self._unread_bytes = self.transport.get_write_buffer_size()
         self._expect(self._limits.send_seconds)
-        if self._counted or self._unread_bytes > FREE_BYTES:
-            self._count()
+        self._count(self._backlog.offer())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for this connection, given up if the client goes away."""
@@ -482,7 +384,7 @@ class HttpConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Nothing is read any more; the client has some time to take what was said."""
         self._blocked |= _CLOSED
-        self._rest = b""
+        self._backlog.take()
         self._reader.drop()
         self.flush()
         self._await_client()
@@ -492,7 +394,7 @@ class HttpConnection(asyncio.Protocol):
         """Called by the listener after the deadline."""
         if not self._blocked & (_STALLED | _CLOSED):
             self.leave()
-        elif self.transport.get_write_buffer_size() < self._unread_bytes:
+        elif self._backlog.shrinks:
             self._await_client()  # slow, but it reads
         else:
             self.transport.abort()
@@ -528,10 +430,9 @@ class HttpConnection(asyncio.Protocol):
         """From now on the transport belongs to another protocol."""
         self._turns.charge(self, LONG_COST, 0)
         self._blocked &= ~(_HELD | _STALLED)
-        self._rest = b""
+        self._backlog.release()
         self._regulate()
         self._blocked |= _CLOSED
-        self._counted = False
         self._watcher.unwatch(self)
         self.transport.set_protocol(protocol)
         self._reader.close()

@@ -19,8 +19,8 @@ from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Prepared, Request, Target, error_shape
-from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
 from hubbub.gateways.topics_api import PreparedGet, TopicsApi

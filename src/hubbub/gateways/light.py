@@ -20,8 +20,8 @@ from hubbub.gateways.calls import (
     no_path,
     topic_key_of,
 )
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import TEXT_UTF8
-from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.light import (
     Unsubscription,
     read_registration,

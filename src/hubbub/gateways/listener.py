@@ -31,9 +31,10 @@ from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.calls import TOPIC_KEY_HEADER, no_path
 from hubbub.gateways.credentials import token_of
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
-from hubbub.gateways.http_connection import Exchange, HttpConnection
+from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor
 from hubbub.gateways.origins import is_loopback, origin_allowed

@@ -8,9 +8,10 @@ from hubbub.domain.limits import TokenBucket
 from hubbub.engine.node import Node
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
 from hubbub.gateways.encoders import encoder_for
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
 from hubbub.gateways.http import Request, Target
-from hubbub.gateways.http_connection import Exchange, HttpConnection
+from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
 from hubbub.gateways.turns import Turns

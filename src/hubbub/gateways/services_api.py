@@ -14,8 +14,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import EventName, HubRequest, no_path
 from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request, Target
-from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import check_event_name
 
 MAX_CALL_SECONDS = 300.0

@@ -35,8 +35,8 @@ from hubbub.gateways.calls import (
     topic_key_of,
 )
 from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Prepared, Request, Target
-from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.checks import check_event_name, parse_start
 from hubbub.protocols.json import topics_http as bodies
 from hubbub.protocols.json.events import notice_json

@@ -15,8 +15,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest
 from hubbub.gateways.credentials import identify, require_authenticated
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request, Target
-from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.light import LightDoor
 from hubbub.gateways.origins import is_loopback, names_address
 from hubbub.gateways.webhooks_api import WebhooksApi

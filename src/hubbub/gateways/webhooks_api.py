@@ -14,7 +14,7 @@ from hubbub.domain.webhooks import Webhook
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest, NoQuery, no_path
-from hubbub.gateways.http_connection import Exchange
+from hubbub.gateways.exchange import Exchange
 from hubbub.protocols.json import webhooks as bodies
 
 LARGEST_PAGE = 1000

@@ -10,8 +10,8 @@ from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitte
 from hubbub.domain.webhooks import WantedWebhook, websub_channel
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import TEXT_UTF8
-from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.light import publish_body
 from hubbub.protocols.websub import (
     FORM,

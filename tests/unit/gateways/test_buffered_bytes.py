@@ -10,8 +10,8 @@ from harness.clock import FakeClock
 from harness.http_connections import Door, FakeTransport
 from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.gateways.encoders import SSE, encoder_for
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request
-from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.sse import SseConnection
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import WebSocketConnection
@@ -139,6 +139,20 @@ async def test_requests_that_wait_behind_one_that_is_not_answered_are_counted() 
         waiting.append(transport)
         assert door.holdings.total <= LIMIT
     assert sum(transport.aborted for transport in waiting) == door.holdings.ended > 0
+
+
+async def test_a_connection_that_is_handed_over_in_its_turn_holds_nothing_of_http() -> None:
+    asked: list[Exchange] = []
+    door = Door(lambda request, exchange: asked.append(exchange))
+    connection, _ = door.connect()
+    socket_head = b"GET /s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    connection.data_received(b"GET /later HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.data_received(socket_head + b"x" * 2 * FREE_BYTES)
+    assert door.holdings.total > FREE_BYTES
+    asked[0].answer_json(b"{}")
+    await door.settle()
+    assert [len(rest) for _, rest in door.upgrades] == [2 * FREE_BYTES]
+    assert door.holdings.total == 0
 
 
 # -- connections that stay ----------------------------------------------------------------------

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from harness.http_connections import Door
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import HttpLimits, Request
-from hubbub.gateways.http_connection import Exchange
 from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS
 
 pytestmark = pytest.mark.spec("SEC-01", "OPS-03")

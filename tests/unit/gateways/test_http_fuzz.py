@@ -23,8 +23,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.http_connections import Door, NoMemory
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Head, HttpLimits, Request
-from hubbub.gateways.http_connection import Exchange
 
 pytestmark = pytest.mark.spec("OPS-03", "SEC-01")
 
