@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contract.storage.administration import AdministrationContract
+from contract.storage.commands import CommandContract
 from contract.storage.documents import DocumentsContract
 from contract.storage.messages import MessagesContract
 from contract.storage.notifications import NotificationsContract
@@ -43,6 +44,7 @@ class StoreContract(
     DocumentsContract,
     WebhooksContract,
     PushContract,
+    CommandContract,
     SettingsContract,
     AdministrationContract,
     SessionsContract,

@@ -391,7 +391,7 @@ class Cluster:
             transport,
             owners=StaticOwners(name, self.names),
             nodes=lambda: self.names,
-            reread_hub=lambda hub: self.nodes[name].directory.reload(hub),
+            reread_hub=lambda *which: self.nodes[name].directory.reload(*which),
             patience=self.patience,
         )
         started = self.nodes[name] = EngineNode(name, bus, self.store, self.clock, **self._limits)
@@ -479,6 +479,14 @@ class RecordingSink:
 
     def hub_changed(self, hub: str) -> None:
         self.changed_hubs.append(hub)
+        self._changed.set()
+
+    def channel_changed(self, hub: str, channel: str) -> None:
+        self.changed_hubs.append(f"{hub}/{channel}")
+        self._changed.set()
+
+    async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        self.changed_hubs.append(f"{hub}/{channel}/{user_id}/{follows}")
         self._changed.set()
 
     async def until(self, condition: Callable[[], object]) -> None:

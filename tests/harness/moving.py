@@ -73,7 +73,7 @@ class MovingCluster:
             transport,
             owners=ownership,
             nodes=lambda: membership.nodes,
-            reread_hub=lambda hub: self.nodes[name].directory.reload(hub),
+            reread_hub=lambda *which: self.nodes[name].directory.reload(*which),
             patience=PATIENT,
             incarnation=incarnation,
         )

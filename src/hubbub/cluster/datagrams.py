@@ -129,7 +129,19 @@ class Question(msgspec.Struct, frozen=True, tag="question"):
 
 
 class HubChanged(msgspec.Struct, frozen=True, tag="hub_changed"):
+    """With a channel: only what the channel's owner decided about it."""
+
     hub: str
+    channel: str | None = None
+
+
+class UserFollows(msgspec.Struct, frozen=True, tag="user_follows"):
+    """A user subscribed with all sessions, or unsubscribed them."""
+
+    hub: str
+    user_id: str
+    channel: str
+    follows: bool
 
 
 Call = (
@@ -151,6 +163,7 @@ Call = (
     | SessionTaken
     | Question
     | HubChanged
+    | UserFollows
 )
 
 
@@ -232,7 +245,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return call.request.hub, call.request.channel
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
-    if isinstance(call, Tell | Renew | SessionTaken | Question | HubChanged):
+    if isinstance(call, Tell | Renew | SessionTaken | Question | HubChanged | UserFollows):
         return None
     return call.hub, call.channel
 

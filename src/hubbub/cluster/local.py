@@ -86,3 +86,10 @@ class LocalBus:
     async def announce_hub_change(self, hub: str) -> None:
         self._owner.hub_changed(hub)
         self._sink.hub_changed(hub)
+
+    async def announce_channel_change(self, hub: str, channel: str) -> None:
+        self._owner.channel_changed(hub, channel)
+        self._sink.channel_changed(hub, channel)
+
+    async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        await self._sink.user_follows(hub, user_id, channel, follows)

@@ -21,7 +21,7 @@ from hubbub.cluster.emitting import HUB_LANE, Emitter, ignore
 from hubbub.cluster.receiving import Receiver
 from hubbub.cluster.routes import Routes
 from hubbub.cluster.sending import Patience, Requests
-from hubbub.cluster.service import Service
+from hubbub.cluster.service import RereadHub, Service
 from hubbub.cluster.transport import Owners, Transport
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError, Internal, Malformed
@@ -60,7 +60,7 @@ class RemoteBus:
         *,
         owners: Owners,
         nodes: Callable[[], Sequence[str]],
-        reread_hub: Callable[[str], Awaitable[None]],
+        reread_hub: RereadHub,
         patience: Patience = Patience(),  # noqa: B008 - immutable
         incarnation: str = "",
     ) -> None:
@@ -210,16 +210,30 @@ class RemoteBus:
 
     async def announce_hub_change(self, hub: str) -> None:
         """A node that cannot be reached now rereads the settings by itself later."""
-        self._service.owner.hub_changed(hub)
-        self._service.sink.hub_changed(hub)
+        await self._announce_change(hub, None)
+
+    async def announce_channel_change(self, hub: str, channel: str) -> None:
+        await self._announce_change(hub, channel)
+
+    async def _announce_change(self, hub: str, channel: str | None) -> None:
+        self._service.changed(hub, channel)
+        await self._tell_others(datagrams.HubChanged(hub, channel))
+
+    async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        """A node that cannot be reached now loses its sessions, which read it when they return."""
+        await self._service.sink.user_follows(hub, user_id, channel, follows)
+        await self._tell_others(datagrams.UserFollows(hub, user_id, channel, follows))
+
+    async def _tell_others(self, call: datagrams.HubChanged | datagrams.UserFollows) -> None:
         others = [node for node in self._nodes() if node != self.node]
-        call = datagrams.HubChanged(hub)
         answers = [self.requests.ask(node, HUB_LANE, call, None) for node in others]
         for node, answer in zip(
             others, await asyncio.gather(*answers, return_exceptions=True), strict=True
         ):
             if isinstance(answer, HubbubError):
-                logger.warning("node %s does not know yet that %r changed: %s", node, hub, answer)
+                logger.warning(
+                    "node %s does not know yet that %r changed: %s", node, call.hub, answer
+                )
             elif isinstance(answer, BaseException):
                 raise answer
 

@@ -21,8 +21,14 @@ QUESTIONS = (
     | datagrams.AskNotifications
     | datagrams.Question
     | datagrams.HubChanged
+    | datagrams.UserFollows
 )
 """Calls whose answer takes a while."""
+
+
+RereadHub = Callable[[str, str | None], Awaitable[None]]
+"""Brings the settings of a hub into this node's snapshot, or only what the owner of one channel
+decided about it."""
 
 
 class Service:
@@ -32,7 +38,7 @@ class Service:
         self,
         owner: ChannelOwner,
         sink: FeedSink,
-        reread_hub: Callable[[str], Awaitable[None]],
+        reread_hub: RereadHub,
     ) -> None:
         self.owner = owner
         self.sink = sink
@@ -79,10 +85,19 @@ class Service:
         if isinstance(call, datagrams.Question):
             return await self.answer(call.question)
         if isinstance(call, datagrams.HubChanged):
-            await self._reread_hub(call.hub)
-            owner.hub_changed(call.hub)
-            self.sink.hub_changed(call.hub)
+            await self._reread_hub(call.hub, call.channel)
+            self.changed(call.hub, call.channel)
+        if isinstance(call, datagrams.UserFollows):
+            await self.sink.user_follows(call.hub, call.user_id, call.channel, call.follows)
         return None
+
+    def changed(self, hub: str, channel: str | None) -> None:
+        """The settings of a hub changed, or only what the owner of a channel decided about it."""
+        for one in (self.owner, self.sink):
+            if channel is None:
+                one.hub_changed(hub)
+            else:
+                one.channel_changed(hub, channel)
 
     async def _follow(self, node: str, call: Follow) -> Followed:
         answers = await self.owner.follow(node, call.followings)

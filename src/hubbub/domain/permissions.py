@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hubbub.domain.errors import InvalidToken
+from hubbub.domain.errors import InvalidToken, NotPermitted
 from hubbub.domain.names import (
     USER_NAMESPACE,
     USER_NOTIFICATIONS,
@@ -19,7 +19,7 @@ from hubbub.domain.names import (
     without_dead_letters,
 )
 from hubbub.domain.patterns import matches_any, patterns_problem
-from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.domain.rules import BoundRules, HubConfiguration, Rules
 from hubbub.domain.wire import ALWAYS
 
 
@@ -117,7 +117,10 @@ def _open_to(identity: Identity, channel: str, rules: Rules, user_channels: bool
 def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
     """`user_channels`: the hub gives each user a private channel `u:<user id>`, and the
     notifications `notification:u:<user id>`, which no grant opens to other users. Who may read a
-    channel may read its dead letters."""
+    channel may read its dead letters. Of a channel with an owner: its participants, as long as it
+    is active."""
+    if isinstance(rules, BoundRules):
+        return rules.binding.active and _takes_part(identity, rules)
     if identity.level is not Level.CLIENT:
         return True
     if user_channels and channel.startswith(USER_NOTIFICATIONS):
@@ -136,6 +139,8 @@ def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rule
     to the reader, whatever the door: it gets into the hub, and the rules or a grant open the
     channel."""
     identity, settings = reader.identity, configuration.settings
+    if isinstance(rules, BoundRules):
+        return may_subscribe(identity, channel, rules, settings.user_channel)
     if reader.open_topic and settings.open_topics and not configuration.is_decided(channel):
         return True
     return (identity.authenticated or settings.allow_anonymous) and may_subscribe(
@@ -143,8 +148,32 @@ def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rule
     )
 
 
+def may_stay(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:
+    """Whether a subscription that the reader has may stay. A channel with an owner keeps those of
+    its participants while it is not active."""
+    if isinstance(rules, BoundRules):
+        return _takes_part(reader.identity, rules)
+    return may_read(reader, channel, configuration, rules)
+
+
+def refusal(action: str, channel: str, rules: Rules) -> NotPermitted:
+    """The error of who may not do this (`publish to`, `subscribe to`) with the channel."""
+    if not isinstance(rules, BoundRules):
+        return NotPermitted(f"no permission to {action} {channel!r}")
+    if rules.binding.active:
+        return NotPermitted(f"no permission to {action} {channel!r}: only its participants have it")
+    return NotPermitted(f"no permission to {action} {channel!r}: its owner made it inactive")
+
+
+def _takes_part(identity: Identity, rules: BoundRules) -> bool:
+    return identity.level is not Level.CLIENT or rules.binding.admits(identity.user_id)
+
+
 def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """A grant to publish overrides `client_publish` off."""
+    """A grant to publish overrides `client_publish` off. To a channel with an owner: its
+    participants, as long as it is active."""
+    if isinstance(rules, BoundRules):
+        return rules.binding.active and _takes_part(identity, rules)
     return (
         identity.level is not Level.CLIENT
         or _is_own_user_channel(identity, channel, user_channels)

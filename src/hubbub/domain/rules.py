@@ -107,6 +107,35 @@ class Rules(Setting, frozen=True):
         return self
 
 
+class Binding(msgspec.Struct, frozen=True):
+    """What the owner of a channel (an hChannel, see `domain.commands`) decided about it: as long as
+    it is not active it refuses every action, and of the hub's clients only `participants` may
+    publish and read. Services need not take part."""
+
+    owner: str
+    """Like the participants, a user id of the hub."""
+    participants: frozenset[str]
+    active: bool = True
+
+    def admits(self, user_id: str | None) -> bool:
+        return user_id is not None and user_id in self.participants
+
+
+class BoundRules(Rules, frozen=True, kw_only=True):
+    """The rules of a channel that has an owner: it may always store."""
+
+    binding: Binding
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "store", True)
+
+
+COLLECTIONS = frozenset({"hCommands", "hResults", "hDirectMessages"})
+"""Channels of a hub with `commands`, in which it stores what users ask of it. Clients have no
+access."""
+_COLLECTION = Binding(owner="", participants=frozenset())
+
+
 class Quotas(Setting, frozen=True):
     """Limits of a hub; 0 means no limit. Only an administrator may change them."""
 
@@ -126,6 +155,8 @@ class Quotas(Setting, frozen=True):
     """Requests that go out to webhooks each second."""
     pushes_per_second: Count = 0
     """Pushes to devices that a node sends each second; more wait."""
+    owned_channels: Count = 0
+    """Channels with an owner, which users create by commands; 0 here means 10,000."""
 
 
 class TrustedIssuer(
@@ -200,6 +231,8 @@ class HubSettings(Setting, frozen=True):
     ) = None
     """How push services of browsers reach who sends: `mailto:` or `https://`. Without it,
     `push.contact`."""
+    commands: bool = False
+    """Users may send commands, and create channels that have an owner and participants."""
 
 
 NATS_SCHEME = "nats:"
@@ -308,6 +341,9 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     topic_keys: Mapping[str, bytes] = {}
     """Channels that take messages from who knows a key, and the key's SHA-256. They come from the
     registered topics, not from the settings."""
+    bindings: Mapping[str, Binding] = {}
+    """Channels that have an owner. The directory keeps the mapping up to date in place: there may
+    be very many."""
 
     def rules_for(self, channel: str) -> Rules:
         """The channel's own rules, else its namespace's, else the hub's default. Dead letters have
@@ -316,8 +352,19 @@ class HubConfiguration(msgspec.Struct, frozen=True):
         rules = self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
         origin = without_dead_letters(channel)
         if origin != channel and not rules.store and self.rules_for(origin).store:
-            return msgspec.structs.replace(rules, store=True)
-        return rules
+            rules = msgspec.structs.replace(rules, store=True)
+        binding = self.binding_of(origin)
+        return (
+            rules
+            if binding is None
+            else BoundRules(**msgspec.structs.asdict(rules), binding=binding)
+        )
+
+    def binding_of(self, channel: str) -> Binding | None:
+        """What the channel's owner decided; None: it has no owner."""
+        if self.settings.commands and channel in COLLECTIONS:
+            return _COLLECTION
+        return self.bindings.get(channel)
 
     def is_decided(self, channel: str) -> bool:
         """Whether somebody decided what holds for this very channel, or for its namespace. Rules

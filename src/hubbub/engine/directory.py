@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from hubbub.domain.commands.records import binding_of
 from hubbub.domain.errors import HubNotFound, Internal
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     HUB_ITSELF,
     SECTIONS,
+    Binding,
     HubConfiguration,
     HubSettings,
     Setting,
@@ -22,14 +24,22 @@ from hubbub.domain.stored_settings import decode_setting, encode_setting
 from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
 from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.commands import CommandStore
 from hubbub.ports.storage.settings import SettingsEntry, SettingsStore
 
 _SECTIONS = {section.kind: section for section in SECTIONS}
 _DECLARED = "declared"
 """The entry of a hub that names what the configuration file declared of it."""
 
+_PAGE = 500
+"""Channels with an owner that are read at once."""
+
 ConfigurationOf = Callable[[str], HubConfiguration]
 """The current settings of a hub. Raises `HubNotFound`."""
+
+
+class DirectoryStore(SettingsStore, CommandStore, Protocol):
+    """What a directory reads and writes."""
 
 
 class Directory:
@@ -37,7 +47,7 @@ class Directory:
 
     def __init__(
         self,
-        store: SettingsStore,
+        store: DirectoryStore,
         bus: Bus,
         dynamic: Callable[[str], HubConfiguration] | None,
         revocations: Revocations | None = None,
@@ -48,6 +58,8 @@ class Directory:
         self._bus = bus
         self._dynamic = dynamic
         self._hubs: dict[str, HubConfiguration] = {}
+        self._bindings: dict[str, dict[str, Binding]] = {}
+        """By hub and channel."""
 
     def get(self, hub: str) -> HubConfiguration:
         """The settings of a hub. Raises `HubNotFound`."""
@@ -80,7 +92,11 @@ class Directory:
         if self._revocations is not None:
             await self._revocations.load()
         keys = await self._topic_keys(None)
-        self._hubs = {hub: _assemble(hub, rows, keys.get(hub, {})) for hub, rows in entries.items()}
+        self._bindings = await self._read_bindings()
+        self._hubs = {
+            hub: _assemble(hub, rows, keys.get(hub, {}), self._bindings.setdefault(hub, {}))
+            for hub, rows in entries.items()
+        }
 
     async def refresh(self) -> None:
         """Read everything again, and apply what is different."""
@@ -90,15 +106,46 @@ class Directory:
             if before.get(hub) != self._hubs.get(hub):
                 await self._bus.announce_hub_change(hub)
 
-    async def reload(self, hub: str) -> None:
+    async def reload(self, hub: str, channel: str | None = None) -> None:
+        """With a channel: only what its owner decided about it."""
+        if channel is not None:
+            await self._reload_binding(hub, channel)
+            return
         if self._revocations is not None:
             await self._revocations.load(hub)
         rows = await self._store.read_settings(hub)
         if rows:
             keys = await self._topic_keys(hub)
-            self._hubs[hub] = _assemble(hub, rows, keys.get(hub, {}))
+            bindings = self._bindings.setdefault(hub, {})
+            self._hubs[hub] = _assemble(hub, rows, keys.get(hub, {}), bindings)
         else:
             self._hubs.pop(hub, None)
+            self._bindings.pop(hub, None)
+
+    async def _reload_binding(self, hub: str, channel: str) -> None:
+        """The other channels, of which there may be very many, stay as they are."""
+        record = await self._store.read_channel_record(hub, channel)
+        bindings = self._bindings.setdefault(hub, {})
+        if record is None:
+            bindings.pop(channel, None)
+        else:
+            bindings[channel] = binding_of(record, hub)
+        if hub in self._hubs:  # a new snapshot, so that what was derived from the old one goes
+            self._hubs[hub] = msgspec.structs.replace(self._hubs[hub], bindings=bindings)
+
+    async def binding_changed(self, hub: str, channel: str) -> None:
+        """What the owner of a channel decided was stored: have it take effect everywhere."""
+        await self.reload(hub, channel)
+        await self._bus.announce_channel_change(hub, channel)
+
+    async def _read_bindings(self) -> dict[str, dict[str, Binding]]:
+        found: dict[str, dict[str, Binding]] = {}
+        after = ("", "")
+        while page := await self._store.list_channel_records(after, _PAGE):
+            for hub, record in page:
+                found.setdefault(hub, {})[record.channel] = binding_of(record, hub)
+            after = page[-1][0], page[-1][1].channel
+        return found
 
     async def _topic_keys(self, hub: str | None) -> dict[str, dict[str, bytes]]:
         found: dict[str, dict[str, bytes]] = {}
@@ -199,7 +246,10 @@ def _declared_by(row: SettingsEntry) -> list[tuple[str, str, str]]:
 
 
 def _assemble(
-    hub: str, rows: Sequence[SettingsEntry], topic_keys: Mapping[str, bytes]
+    hub: str,
+    rows: Sequence[SettingsEntry],
+    topic_keys: Mapping[str, bytes],
+    bindings: Mapping[str, Binding],
 ) -> HubConfiguration:
     found: dict[str, dict[str, Any]] = {section.attribute: {} for section in SECTIONS}
     for row in rows:
@@ -213,7 +263,9 @@ def _assemble(
                 f"the stored setting {row.kind} {row.name!r} of hub {hub!r} cannot be read: {error}"
             ) from error
     settings = found.pop(HUB_ITSELF.attribute).get("", HubSettings())
-    return HubConfiguration(hub=hub, settings=settings, topic_keys=topic_keys, **found)
+    return HubConfiguration(
+        hub=hub, settings=settings, topic_keys=topic_keys, bindings=bindings, **found
+    )
 
 
 def _entries_of(configuration: HubConfiguration) -> list[SettingsEntry]:

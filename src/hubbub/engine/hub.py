@@ -80,6 +80,12 @@ class Hub:
         )
         self._rules = {}
 
+    def bind(self, configuration: HubConfiguration) -> None:
+        """The owner of a channel decided something, and nothing else changed: what counts towards
+        quotas goes on."""
+        self.configuration = configuration
+        self._rules = {}
+
     def rules_for(self, channel: str) -> Rules:
         """The rules of a channel. Raises `InvalidName`."""
         rules = self._rules.get(channel)

@@ -25,6 +25,7 @@ from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.renewal import Renewal
@@ -117,6 +118,8 @@ class Node:
         self.subscriptions = Subscriptions(
             bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access
         )
+        self._tasks = TaskSet()
+        self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
         self.queries = Queries(bus, limits)
         self.services = Services(caller, streams, clock, limits)
@@ -130,6 +133,7 @@ class Node:
             self.restore_keys,
             self.heartbeats,
             self.followings,
+            self.user_subscriptions,
         )
         self.restorer = Restorer(
             bus,
@@ -144,7 +148,6 @@ class Node:
         self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
         self.counters: dict[str, HubCounters] = {}
         """Those of known hubs outlive them; a name that was only tried must not cost memory."""
-        self._tasks = TaskSet()
         self.renewal = Renewal(bus, self.hubs, self._tasks)
         self.session_count = 0
         self._lost: deque[SessionState] = deque()
@@ -223,6 +226,23 @@ class Node:
             for feed in self.hubs[hub].feeds.values():
                 feed.rules_changed()
             self.subscriptions.announce_members(self.hubs[hub])
+
+    def channel_changed(self, hub: str, channel: str) -> None:
+        """Apply what the owner of a channel decided about it, however its messages are read."""
+        known = self.hubs.get(hub)
+        if known is not None:
+            known.bind(self.directory.get(hub))
+        self.access.review_channel(hub, channel)
+        feed = known.feeds.get(channel) if known is not None else None
+        if feed is not None:
+            feed.rules_changed()
+        if known is not None:
+            self.user_subscriptions.channel_changed(known, channel)
+
+    async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        known = self.hubs.get(hub)
+        if known is not None:
+            await self.user_subscriptions.changed(known, user_id, channel, follows)
 
     def _configure(self, hub: Hub) -> None:
         try:

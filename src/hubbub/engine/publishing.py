@@ -19,7 +19,7 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.messages import Attributes, Message, Stamp, change_of
 from hubbub.domain.names import check_name, takes_notifications, without_dead_letters
-from hubbub.domain.permissions import Identity, Level, may_publish
+from hubbub.domain.permissions import Identity, Level, may_publish, refusal
 from hubbub.domain.push.options import read_options
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import FindPut, FoundPut, principal_of
@@ -246,6 +246,7 @@ def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str |
     """That the caller may publish to the channel, whichever way the message comes in. A topic with
     a key, and its dead letters, take messages from services and from who knows the key. Raises
     `NotPermitted`."""
+    rules = hub.rules_for(channel)
     if hub.topic_keys and (topic := without_dead_letters(channel)) in hub.topic_keys:
         key_hash = hub.topic_keys[topic]
         if identity.level is Level.CLIENT and not fits_topic_key(topic_key, key_hash):
@@ -253,8 +254,8 @@ def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str |
                 f"the topic {channel!r} has an owner; publish over HTTP with the key that "
                 "registering it answered, in the header Hubbub-Topic-Key"
             )
-    elif not may_publish(identity, channel, hub.rules_for(channel), hub.user_channels):
-        raise NotPermitted(f"no permission to publish to {channel!r}")
+    elif not may_publish(identity, channel, rules, hub.user_channels):
+        raise refusal("publish to", channel, rules)
 
 
 def _of_put(given: Attributes | None, producer: Producer) -> Attributes:

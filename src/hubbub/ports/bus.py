@@ -170,6 +170,13 @@ class FeedSink(Protocol):
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub changed: read them again and apply them."""
 
+    def channel_changed(self, hub: str, channel: str) -> None:
+        """The owner of a channel decided something about it, which the hub's settings know."""
+
+    async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        """A user subscribed with all sessions, present and future, or unsubscribed them: so do
+        those that are here."""
+
     def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
         """The session was restored on another node, which follows the channels that it `kept`."""
 
@@ -237,3 +244,10 @@ class Bus(Protocol):
 
     async def announce_hub_change(self, hub: str) -> None:
         """Tell every node, this one included, that a hub's settings changed."""
+
+    async def announce_channel_change(self, hub: str, channel: str) -> None:
+        """The same for what the owner of one channel decided about it."""
+
+    async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
+        """Tell every node, this one included, that a user subscribed with all sessions, or
+        unsubscribed them."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -19,6 +18,7 @@ from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.sealing import Seals
+from hubbub.cluster.service import RereadHub
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
@@ -56,7 +56,7 @@ class Clustered:
         settings: Settings,
         clock: Clock,
         store: Store,
-        reread_hub: Callable[[str], Awaitable[None]],
+        reread_hub: RereadHub,
     ) -> None:
         cluster, broker = settings.cluster, settings.broker
         self.node_name = node_name(settings)

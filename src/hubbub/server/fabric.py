@@ -3,12 +3,12 @@ where it is not."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hubbub import __version__
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import RemoteBus
+from hubbub.cluster.service import RereadHub
 from hubbub.domain.names import PARTITIONS
 from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
@@ -100,7 +100,7 @@ def make_fabric(
     settings: Settings,
     clock: Clock,
     store: Store,
-    reread_hub: Callable[[str], Awaitable[None]],
+    reread_hub: RereadHub,
 ) -> Fabric:
     """A cluster where its secret is configured. NATS is loaded only then."""
     if settings.cluster.secret_key is None:

@@ -276,9 +276,9 @@ class Server:
         """Nothing will happen for a moment; others must not take this process for dead."""
         self._fabric.announce_pause(begins)
 
-    async def _reread_hub(self, hub: str) -> None:
-        """Another node changed a hub's settings."""
-        await self.directory.reload(hub)
+    async def _reread_hub(self, hub: str, channel: str | None) -> None:
+        """Another node changed a hub's settings, or what the owner of a channel decided."""
+        await self.directory.reload(hub, channel)
 
     def _missing(self) -> str | None:
         if self.node.draining:

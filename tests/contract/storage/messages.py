@@ -132,6 +132,7 @@ class MessagesContract:
                 producer_seq=2**62,
                 dead_letter_of="f",
                 change=ChangeOptions(expected_version=1),
+                structured={"published": 7, "more": {"k": [None]}},
             ),
         )
         assert full.attributes is not None

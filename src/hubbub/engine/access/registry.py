@@ -14,7 +14,8 @@ from contextlib import contextmanager
 import msgspec
 
 from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
-from hubbub.domain.permissions import Identity, Reader, may_read
+from hubbub.domain.names import without_dead_letters
+from hubbub.domain.permissions import Identity, Reader, may_read, may_stay, refusal
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 from hubbub.engine.directory import ConfigurationOf
@@ -101,29 +102,41 @@ class AccessRegistry:
         """Raises `HubNotFound`, `InvalidToken` (expired or revoked) or `NotPermitted` where
         messages of the channel may not be handed to the reader now."""
         self._tokens.check(reader.identity, hub)
-        if not self._may_read(reader, channel, self._configuration_of(hub)):
-            raise _no_permission(channel)
+        configuration = self._configuration_of(hub)
+        if not self._may_read(reader, channel, configuration):
+            raise refusal("subscribe to", channel, configuration.rules_for(channel))
 
     def admit(self, hub: str, subscriber: Subscriber, channel: str) -> None:
         """Raises `NotPermitted` where the subscriber may not follow the channel, also for a
         subscriber that was not added, or was removed."""
         known = subscriber in self._of_hub.get(hub, ())
-        if not known or not self._may_read(subscriber.reader, channel, self._configuration_of(hub)):
-            raise _no_permission(channel)
+        configuration = self._configuration_of(hub)
+        if not known or not self._may_read(subscriber.reader, channel, configuration):
+            raise refusal("subscribe to", channel, configuration.rules_for(channel))
 
     def _may_read(self, reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
-        key = configuration.hub, channel
-        known = self._rules.get(key)
-        if known is None or known.configuration is not configuration:
-            if len(self._rules) >= _REMEMBERED_RULES:
-                self._rules.clear()
-            known = self._rules[key] = _Decided(configuration, configuration.rules_for(channel))
+        known = self._decided(channel, configuration)
         if known.reader is reader.identity:
             return True
         permitted = may_read(reader, channel, configuration, known.rules)
         if permitted and not reader.open_topic:
             known.reader = reader.identity
         return permitted
+
+    def _may_stay(self, reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
+        known = self._decided(channel, configuration)
+        return known.reader is reader.identity or may_stay(
+            reader, channel, configuration, known.rules
+        )
+
+    def _decided(self, channel: str, configuration: HubConfiguration) -> _Decided:
+        key = configuration.hub, channel
+        known = self._rules.get(key)
+        if known is None or known.configuration is not configuration:
+            if len(self._rules) >= _REMEMBERED_RULES:
+                self._rules.clear()
+            known = self._rules[key] = _Decided(configuration, configuration.rules_for(channel))
+        return known
 
     # -- taking away ----------------------------------------------------------------------------
 
@@ -138,6 +151,20 @@ class AccessRegistry:
                 self._under_review[name] = True
             else:
                 self._begin_review(name)
+
+    def review_channel(self, hub: str, channel: str) -> None:
+        """What the owner of one channel decided about it changed; its dead letters follow it. In
+        portions like `review`."""
+        self._review_followers(hub, channel, list(self._of_hub.get(hub, ())))
+
+    def _review_followers(self, hub: str, channel: str, waiting: list[Subscriber]) -> None:
+        for subscriber in waiting[-_PORTION:]:
+            followed = (without_dead_letters(each) for each in subscriber.followed())
+            if channel in followed and subscriber in self._of_hub.get(hub, ()):
+                self.review_one(hub, subscriber)
+        del waiting[-_PORTION:]
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._review_followers, hub, channel, waiting)
 
     def _begin_review(self, hub: str) -> None:
         self._under_review[hub] = False
@@ -170,7 +197,7 @@ class AccessRegistry:
         lost = [
             channel
             for channel in subscriber.followed()
-            if not self._may_read(reader, channel, configuration)
+            if not self._may_stay(reader, channel, configuration)
         ]
         if lost:
             subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))
@@ -179,7 +206,3 @@ class AccessRegistry:
 def _is_trusted(issuer: str | None, settings: HubSettings) -> bool:
     """None: the hub itself, or one of its auth providers."""
     return issuer is None or any(each.issuer == issuer for each in settings.trusted_issuers)
-
-
-def _no_permission(channel: str) -> NotPermitted:
-    return NotPermitted(f"no permission to subscribe to {channel!r}")

@@ -9,7 +9,7 @@ from itertools import islice
 
 from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
-from hubbub.domain.names import ChannelKind, is_document, kind_of, partition_of
+from hubbub.domain.names import DEAD_LETTER_SUFFIX, ChannelKind, is_document, kind_of, partition_of
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
@@ -177,6 +177,13 @@ class Channels:
         for channel in [c for c in self.open.values() if c.hub == hub]:
             if not channel.postpone_rules():
                 self._apply_rules(channel)
+
+    def channel_changed(self, hub: str, name: str) -> None:
+        """The same for one channel and its dead letters."""
+        while (channel := self.open.get((hub, name))) is not None:
+            if not channel.postpone_rules():
+                self._apply_rules(channel)
+            name += DEAD_LETTER_SUFFIX
 
     def append_ended(self, channel: Channel, intact: bool) -> None:
         """Not intact: epoch and head have to be read from the store again."""

@@ -430,6 +430,12 @@ class ChannelOwner:
             self.stored_bytes.forget(hub)
             self.counters.pop(hub, None)
 
+    def channel_changed(self, hub: str, channel: str) -> None:
+        """The same for what the owner of one channel decided about it, and for its dead letters."""
+        self.channels.channel_changed(hub, channel)
+        self.webhooks.hub_changed(hub)
+        self.push.channel_changed(hub, channel)
+
     def announce_news(self) -> None:
         """Called every second where followers may miss what they are sent."""
         self._announces = True

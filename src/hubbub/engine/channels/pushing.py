@@ -16,6 +16,9 @@ class PushSink(Protocol):
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub or its revocations changed, or it is gone."""
 
+    def channel_changed(self, hub: str, channel: str) -> None:
+        """Who may read a channel changed."""
+
 
 class NoPush:
     """Where nothing is pushed."""
@@ -24,4 +27,7 @@ class NoPush:
         pass
 
     def hub_changed(self, hub: str) -> None:
+        pass
+
+    def channel_changed(self, hub: str, channel: str) -> None:
         pass

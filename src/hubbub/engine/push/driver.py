@@ -135,6 +135,10 @@ class PushDriver:
         for name in self._hubs() if hub == ANY_HUB else (hub,):
             self._followings.review(name, self._concerns)
 
+    def channel_changed(self, hub: str, channel: str) -> None:
+        if self._concerns(hub, channel):
+            self._followings.review_channel(hub, channel)
+
     def _concerns(self, hub: str, channel: str) -> bool:
         return self._owns(partition_of(hub, channel))
 

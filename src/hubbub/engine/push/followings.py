@@ -125,6 +125,17 @@ class Followings:
             self._reviewing[hub] = False
             self._tasks.start(self._review(hub, concerns))
 
+    def review_channel(self, hub: str, channel: str) -> None:
+        """Who may read the channel changed: followings without access end."""
+        self._tasks.start(self._review_channel(hub, channel))
+
+    async def _review_channel(self, hub: str, channel: str) -> None:
+        try:
+            async for _ in self.pages(hub, channel):
+                pass
+        except HubbubError:  # asked for again before each push
+            pass
+
     async def _review(self, hub: str, concerns: Callable[[str, str], bool]) -> None:
         try:
             again = True

@@ -12,6 +12,7 @@ from hubbub.domain.requests import Authenticate, ChannelRequest, Subscribe
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.push.followings import Followings
@@ -33,6 +34,7 @@ class Authentication:
         restore_keys: RestoreKeys,
         heartbeats: Heartbeats,
         followings: Followings,
+        user_subscriptions: UserSubscriptions,
     ) -> None:
         self._tokens = tokens
         self._credentials = credentials
@@ -43,6 +45,7 @@ class Authentication:
         self._restore_keys = restore_keys
         self._heartbeats = heartbeats
         self._followings = followings
+        self._user_subscriptions = user_subscriptions
 
     async def authenticate(self, session: SessionState, request: Authenticate) -> None:
         """Answer with the new identity or with the error. Where nobody may be anonymous, a
@@ -86,6 +89,7 @@ class Authentication:
             own = user_channel(session.identity.user_id)
             if own not in (session.feeds or ()):
                 await self._subscriptions.subscribe(session, Subscribe((ChannelRequest(own),)))
+        await self._user_subscriptions.welcome(session)
 
     async def _identify(self, session: SessionState, request: Authenticate) -> tuple[Identity, str]:
         if (request.token is None) == (request.credentials is None):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, HubbubError, NotFound, NotPermitted
+from hubbub.domain.errors import BadRequest, HubbubError, NotFound
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage, Member, Presence
-from hubbub.domain.permissions import Identity, may_subscribe
+from hubbub.domain.permissions import Identity, may_subscribe, refusal
 from hubbub.domain.requests import History, PresenceQuery
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
@@ -92,5 +92,6 @@ class Queries:
 
     @staticmethod
     def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
-        if not may_subscribe(identity, channel, hub.rules_for(channel), hub.user_channels):
-            raise NotPermitted(f"no permission to {action} {channel!r}")
+        rules = hub.rules_for(channel)
+        if not may_subscribe(identity, channel, rules, hub.user_channels):
+            raise refusal(action, channel, rules)

@@ -8,12 +8,11 @@ import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import (
-    NotPermitted,
     NotSubscribed,
     QuotaExceeded,
 )
 from hubbub.domain.names import check_name
-from hubbub.domain.permissions import Identity, Reader, may_read
+from hubbub.domain.permissions import Identity, Reader, may_read, refusal
 from hubbub.domain.topics import (
     DescribeWebhook,
     ReplayWebhook,
@@ -133,8 +132,9 @@ class Webhooks(WebTopics):
         revoked, but not only until it expires. Raises `NotPermitted`."""
         lasting = msgspec.structs.replace(identity, rpcs=(), extra={}, expires_at=None)
         reader = Reader(lasting, open_topic=await self._is_open(hub, channel))
-        if not may_read(reader, channel, hub.configuration, hub.rules_for(channel)):
-            raise NotPermitted(f"no permission to subscribe to {channel!r}")
+        rules = hub.rules_for(channel)
+        if not may_read(reader, channel, hub.configuration, rules):
+            raise refusal("subscribe to", channel, rules)
         return reader
 
     async def _check_address(self, hub: Hub, callback: str) -> None:

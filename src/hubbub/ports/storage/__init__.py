@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hubbub.ports.storage.administration import AdministrationStore
+from hubbub.ports.storage.commands import CommandStore
 from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
@@ -39,6 +40,7 @@ class Store(
     DocumentStore,
     WebhookStore,
     PushStore,
+    CommandStore,
     ExportStore,
     SettingsStore,
     AdministrationStore,

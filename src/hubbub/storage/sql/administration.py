@@ -73,7 +73,7 @@ class AdministrationWrites:
         await self._sql.lock("settings")
         tables = (
             "settings", "sessions", "push_tokens", "push_followings", "push_credentials",
-            "retained",
+            "retained", "channel_records", "user_subscriptions",
         )  # fmt: skip
         deleted = [await self._delete(f"{table} WHERE hub = $1", hub) for table in tables]
         if any(deleted):

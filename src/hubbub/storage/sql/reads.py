@@ -8,6 +8,7 @@ from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
 from hubbub.storage.sql.channels import read_channel, stored_page
+from hubbub.storage.sql.commands import CommandReads
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.exports import ExportReads
@@ -53,6 +54,7 @@ class Reads(
     NotificationReads,
     WebhookReads,
     PushReads,
+    CommandReads,
     ExportReads,
     AdministrationReads,
 ):

@@ -390,6 +390,18 @@ class SqlStore:
     read_push_credentials = _read(Reads.read_push_credentials)
     delete_push_credential = _write(Writes.delete_push_credential)
 
+    # -- commands -----------------------------------------------------------------------------
+
+    save_channel_record = _write(Writes.save_channel_record)
+    read_channel_record = _read(Reads.read_channel_record)
+    read_channel_records = _read_page(Reads.read_channel_records)
+    list_channel_records = _read_page(Reads.list_channel_records, _common)
+    add_user_subscription = _write(Writes.add_user_subscription)
+    delete_user_subscription = _write(Writes.delete_user_subscription)
+    read_user_subscriptions = _read(Reads.read_user_subscriptions)
+    read_subscribed_users = _read(Reads.read_subscribed_users)
+    delete_user_subscriptions_of = _write(Writes.delete_user_subscriptions_of)
+
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int) -> int:

@@ -18,6 +18,7 @@ from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
 from hubbub.storage.sql.appending import PUT_RETAINED, RefusedAppend, append_messages
+from hubbub.storage.sql.commands import CommandWrites
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.documents import DocumentWrites
 from hubbub.storage.sql.exports import ExportWrites
@@ -72,6 +73,7 @@ class Writes(
     DocumentWrites,
     WebhookWrites,
     PushWrites,
+    CommandWrites,
     ExportWrites,
     AdministrationWrites,
 ):

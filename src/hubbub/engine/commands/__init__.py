@@ -1,0 +1,1 @@
+"""Commands, after Hubiquitus: what users ask of the hub, and channels that have an owner."""
