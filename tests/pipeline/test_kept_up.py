@@ -52,7 +52,8 @@ def test_a_history_whose_threads_are_spread_over_tasks(
 ) -> None:
     """A rebuild with all of them in one task has the same rows."""
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "ROWS_OF_A_TASK", 20)
+        for name in ("LINKS_OF_A_TASK", "_BROADCAST_ROWS", "_LEAST_ROWS"):
+            patched.setattr(jobs, name, 20)
         for _ in RandomHistory(seed=21, events=100).rounds(talks, 3):
             talks.run()
     assert len(talks.snapshot.files("linked_messages")) > 1

@@ -20,12 +20,16 @@ def found(spark: SparkSession, edges: list[tuple[int, int]], most: int) -> dict[
         return rows, rows.count()
 
     frame = spark.createDataFrame(edges, "a long, b long").repartition(4)
-    rows = labels(frame, kept, most).collect()
+    rows = labels(frame, len(edges), kept, most).collect()
     assert len(rows) == len({row["node"] for row in rows})
     return {row["node"]: row["label"] for row in rows}
 
 
-@pytest.mark.parametrize("most", [1000, 2], ids=["rest in one task", "contracted to the end"])
+@pytest.mark.parametrize(
+    "most",
+    [1000, 200, 2],
+    ids=["in one task", "rest in one task", "contracted to the end"],
+)
 def test_random_graphs_chains_stars_and_loops_have_the_components_of_one_task(
     spark: SparkSession, most: int
 ) -> None:

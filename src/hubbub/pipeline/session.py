@@ -125,7 +125,10 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             ("spark.ui.enabled", "false"),
             ("spark.ui.showConsoleProgress", "false"),
             ("spark.sql.session.timeZone", "UTC"),
+            ("spark.executor.extraJavaOptions", _JAVA),
+            # Shuffles are of narrow keys: this is half a million of them.
             ("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false"),
+            ("spark.sql.adaptive.advisoryPartitionSizeInBytes", str(8 * 2**20)),
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", "16384"),
             # A bound in bytes would be checked row by row, in quadratic time where there are maps.

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from hubbub.domain.journal import NODE_STARTED
-from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of
+from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of, task_count
 from hubbub.pipeline.sources.journal import Split, read_split
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 from hubbub.pipeline.transforms import facts, silver
@@ -101,7 +101,8 @@ class Rules(msgspec.Struct, frozen=True):
 
 def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[Answer]:
     """One answer for each task."""
-    tasks = shared_out(splits, spark.sparkContext.defaultParallelism)
+    rows = sum(split.rows for split in splits)
+    tasks = shared_out(splits, task_count(spark, rows, _LEAST_ROWS, _TASK_ROWS))
 
     def work(batches: Batches) -> Batches:
         for batch in batches:
@@ -112,11 +113,9 @@ def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[A
     return answers(plan, Answer)
 
 
-def shared_out(splits: Sequence[Split], parallelism: int) -> list[list[Split]]:
-    """Neighbours together, about as many events in each task: at least two tasks for each core if
-    there are enough events."""
+def shared_out(splits: Sequence[Split], count: int) -> list[list[Split]]:
+    """Neighbours together, about as many events in each of so many tasks."""
     total = sum(split.rows for split in splits)
-    count = max(-(-total // _TASK_ROWS), min(2 * parallelism, -(-total // _LEAST_ROWS)), 1)
     tasks: dict[int, list[Split]] = {}
     before = 0
     for split in splits:

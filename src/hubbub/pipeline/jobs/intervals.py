@@ -11,7 +11,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import EVENT, SCRATCH
-from hubbub.pipeline.jobs.work import ANSWER, ANSWER_TYPE, Work, answered, answers, stage_of
+from hubbub.pipeline.jobs.work import (
+    ANSWER_TYPE,
+    Batches,
+    Work,
+    answered,
+    answers,
+    stage_of,
+    task_count,
+)
 from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile
 from hubbub.pipeline.tables.staging import StagedFile
@@ -19,8 +27,8 @@ from hubbub.pipeline.transforms.intervals import KEYS, KINDS, Endings, rows_of
 
 _EVENTS: Final = "_session_events"
 _PARTS: Final = SCRATCH[_EVENTS].schema
-_SHARD: Final = "shard"
-_SHARD_EVENTS: Final = 500_000
+_LEAST_EVENTS: Final = 20_000
+_TASK_EVENTS: Final = 500_000
 
 
 def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:
@@ -70,15 +78,15 @@ def _touched(
 
 
 def _made(work: Work, parts: DataFrame, events: int, over: Endings) -> list[StagedFile]:
-    shards = max(work.spark.sparkContext.defaultParallelism, 1 + events // _SHARD_EVENTS)
-    sharded = parts.withColumn(_SHARD, F.pmod(F.xxhash64("hub", "session"), F.lit(shards)))
     place, name = work.place, work.name
 
-    def made(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        stage = stage_of(place, f"{name}-{key[0].as_py()}")
-        events = rows.select(_PARTS.names).cast(_PARTS)
+    def made(batches: Batches) -> Batches:
+        stage = stage_of(place, name)
+        events = pa.Table.from_batches([batch.cast(_PARTS) for batch in batches], _PARTS)
         for table in KEYS:
             stage.add(table, rows_of(table, events, over))
-        return pa.Table.from_batches(answered(stage.close()), ANSWER)
+        yield from answered(stage.close())
 
-    return answers(sharded.groupBy(_SHARD).applyInArrow(made, ANSWER_TYPE), StagedFile)
+    tasks = task_count(work.spark, events, _LEAST_EVENTS, _TASK_EVENTS)
+    together = parts.select(*_PARTS.names).repartition(tasks, "hub", "session")
+    return answers(together.mapInArrow(made, ANSWER_TYPE), StagedFile)

@@ -17,23 +17,26 @@ Kept = Callable[[DataFrame], tuple[DataFrame, int]]
 _PAIRS = SCRATCH["_pairs"].schema
 
 
-def labels(edges: DataFrame, kept: Kept, most: int) -> DataFrame:
+def labels(edges: DataFrame, count: int, kept: Kept, most: int) -> DataFrame:
     """The least node of the component of each node, as columns `node` and `label`. `edges` has the
     nodes `a` and `b`, which are long and as good as random; a node alone may have an edge to
-    itself. `kept` computes a frame, and gives its rows as a frame without a history, and their
-    count: plans would double with each turn. Up to `most` edges are contracted in one task.
+    itself; `count` is about how many there are. `kept` computes a frame, and gives its rows as a
+    frame without a history, and their count: plans would double with each turn.
 
-    Each task finds the components of its own part of the graph, and links their nodes to the least
-    one. What nodes of several parts then bring together is a graph of least nodes only, which is
-    much smaller, a third at the worst, since the order of nodes is random: its labels are those of
-    all. A turn shuffles pairs of numbers three times, and Spark spills them."""
+    Up to `most` edges are contracted in one task. Of more, each task finds the components of its
+    own part of the graph, and links their nodes to the least one. What nodes of several parts then
+    bring together is a graph of least nodes only, which is much smaller, a third at the worst,
+    since the order of nodes is random: its labels are those of all. A turn shuffles pairs of
+    numbers three times, and Spark spills them."""
+    if count <= most:
+        return edges.repartition(1).mapInArrow(_contracted, "a long, b long").toDF("node", "label")
     stars, _ = kept(edges.mapInArrow(_contracted, "a long, b long"))
     linked = stars.withColumn("least", F.min("b").over(Window.partitionBy("a")))
     apart = linked.where("b > least").select(F.col("b").alias("a"), F.col("least").alias("b"))
     between, count = kept(apart.distinct())
     if not count:
         return stars.select(F.col("a").alias("node"), F.col("b").alias("label")).distinct()
-    above = labels(between.coalesce(1) if count <= most else between, kept, most)
+    above = labels(between, count, kept, most)
     every = stars.join(above.withColumnRenamed("node", "b"), "b", "left")
     label = F.coalesce("label", "b").alias("label")
     return every.select(F.col("a").alias("node"), label).distinct()

@@ -11,23 +11,32 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH
-from hubbub.pipeline.jobs.labels import Kept, labels
-from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, Work, answered, answers, stage_of
+from hubbub.pipeline.jobs.labels import labels
+from hubbub.pipeline.jobs.work import (
+    ANSWER_TYPE,
+    Batches,
+    Work,
+    answered,
+    answers,
+    stage_of,
+    task_count,
+)
 from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile
 from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
-ROWS_OF_A_TASK: Final = 1_000_000
-"""More linked messages are brought together by thread, in several tasks. That costs more, so it is
-done only where one task would need too much memory."""
-_BROADCAST_ROWS: Final = 1_000_000
+LINKS_OF_A_TASK: Final = 2_000_000
+"""Of so many links one task finds the components, from numbers alone; of more, several tasks do."""
+_BROADCAST_ROWS: Final = 2_000_000
+_LEAST_ROWS: Final = 20_000
+_TASK_ROWS: Final = 250_000
+"""Of whole messages, which go to a task thread by thread."""
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
 _LINK: Final = tuple(_LINKS.names)
 _THREAD: Final = ["hub", "thread"]
-_MESSAGE: Final = ["hub", "message_id"]
 _NODE: Final = "node"
 
 
@@ -38,29 +47,34 @@ def threads(work: Work) -> None:
     if not new and not files:
         return
     rows = work.frame(_TABLE, files)
-    links = _links(work, rows.join(touched, _THREAD, "left_semi"))
-
-    def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
-        staged = work.write(pairs, "_pairs")
-        return work.frame("_pairs", staged), sum(file.rows for file in staged)
-
+    links = work.staying(rows.join(touched, _THREAD, "left_semi").select(*_LINK))
+    links = links.unionByName(work.new("_links"))
     count = new + sum(file.rows for file in files)
-    work.add(_put_together(work, together(links, count, kept)))
+    work.add(_put_together(work, _together(work, links, count)))
     if files:
         work.replace(_TABLE, files, rows.join(touched, _THREAD, "left_anti"))
     touched.unpersist()
 
 
-def together(links: DataFrame, count: int, kept: Kept) -> DataFrame:
-    """All links of a thread in one partition. `count` is about how many there are."""
-    if count <= ROWS_OF_A_TASK:
-        return links.repartition(1)
+def _together(work: Work, links: DataFrame, count: int) -> DataFrame:
+    """These links, of which there are about `count`, and the messages that they refer to without
+    being links themselves: those of a thread in one partition."""
+
+    def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
+        staged = work.write(pairs, "_pairs")
+        return work.frame("_pairs", staged), sum(file.rows for file in staged)
+
     ends = links.select(
         _message().alias("a"), F.explode(_nodes("conversation_id", "refers_to")).alias("b")
     )
-    of_thread = labels(ends, kept, ROWS_OF_A_TASK)
-    labelled = links.withColumn(_NODE, _message()).join(of_thread, _NODE)
-    return labelled.repartition(2 + 4 * count // ROWS_OF_A_TASK, "label").select(*_LINK)
+    of_thread = labels(ends, count, kept, LINKS_OF_A_TASK)
+    # A message without a label belongs to no thread.
+    alone = [_messages(work, work.added.get("messages", ()))]
+    alone.append(work.staying(_messages(work, work.base.files("messages"))))
+    every = reduce(DataFrame.unionByName, alone, links).withColumn(_NODE, _message())
+    labelled = every.join(_small(of_thread, count), _NODE)
+    tasks = task_count(work.spark, count, _LEAST_ROWS, _TASK_ROWS)
+    return labelled.repartition(tasks, "label").select(*_LINK)
 
 
 def _put_together(work: Work, links: DataFrame) -> list[StagedFile]:
@@ -99,25 +113,6 @@ def _touched(work: Work) -> tuple[list[DataFile], DataFrame]:
     names = {row[FILE] for row in rows.select(FILE).distinct().collect()}
     hit = [file for file in files if file.path in names]
     return hit, rows.select(*_THREAD).distinct()
-
-
-def _links(work: Work, rows: DataFrame) -> DataFrame:
-    """The messages of touched threads as they are now: those that stay, those that are new, and
-    those that they refer to without being linked themselves."""
-    new = work.rows_of("_links")
-    links = work.staying(rows.select(*_LINK)).unionByName(work.new("_links"))
-    asked = (
-        links.where(F.col("refers_to").isNotNull())
-        .select("hub", F.col("refers_to").alias("message_id"))
-        .distinct()
-    )
-    staged = _messages(work, work.added.get("messages", ()))
-    found = [links, staged.join(_small(asked, new), _MESSAGE, "left_semi")]
-    if committed := work.base.files("messages"):
-        unknown = asked.join(links.select(*_MESSAGE), _MESSAGE, "left_anti")
-        before = work.staying(_messages(work, committed))
-        found.append(before.join(_small(unknown, new), _MESSAGE, "left_semi"))
-    return reduce(DataFrame.unionByName, found)
 
 
 def _messages(work: Work, files: Iterable[StagedFile | DataFile]) -> DataFrame:

@@ -93,6 +93,13 @@ class Work:
         self.add(self.write(rows, table))
 
 
+def task_count(spark: SparkSession, rows: int, least: int, most: int) -> int:
+    """Two tasks for each core, so that one that takes longer is made up for; fewer where that would
+    be fewer than `least` rows a task, more where it would be more than `most`."""
+    cores = spark.sparkContext.defaultParallelism
+    return max(-(-rows // most), min(2 * cores, -(-rows // least)), 1)
+
+
 def stage_of(warehouse: str, round_name: str) -> Stage:
     """The stage of the task that calls this; its files are named by task and attempt."""
     context = TaskContext.get()
