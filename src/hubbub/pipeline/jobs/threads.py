@@ -30,7 +30,7 @@ from hubbub.pipeline.views.columns import PEER
 LINKS_OF_A_TASK: Final = 2_000_000
 """Of so many links one task finds the components, from numbers alone; of more, several tasks do."""
 _BROADCAST_ROWS: Final = 2_000_000
-_LEAST_ROWS: Final = 20_000
+_LEAST_ROWS: Final = 10_000
 _TASK_ROWS: Final = 250_000
 """Of whole messages, which go to a task thread by thread."""
 _TABLE: Final = "linked_messages"
