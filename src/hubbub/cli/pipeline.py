@@ -100,7 +100,7 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             "--memory",
             type=click.IntRange(512),
             metavar="MB",
-            help="Heap of Spark's driver; without it, half of the machine's, at most 3072.",
+            help="Heap of Spark's driver; without it, half of the machine's, at most 2048.",
         ),
         click.option(
             "--master",

@@ -27,15 +27,16 @@ from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.java import require_spark
 from hubbub.pipeline.tables.rounds import started
 
-HEAP_MEGABYTES: Final = 3072
-"""Of the driver, which does all the work where there is no cluster; the rest of its 4 GB is for
-what Java keeps outside of its heap."""
+HEAP_MEGABYTES: Final = 2048
+"""Of the driver, which does all the work where there is no cluster. What does not fit is spilled:
+with what Java keeps outside of its heap and with Python's tasks it stays within 4 GB."""
 _SMALLEST_HEAP: Final = 1024
 _END_SECONDS: Final = 10
 _JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 """Throughput over short pauses. The JVM hands out work and does little itself: to compile its code
 as well as can be would take longer than it saves."""
 _ATTEMPTS: Final = 3
+_SHUFFLE_PARTS: Final = 32
 _SPILL: Final = "spill-"
 _LARGEST_LOG: Final = 10_000_000
 _WATCHER: Final = 'read -r jvm && { read -r ended || kill -9 "$jvm" 2>/dev/null; }'
@@ -129,6 +130,8 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
             # Shuffles are of narrow keys: this is half a million of them.
             ("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false"),
             ("spark.sql.adaptive.advisoryPartitionSizeInBytes", str(8 * 2**20)),
+            # A join sorts both sides only where one has too many keys for a task's memory.
+            ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", str(16 * 2**20)),
             ("spark.sql.sources.partitionColumnTypeInference.enabled", "false"),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", "16384"),
             # A bound in bytes would be checked row by row, in quadratic time where there are maps.
@@ -144,12 +147,13 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
     if _on_this_machine(master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     if local := re.fullmatch(r"local(?:\[(\d+|\*).*)?", master):
-        # Two tasks for each core, so that one that takes longer is made up for. How many cores a
-        # cluster has Spark knows.
+        # Two tasks for each core, so that one that takes longer is made up for, and shuffles in
+        # parts that fit into memory; small parts are joined. Spark knows how many cores a cluster
+        # has.
         cores = int(local[1] or 1) if local[1] != "*" else os.cpu_count() or 1
         conf.set("spark.default.parallelism", str(max(2, cores)))
-        for name in ("spark.sql.shuffle.partitions", "spark.sql.files.minPartitionNum"):
-            conf.set(name, str(max(4, 2 * cores)))
+        conf.set("spark.sql.files.minPartitionNum", str(max(4, 2 * cores)))
+        conf.set("spark.sql.shuffle.partitions", str(max(_SHUFFLE_PARTS, 2 * cores)))
     return conf
 
 

@@ -28,7 +28,7 @@ from hubbub.pipeline.transforms.intervals import KEYS, KINDS, Endings, rows_of
 _EVENTS: Final = "_session_events"
 _PARTS: Final = SCRATCH[_EVENTS].schema
 _LEAST_EVENTS: Final = 10_000
-_TASK_EVENTS: Final = 500_000
+_TASK_EVENTS: Final = 250_000
 
 
 def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:

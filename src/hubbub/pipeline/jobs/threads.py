@@ -27,7 +27,7 @@ from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views.columns import PEER
 
-LINKS_OF_A_TASK: Final = 2_000_000
+LINKS_OF_A_TASK: Final = 4_000_000
 """Of so many links one task finds the components, from numbers alone; of more, several tasks do."""
 _BROADCAST_ROWS: Final = 2_000_000
 _LEAST_ROWS: Final = 10_000
