@@ -25,6 +25,7 @@ from hubbub.cli.messages.publishing import publish
 from hubbub.cli.messages.putting import put
 from hubbub.cli.messages.reading import history, presence, subscribe
 from hubbub.cli.messages.shell import shell
+from hubbub.cli.messages.threads import threads
 from hubbub.cli.messages.topics import ack, topics, unsubscribe
 from hubbub.cli.pipeline import pipeline
 from hubbub.cli.pipeline_queries import COMMANDS as QUERIES
@@ -42,7 +43,7 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-_TALKING = (publish, subscribe, history, presence, document, call, submit)
+_TALKING = (publish, subscribe, history, threads, presence, document, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,

@@ -14,6 +14,7 @@ from hubbub.domain.events import Pong as Pong
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import Notification, NotificationState
 from hubbub.domain.permissions import Grant
+from hubbub.domain.threads import Thread
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
 from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
@@ -154,6 +155,17 @@ class HistoryPage(Notice, frozen=True):
     epoch: str = ""
     head: Annotated[int, Wire(unless="error")] = 0
     recovered: Annotated[bool, ALWAYS] = True
+    more: Annotated[bool, ALWAYS] = False
+    req_id: int = 0
+    error: HubbubError | None = None
+
+
+class ThreadsPage(Notice, frozen=True):
+    """Threads in the order of their first messages; `more` tells of another page."""
+
+    channel: str
+    threads: Annotated[tuple[Thread, ...], ALWAYS] = ()
+    epoch: str = ""
     more: Annotated[bool, ALWAYS] = False
     req_id: int = 0
     error: HubbubError | None = None

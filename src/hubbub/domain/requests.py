@@ -122,6 +122,19 @@ class History(Request, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
     limit: int = 0
+    conversation_id: str | None = None
+    """Only the messages of this conversation; not together with times."""
+
+
+class Threads(Request, frozen=True):
+    """A page of a channel's conversations; see `domain.threads.ThreadsQuery`. `limit` 0: as many
+    as the hub thinks fit."""
+
+    channel: str
+    req_id: int = 0
+    after: int | None = None
+    limit: int = 0
+    status: str | None = None
 
 
 class DocumentGet(Request, frozen=True):

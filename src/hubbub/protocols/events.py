@@ -44,6 +44,7 @@ REQUESTS = (
     Event("Unsubscribe", requests.Unsubscribe, "UnsubscribeRequest"),
     Event("Publish", requests.Publish, "ChannelPubRequest"),
     Event("History", requests.History, "HistoryRequest", checks.check_bounds),
+    Event("Threads", requests.Threads, "ThreadsRequest", checks.check_threads),
     Event("Presence", requests.PresenceQuery, "PresenceRequest"),
     Event("DocumentGet", requests.DocumentGet, "DocumentGetRequest", checks.check_document_get),
     Event(
@@ -90,6 +91,7 @@ NOTICES = (
     Event("Ack", notices.Published, "ChannelPubResponse"),
     Event("Publish", notices.Delivery, "ChannelPublish"),
     Event("History", notices.HistoryPage, "HistoryResponse"),
+    Event("Threads", notices.ThreadsPage, "ThreadsResponse"),
     Event("ChannelReset", notices.ChannelReset, "ChannelResetNotice"),
     Event("DocumentGet", notices.DocumentFound, "DocumentGetResponse"),
     Event("DocumentChange", notices.DocumentChanged, "DocumentChangeResponse"),
