@@ -13,8 +13,8 @@ from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import Digits, HubRequest, given, no_path
 from hubbub.gateways.credentials import require_identity
+from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request, Target
-from hubbub.gateways.http_connection import Exchange
 from hubbub.protocols.json.http import page_json, threads_json
 
 
