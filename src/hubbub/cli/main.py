@@ -33,6 +33,7 @@ from hubbub.cli.pipeline_results import report, show
 from hubbub.cli.pipeline_upkeep import compact, prune, vacuum
 from hubbub.cli.server.backup import backup, restore
 from hubbub.cli.server.bench import bench
+from hubbub.cli.server.plugins import plugin
 from hubbub.cli.server.serving import config_group, serve
 from hubbub.cli.server.tokens import token
 
@@ -49,7 +50,9 @@ _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
     push, stats,
 )  # fmt: skip
-_RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
+_RUNNING = (
+    serve, config_group, token, plugin, backup, restore, journal, pipeline, bench, completion,
+)  # fmt: skip
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)
