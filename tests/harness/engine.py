@@ -66,6 +66,8 @@ NO_LIMITS = CallerLimits(
 class NoticeEncoder:
     """An encoding whose bytes are numbers of notices, so that tests can read them back."""
 
+    in_order = False
+
     def __init__(self) -> None:
         self._notices: list[Notice] = []
 

@@ -7,7 +7,7 @@ import json
 from math import asin, cos, radians, sin, sqrt
 from typing import Any
 
-from hubbub.domain.filters.filters import FilterDefinition
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import Message
 
 NOTHING = object()
@@ -19,7 +19,7 @@ def as_object(message: Message) -> dict[str, Any]:
         "channel": message.channel,
         "event": message.event,
         "contentType": message.content_type,
-        "timestamp": message.published_at,
+        "ts": message.published_at,
     }
     if message.publisher is not None:
         found["publisher"] = message.publisher
@@ -56,6 +56,7 @@ def passes(definition: FilterDefinition, message: Message, now: int) -> bool:
             if not _fits(wanted, whole.get(name, NOTHING)):
                 return False
     if radius is not None:
+        assert template is not None
         centre = template["location"]
         if not _near(whole, centre["lat"], centre["lng"], radius):
             return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hubbub.domain.filters.filters import FilterDefinition
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import JSON, TEXT, Attributes, Message
 
 NOW = 1_000_000

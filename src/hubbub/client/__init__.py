@@ -49,8 +49,6 @@ from hubbub.client.messages import (
     Message,
     Receipt,
     ServiceAnswer,
-    Thread,
-    ThreadsPage,
     TopicMessage,
 )
 from hubbub.client.notifications import Notification, NotificationPage, Notifications
@@ -125,8 +123,6 @@ __all__ = [
     "Subscription",
     "SubscriptionInfo",
     "SubscriptionOptions",
-    "Thread",
-    "ThreadsPage",
     "TopicMessage",
     "TopicReader",
     "TopicReplaced",

@@ -11,10 +11,10 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.events import Notice as Notice
 from hubbub.domain.events import Ping as Ping
 from hubbub.domain.events import Pong as Pong
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import Notification, NotificationState
 from hubbub.domain.permissions import Grant
-from hubbub.domain.threads import Thread
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
 from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
@@ -148,7 +148,8 @@ class Delivery(Notice, frozen=True):
 
 
 class HistoryPage(Notice, frozen=True):
-    """Messages in rising order; `more` tells of another page in the same direction."""
+    """Messages in rising order; `more` tells of another page in the same direction. `next` is the
+    bound of that page where filters left messages out, so that the last message is none."""
 
     channel: str
     messages: Annotated[tuple[Message, ...], ALWAYS] = ()
@@ -158,17 +159,31 @@ class HistoryPage(Notice, frozen=True):
     more: Annotated[bool, ALWAYS] = False
     req_id: int = 0
     error: HubbubError | None = None
+    next: int | None = None
 
 
-class ThreadsPage(Notice, frozen=True):
-    """Threads in the order of their first messages; `more` tells of another page."""
+class FilterSet(Notice, frozen=True):
+    """Event `SetFilter`: the filter holds for all that is published after this."""
 
-    channel: str
-    threads: Annotated[tuple[Thread, ...], ALWAYS] = ()
-    epoch: str = ""
-    more: Annotated[bool, ALWAYS] = False
+    name: str
+    channel: str | None = None
     req_id: int = 0
-    error: HubbubError | None = None
+
+
+class FilterUnset(Notice, frozen=True):
+    """Event `UnsetFilter`. `count` is how many there were of this name."""
+
+    name: str
+    channel: str | None = None
+    count: int = 0
+    req_id: int = 0
+
+
+class FilterList(Notice, frozen=True):
+    """Event `ListFilters`, in the order of evaluation."""
+
+    filters: Annotated[tuple[FilterDefinition, ...], ALWAYS]
+    req_id: int = 0
 
 
 class ChannelReset(Notice, frozen=True):

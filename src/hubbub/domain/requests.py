@@ -14,9 +14,10 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.events import Ping as Ping
 from hubbub.domain.events import Pong as Pong
 from hubbub.domain.events import Request as Request
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import Attributes
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionOptions
-from hubbub.domain.wire import LOCAL, OPTIONAL, Wire
+from hubbub.domain.wire import FLAT, LOCAL, OPTIONAL, Wire
 
 _EXTRA = Wire(inside="extra")
 
@@ -122,19 +123,34 @@ class History(Request, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
     limit: int = 0
-    conversation_id: str | None = None
-    """Only the messages of this conversation; not together with times."""
+    filter: dict[str, Any] | None = None
+    """Beside the session's own: what `read_definition` of `domain.filters` reads, without a
+    name."""
 
 
-class Threads(Request, frozen=True):
-    """A page of a channel's conversations; see `domain.threads.ThreadsQuery`. `limit` 0: as many
-    as the hub thinks fit."""
+class SetFilter(Request, frozen=True):
+    """Of the session. One of the same name and channel is replaced."""
 
-    channel: str
+    definition: Annotated[FilterDefinition, FLAT]
     req_id: int = 0
-    after: int | None = None
-    limit: int = 0
-    status: str | None = None
+
+
+class UnsetFilter(Request, frozen=True):
+    """Without a channel, all of the name."""
+
+    name: str
+    channel: str | None = None
+    req_id: int = 0
+
+
+class ListFilters(Request, frozen=True):
+    """The session's filters for a channel; without one, all."""
+
+    channel: str | None = None
+    req_id: int = 0
+
+
+FilterRequest = SetFilter | UnsetFilter | ListFilters
 
 
 class DocumentGet(Request, frozen=True):

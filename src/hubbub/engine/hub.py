@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hubbub.domain.errors import HubNotFound, NotAuthenticated
+from hubbub.domain.filters.filters import NO_FILTERS, Filters, Screen
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, Notice
@@ -129,6 +130,7 @@ class SessionState(Subscriber):
     closed: bool = False
     reason: str | None = None
     """Why the session ends, if known: an error's code, or `closed` by the client."""
+    filters: Filters = NO_FILTERS
     restore_hash: bytes | None = None
     spent_hash: bytes | None = None
     """The hash of the restore key that was used to come here; it dies with the next frame."""
@@ -143,6 +145,9 @@ class SessionState(Subscriber):
 
     def followed(self) -> Collection[str]:
         return self.feeds or ()
+
+    def screen(self, channel: str) -> Screen | None:
+        return self.filters.for_channel(channel) if self.filters else None
 
     def send(self, *said: Notice) -> None:
         encoder = self.connection.encoder

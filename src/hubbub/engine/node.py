@@ -42,6 +42,7 @@ from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.document_requests import DocumentRequests
+from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.notification_requests import NotificationRequests
@@ -121,7 +122,8 @@ class Node:
         self._tasks = TaskSet()
         self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
-        self.queries = Queries(bus, limits)
+        self.queries = Queries(bus, limits, clock)
+        self.filters = SessionFilters(self.restore_keys, self.queries)
         self.services = Services(caller, streams, clock, limits)
         self.authentication = Authentication(
             tokens,
@@ -164,6 +166,7 @@ class Node:
             restore_keys=self.restore_keys,
             restorer=self.restorer,
             queries=self.queries,
+            filters=self.filters,
             topics=self.topics,
             notifications=NotificationRequests(self.notifications),
             document_requests=DocumentRequests(self.documents),

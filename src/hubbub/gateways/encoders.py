@@ -33,6 +33,8 @@ class Codec(Protocol):
 class WebSocketEncoder:
     """A codec in WebSocket frames, compressed or not. Made by `encoder_for`, one per kind."""
 
+    in_order = False
+
     def __init__(self, codec: Codec, deflate: Deflate | None) -> None:
         self.codec = codec
         self.deflate = deflate
@@ -75,6 +77,8 @@ def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
 class SseEncoder:
     """Server-sent events of one channel: every subscriber gets the same ids."""
 
+    in_order = False
+
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         if not message.serial:
             return sse.encode_message(message, None)
@@ -104,6 +108,8 @@ _UNKNOWN = sse.StreamPosition("", 0)
 class SseVectorEncoder(SseEncoder):
     """Server-sent events of several channels, or of a channel with a document: an id names a
     position in each of them, so that every client has its own."""
+
+    in_order = True
 
     def __init__(self) -> None:
         self.positions: dict[str, sse.StreamPosition] = {}

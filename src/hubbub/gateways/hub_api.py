@@ -20,10 +20,10 @@ from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.filters import filters_of
 from hubbub.gateways.http import Prepared, Request, Target, error_shape
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
-from hubbub.gateways.threads_api import ThreadsApi
 from hubbub.gateways.topics_api import PreparedGet, TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.protocols.checks import check_event_name
@@ -48,7 +48,6 @@ class HubApi:
         self._services = ServicesApi(node)
         self._notifications = NotificationsApi(node)
         self._documents = DocumentsApi(node)
-        self._threads = ThreadsApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -76,12 +75,8 @@ class HubApi:
                 self._notifications.handle(request, target, exchange, hub)
             elif what == "document":
                 self._documents.handle(request, target, exchange, hub, channel)
-            elif what == "threads":
-                self._threads.handle(request, target, exchange, hub, channel)
             else:
                 raise no_path(request)
-        elif rest[0] == "channels" and rest[2:3] == ("threads",):
-            self._threads.handle(request, target, exchange, hub, rest[1])
         elif rest[0] == "channels" and rest[2:] == ("notifications", "read"):
             self._notifications.handle(request, target, exchange, hub)
         elif rest[0] == "channels" and rest[2:3] == ("document",):
@@ -239,7 +234,8 @@ class HubApi:
             epoch=target.first("epoch"),
             limit=_number(target, "limit") or 0,
         )
-        return page_json(await self._node.queries.page(hub, identity, query))
+        page = await self._node.queries.page(hub, identity, query, filters_of(target))
+        return page_json(page)
 
     async def _presence(self, hub: Hub, identity: Identity, channel: str) -> bytes:
         return presence_json(channel, await self._node.queries.members(hub, identity, channel))

@@ -9,6 +9,7 @@ from hubbub.engine.node import Node
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
 from hubbub.gateways.encoders import encoder_for
 from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.filters import filters_of
 from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import HttpConnection
@@ -117,6 +118,7 @@ class LiveDoor:
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
         wanted = channel_requests(channels, last_id)
+        filters = filters_of(target)
         # As a status, which ends a browser's attempts; within a stream it would try again.
         self._node.queries.check_any(hub, identity, channels)
         self._admit(request.address)
@@ -129,6 +131,7 @@ class LiveDoor:
         http.hand_over(stream)
         try:
             stream.session = self._node.open(hub, stream, identity, request.address)
+            stream.session.filters = filters
             stream.session.run(follow(self._node, stream, wanted))
         except HubbubError as error:
             stream.disconnect(error)

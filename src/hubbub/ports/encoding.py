@@ -17,6 +17,10 @@ class Encoder(Protocol):
     group can be packed together in any number, and only packed bytes go onto the wire.
     """
 
+    in_order: bool
+    """Units depend on what was encoded before, also for other channels: a message must be encoded
+    when it arrives, and not when its group gets to write."""
+
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         """The unit that delivers a message; its serial counts in this epoch. `previous` is the
         serial that it follows where messages in between are left out on purpose."""

@@ -26,7 +26,6 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     Ack: _ClassVar[EventType]
     History: _ClassVar[EventType]
     ChannelReset: _ClassVar[EventType]
-    Threads: _ClassVar[EventType]
     Presence: _ClassVar[EventType]
     Join: _ClassVar[EventType]
     Leave: _ClassVar[EventType]
@@ -53,6 +52,9 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TopicAcked: _ClassVar[EventType]
     ProducerOpened: _ClassVar[EventType]
     TopicSubscriptions: _ClassVar[EventType]
+    SetFilter: _ClassVar[EventType]
+    UnsetFilter: _ClassVar[EventType]
+    ListFilters: _ClassVar[EventType]
 UNSPECIFIED: EventType
 Ping: EventType
 Pong: EventType
@@ -69,7 +71,6 @@ Publish: EventType
 Ack: EventType
 History: EventType
 ChannelReset: EventType
-Threads: EventType
 Presence: EventType
 Join: EventType
 Leave: EventType
@@ -96,6 +97,9 @@ TopicMessages: EventType
 TopicAcked: EventType
 ProducerOpened: EventType
 TopicSubscriptions: EventType
+SetFilter: EventType
+UnsetFilter: EventType
+ListFilters: EventType
 
 class Frame(_message.Message):
     __slots__ = ("envelopes",)
@@ -466,7 +470,7 @@ class ChannelPublish(_message.Message):
     def __init__(self, channel: _Optional[str] = ..., event: _Optional[str] = ..., payload: _Optional[bytes] = ..., msg_id: _Optional[str] = ..., timestamp: _Optional[int] = ..., channel_serial: _Optional[str] = ..., content_type: _Optional[str] = ..., publisher: _Optional[str] = ..., retained: _Optional[bool] = ..., previous_serial: _Optional[str] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ...) -> None: ...
 
 class HistoryRequest(_message.Message):
-    __slots__ = ("req_id", "channel", "after", "before", "after_time", "before_time", "epoch", "limit", "conversation_id")
+    __slots__ = ("req_id", "channel", "after", "before", "after_time", "before_time", "epoch", "limit", "filter")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
@@ -475,7 +479,7 @@ class HistoryRequest(_message.Message):
     BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
-    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     channel: str
     after: str
@@ -484,11 +488,11 @@ class HistoryRequest(_message.Message):
     before_time: int
     epoch: str
     limit: int
-    conversation_id: str
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., before: _Optional[str] = ..., after_time: _Optional[int] = ..., before_time: _Optional[int] = ..., epoch: _Optional[str] = ..., limit: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
+    filter: bytes
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., before: _Optional[str] = ..., after_time: _Optional[int] = ..., before_time: _Optional[int] = ..., epoch: _Optional[str] = ..., limit: _Optional[int] = ..., filter: _Optional[bytes] = ...) -> None: ...
 
 class HistoryResponse(_message.Message):
-    __slots__ = ("req_id", "channel", "messages", "epoch", "head", "recovered", "more", "error")
+    __slots__ = ("req_id", "channel", "messages", "epoch", "head", "recovered", "more", "error", "next")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -497,6 +501,7 @@ class HistoryResponse(_message.Message):
     RECOVERED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     channel: str
     messages: _containers.RepeatedCompositeFieldContainer[ChannelPublish]
@@ -505,53 +510,90 @@ class HistoryResponse(_message.Message):
     recovered: bool
     more: bool
     error: ErrorInfo
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ChannelPublish, _Mapping]]] = ..., epoch: _Optional[str] = ..., head: _Optional[str] = ..., recovered: _Optional[bool] = ..., more: _Optional[bool] = ..., error: _Optional[_Union[ErrorInfo, _Mapping]] = ...) -> None: ...
+    next: str
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ChannelPublish, _Mapping]]] = ..., epoch: _Optional[str] = ..., head: _Optional[str] = ..., recovered: _Optional[bool] = ..., more: _Optional[bool] = ..., error: _Optional[_Union[ErrorInfo, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
-class ThreadsRequest(_message.Message):
-    __slots__ = ("req_id", "channel", "after", "limit", "status")
+class Filter(_message.Message):
+    __slots__ = ("name", "channel", "template", "radius", "relevant", "condition")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    RADIUS_FIELD_NUMBER: _ClassVar[int]
+    RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    channel: str
+    template: bytes
+    radius: float
+    relevant: bool
+    condition: bytes
+    def __init__(self, name: _Optional[str] = ..., channel: _Optional[str] = ..., template: _Optional[bytes] = ..., radius: _Optional[float] = ..., relevant: _Optional[bool] = ..., condition: _Optional[bytes] = ...) -> None: ...
+
+class SetFilterRequest(_message.Message):
+    __slots__ = ("req_id", "name", "channel", "template", "radius", "relevant", "condition")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    RADIUS_FIELD_NUMBER: _ClassVar[int]
+    RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    name: str
+    channel: str
+    template: bytes
+    radius: float
+    relevant: bool
+    condition: bytes
+    def __init__(self, req_id: _Optional[int] = ..., name: _Optional[str] = ..., channel: _Optional[str] = ..., template: _Optional[bytes] = ..., radius: _Optional[float] = ..., relevant: _Optional[bool] = ..., condition: _Optional[bytes] = ...) -> None: ...
+
+class SetFilterResponse(_message.Message):
+    __slots__ = ("req_id", "name", "channel")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    name: str
+    channel: str
+    def __init__(self, req_id: _Optional[int] = ..., name: _Optional[str] = ..., channel: _Optional[str] = ...) -> None: ...
+
+class UnsetFilterRequest(_message.Message):
+    __slots__ = ("req_id", "name", "channel")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    name: str
+    channel: str
+    def __init__(self, req_id: _Optional[int] = ..., name: _Optional[str] = ..., channel: _Optional[str] = ...) -> None: ...
+
+class UnsetFilterResponse(_message.Message):
+    __slots__ = ("req_id", "name", "channel", "count")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    name: str
+    channel: str
+    count: int
+    def __init__(self, req_id: _Optional[int] = ..., name: _Optional[str] = ..., channel: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ListFiltersRequest(_message.Message):
+    __slots__ = ("req_id", "channel")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
-    AFTER_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     channel: str
-    after: str
-    limit: int
-    status: str
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ...) -> None: ...
 
-class ThreadsResponse(_message.Message):
-    __slots__ = ("req_id", "channel", "threads", "epoch", "more", "error")
+class ListFiltersResponse(_message.Message):
+    __slots__ = ("req_id", "filters")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
-    CHANNEL_FIELD_NUMBER: _ClassVar[int]
-    THREADS_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
     req_id: int
-    channel: str
-    threads: _containers.RepeatedCompositeFieldContainer[Thread]
-    epoch: str
-    more: bool
-    error: ErrorInfo
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., epoch: _Optional[str] = ..., more: _Optional[bool] = ..., error: _Optional[_Union[ErrorInfo, _Mapping]] = ...) -> None: ...
-
-class Thread(_message.Message):
-    __slots__ = ("conversation_id", "first", "messages", "last_serial", "updated_at", "status")
-    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
-    FIRST_FIELD_NUMBER: _ClassVar[int]
-    MESSAGES_FIELD_NUMBER: _ClassVar[int]
-    LAST_SERIAL_FIELD_NUMBER: _ClassVar[int]
-    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
-    conversation_id: str
-    first: ChannelPublish
-    messages: int
-    last_serial: str
-    updated_at: int
-    status: str
-    def __init__(self, conversation_id: _Optional[str] = ..., first: _Optional[_Union[ChannelPublish, _Mapping]] = ..., messages: _Optional[int] = ..., last_serial: _Optional[str] = ..., updated_at: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
+    filters: _containers.RepeatedCompositeFieldContainer[Filter]
+    def __init__(self, req_id: _Optional[int] = ..., filters: _Optional[_Iterable[_Union[Filter, _Mapping]]] = ...) -> None: ...
 
 class ChannelResetNotice(_message.Message):
     __slots__ = ("channel", "epoch", "serial")

@@ -20,12 +20,12 @@ from msgspec import Raw
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import MAX_JSON_DEPTH
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import Rejected, Request
-from hubbub.domain.threads import MAX_PAGE, Thread
 from hubbub.domain.topics import (
     MAX_BATCH,
     MAX_WAIT_SECONDS,
@@ -88,6 +88,15 @@ json_value = st.recursive(
     max_leaves=6,
 )
 extra = st.dictionaries(text, json_value, max_size=3)
+filters = st.builds(
+    FilterDefinition,
+    text,
+    st.none() | text,
+    st.none() | extra,
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.none() | st.booleans(),
+    st.none() | extra,
+)
 content = (
     st.tuples(json_value.map(msgspec.json.encode), st.just(JSON))
     | st.tuples(text.map(str.encode), st.sampled_from([TEXT, "text/html"]))
@@ -136,16 +145,11 @@ def publish_items(draw: st.DrawFn) -> requests.PublishItem:
 @st.composite
 def histories(draw: st.DrawFn) -> requests.History:
     bound = draw(st.sampled_from(["", "after", "before", "after_time", "before_time"]))
-    bounds = {bound: draw(int64 if bound.endswith("time") else serial)} if bound else {}
+    bounds: Any = {bound: draw(int64 if bound.endswith("time") else serial)} if bound else {}
     epoch, limit = draw(st.none() | text), draw(st.integers(0, 2**31 - 1))
-    conversation = None if bound.endswith("time") else draw(st.none() | name)
+    found = draw(st.none() | extra)
     return requests.History(
-        draw(text),
-        draw(int64),
-        epoch=epoch,
-        limit=limit,
-        conversation_id=conversation,
-        **bounds,
+        draw(text), draw(int64), epoch=epoch, limit=limit, filter=found, **bounds
     )
 
 
@@ -169,9 +173,6 @@ def acknowledgements(
     return st.builds(requests.TopicAck, text, name, serials, up_to, text, st.booleans(), int64)
 
 
-a_threads_request = st.builds(
-    requests.Threads, text, int64, st.none() | serial, st.integers(0, MAX_PAGE), st.none() | name
-)
 a_topic_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(
         requests.TopicSubscribe,
@@ -225,6 +226,9 @@ a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.Publish, tuples(publish_items())),
     histories(),
     st.builds(requests.PresenceQuery, text, int64),
+    st.builds(requests.SetFilter, filters, int64),
+    st.builds(requests.UnsetFilter, text, st.none() | text, int64),
+    st.builds(requests.ListFilters, st.none() | text, int64),
     st.builds(requests.DocumentGet, text, int64, text, st.none() | serial, st.none() | text),
     st.builds(
         requests.DocumentChange,
@@ -237,7 +241,6 @@ a_request: st.SearchStrategy[Request] = st.one_of(
         st.none() | st.builds(requests.Producer, text, serial, serial),
     ),
     a_topic_request,
-    a_threads_request,
     st.builds(
         lambda method, body, seconds, req_id: requests.Call(
             method, body[0], body[1], seconds, req_id
@@ -291,11 +294,6 @@ page = st.fixed_dictionaries(
     }
 )
 count = st.integers(0, 2**53)
-threads = tuples(
-    st.builds(
-        Thread, name, messages(), st.integers(1, 2**53), serial, milliseconds, st.none() | name
-    )
-)
 subscription = st.builds(
     SubscriptionInfo,
     st.builds(lambda topic, name: SubscriptionKey("", topic, "", name), text, name),
@@ -384,12 +382,14 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial),
     st.builds(lambda page, head: notices.HistoryPage(head=head, **page), page, serial),
     st.builds(lambda page, error: notices.HistoryPage(error=error, **page), page, error),
-    st.builds(notices.ThreadsPage, text, threads, text, st.booleans(), int64, st.none() | error),
     st.builds(notices.ChannelReset, text, text, serial),
     st.builds(notices.Presence, text, members, int64, st.none() | error),
     st.builds(notices.Joined, text, members),
     st.builds(notices.Left, text, members),
     st.builds(notices.Occupancy, text, int64),
+    st.builds(notices.FilterSet, text, st.none() | text, int64),
+    st.builds(notices.FilterUnset, text, st.none() | text, st.integers(0, 100), int64),
+    st.builds(notices.FilterList, st.lists(filters, max_size=3).map(tuple), int64),
     updates,
     st.builds(notices.DocumentInfo, text, text, int64, int64, int64),
     st.builds(
@@ -697,6 +697,10 @@ def test_an_error_of_a_newer_hub_keeps_its_code_as_a_note() -> None:
 ATTRIBUTES = {field.json_name for field in pb.Attributes.DESCRIPTOR.fields}
 
 
+AS_BYTES = ("headers", "location", "template", "condition", "filter")
+"""JSON objects that are bytes in protobuf."""
+
+
 def google_json(value: Any) -> Any:
     """Our JSON as the standard mapping of protobuf has it: bytes in base64."""
     if isinstance(value, list):
@@ -706,7 +710,7 @@ def google_json(value: Any) -> Any:
     if set(value) & {"ops", "document"} and "channel" in value:
         return {key: google_document(key, each) for key, each in value.items()}
     mapped = {
-        key: base64(compact(each)) if key in ("headers", "location") else google_json(each)
+        key: base64(compact(each)) if key in AS_BYTES else google_json(each)
         for key, each in value.items()
     }
     is_message = "payload" in mapped and "id" not in mapped  # a notification has one

@@ -1,9 +1,9 @@
-"""The filters of a session: definitions as they are set and listed, compiled, in their order."""
+"""The filters of a session: definitions, compiled, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,9 +14,16 @@ from hubbub.domain.filters.conditions import (
     checked_relevant,
     is_relevant,
 )
+from hubbub.domain.filters.definition import (
+    PARTS,
+    FilterDefinition,
+    check_filter_name,
+    read_definition,
+)
+from hubbub.domain.filters.hmessages import HMESSAGE
 from hubbub.domain.filters.names import ENVELOPE, Names
 from hubbub.domain.filters.templates import checked_template
-from hubbub.domain.filters.values import MAX_CHECKS, invalid, missing, shown, too_deep
+from hubbub.domain.filters.values import MAX_CHECKS, invalid, missing, too_deep
 from hubbub.domain.filters.view import MessageView, Predicate
 from hubbub.domain.names import check_name
 
@@ -24,26 +31,9 @@ MAX_FILTERS: Final = 100
 MAX_FILTER_BYTES: Final = 16 * 1024
 MAX_BYTES: Final = 64 * 1024
 """Of all filters of a session, as JSON."""
-MAX_NAME_CHARS: Final = 255
 
 
-class FilterDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A filter as it was set. All of its parts that are given must hold. `compile_filter` says
-    what is wrong with one."""
-
-    name: str
-    channel: str | None = None
-    """None: for all channels."""
-    template: Any = None
-    """Attributes that messages must have."""
-    radius: Any = None
-    """Metres around `template.location`."""
-    relevant: Any = None
-    """True: only what is relevant still."""
-    condition: Any = None
-
-
-_PARTS: Final = ("template", "radius", "relevant", "condition")
+_NAMES: Final = {each.label: each for each in (ENVELOPE, HMESSAGE)}
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -64,10 +54,11 @@ class Filter:
         self.size = len(key)
 
 
-def compile_filter(definition: FilterDefinition, names: Names = ENVELOPE) -> Filter:
+def compile_filter(definition: FilterDefinition) -> Filter:
     """Raises `IncompleteFilter` where a part is missing, `InvalidName` for a channel that cannot
     be, and `InvalidFilter`, all of which name the place."""
-    _check_name(definition.name)
+    names = _NAMES[definition.names]
+    check_filter_name(definition.name)
     if definition.channel is not None:
         check_name(definition.channel, "channel")
     key = _key(definition, names)
@@ -91,33 +82,16 @@ def compile_filter(definition: FilterDefinition, names: Names = ENVELOPE) -> Fil
     return Filter(definition, all_of(predicates), key, checks)
 
 
-def read_definition(value: object) -> FilterDefinition:
-    """From the JSON value of one. What is inside its parts is for `compile_filter` to say. Raises
-    `IncompleteFilter` and `InvalidFilter`."""
-    if not isinstance(value, dict):
-        raise invalid("", f"is {shown(value)}; give an object with a name and a condition")
-    for name in value.keys() - set(FilterDefinition.__struct_fields__):
-        known = ", ".join(FilterDefinition.__struct_fields__)
-        raise invalid(str(name)[:40], f"is no part of a filter; there are {known}")
-    name = value.get("name")
-    if name is None:
-        raise missing("name", "give the filter one")
-    channel = value.get("channel")
-    if channel is not None and not isinstance(channel, str):
-        raise invalid("channel", f"is {shown(channel)}; give the name of a channel")
-    return FilterDefinition(name, channel or None, *(value.get(part) for part in _PARTS))
-
-
-def _check_name(name: object) -> None:
-    if name is None or name == "":
-        raise missing("name", "give the filter one")
-    if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not name.isprintable():
-        raise invalid("name", f"is {shown(name)}; give 1 to {MAX_NAME_CHARS} printable characters")
+def filter_of_request(value: object) -> Filter:
+    """The filter of one request or stream, from its JSON value: it needs no name. Raises
+    `IncompleteFilter`, `InvalidFilter` and `InvalidName`."""
+    named = {"name": "request", **value} if isinstance(value, dict) else value
+    return compile_filter(read_definition(named))
 
 
 def _key(definition: FilterDefinition, names: Names) -> bytes:
     """First of all: what is larger is not looked at."""
-    parts = [names.label, *(getattr(definition, part) for part in _PARTS)]
+    parts = [names.label, *(getattr(definition, part) for part in PARTS)]
     try:
         key = _encoder.encode(parts)
     except RecursionError:
@@ -133,10 +107,12 @@ class Screen:
     """The filters of a session that concern one channel. Equal to that of another session whose
     filters say the same, so that both can share what passes."""
 
-    __slots__ = ("_hash", "_keys", "passes")
+    __slots__ = ("_hash", "_keys", "checks", "passes")
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         unique = {each.key: each for each in filters}
+        self.checks = max(1, sum(each.checks for each in unique.values()))
+        """Comparisons that a message costs at most."""
         self.passes: Predicate = all_of([each.passes for each in unique.values()])
         self._keys = frozenset(unique)
         self._hash = hash(self._keys)
@@ -176,6 +152,11 @@ class Filters:
             kept.append(new)
         _check_together(kept)
         return Filters(kept)
+
+    def beside(self, new: Filter) -> Filters:
+        """With one more, whatever the names. Raises `TooManyFilters`."""
+        _check_together([*self._filters, new])
+        return Filters((*self._filters, new))
 
     def without(self, name: str, channel: str | None = None) -> Filters:
         """Without a channel, every filter of the name goes. Raises `NotFound`."""

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from hubbub.domain.fields import wire_name
+from hubbub.domain.filters.definition import ENVELOPE_NAMES
 from hubbub.domain.filters.view import ABSENT, Getter, MessageView, payload
 
 
@@ -19,19 +20,15 @@ class Names:
     getters: Mapping[str, Getter]
     untemplated: frozenset[str]
     """Attributes that a template cannot have: each message has its own."""
-    open: bool = False
-    """Messages may have attributes of other names, too."""
+    other: Callable[[str], Getter] | None = None
+    """Reads attributes of other names; None: there are none."""
     normal: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """By attribute: what a value in a filter becomes before it is compared."""
 
     def find(self, name: str) -> Getter | None:
         """None: there is no such attribute."""
         getter = self.getters.get(name)
-        return _nothing if getter is None and self.open else getter
-
-
-def _nothing(view: MessageView) -> Any:
-    return ABSENT
+        return self.other(name) if getter is None and self.other is not None else getter
 
 
 def field_of_message(name: str) -> Getter:
@@ -82,9 +79,10 @@ _ALIASES: Final = {
     "convid": "conversationID",
     "type": "event",
     "relevance": "relevantUntil",
-    "published": "timestamp",
+    "published": "ts",
+    "timestamp": "ts",
 }
-"""What an hMessage calls the same attributes."""
+"""What an hMessage and spec/hubbub.proto call the same attributes."""
 
 
 def _envelope() -> dict[str, Getter]:
@@ -94,17 +92,17 @@ def _envelope() -> dict[str, Getter]:
         "channel": field_of_message("channel"),
         "event": field_of_message("event"),
         "contentType": field_of_message("content_type"),
-        "timestamp": field_of_message("published_at"),
+        "ts": field_of_message("published_at"),
         "publisher": field_of_message("publisher"),
         "payload": payload,
     }
     return getters | {alias: getters[name] for alias, name in _ALIASES.items()}
 
 
-_OF_ONE_MESSAGE: Final = ("msgID", "channel", "timestamp", "relevantUntil")
+_OF_ONE_MESSAGE: Final = ("msgID", "channel", "ts", "relevantUntil")
 
 ENVELOPE: Final = Names(
-    "envelope",
+    ENVELOPE_NAMES,
     _envelope(),
     untemplated=frozenset(
         {*_OF_ONE_MESSAGE, *(a for a, name in _ALIASES.items() if name in _OF_ONE_MESSAGE)}

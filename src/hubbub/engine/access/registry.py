@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
+from hubbub.domain.filters.filters import Screen
 from hubbub.domain.names import without_dead_letters
 from hubbub.domain.permissions import Identity, Reader, may_read, may_stay, refusal
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
@@ -37,6 +38,10 @@ class Subscriber(ABC):
     @abstractmethod
     def reader(self) -> Reader:
         """As whom it reads."""
+
+    def screen(self, channel: str) -> Screen | None:
+        """The filters that a message of the channel must pass; None: there are none."""
+        return None
 
     @abstractmethod
     def followed(self) -> Collection[str]:

@@ -51,6 +51,10 @@ class _Job(msgspec.Struct, eq=False):
     done: int = 0
     gone: set[Connection] | None = None
 
+    def waits_for(self, connection: Connection) -> bool:
+        """The connection has yet to be written."""
+        return connection in self.targets[self.done :] and connection not in (self.gone or ())
+
     def next_targets(self, count: int) -> list[Connection]:
         targets = self.targets[self.done : self.done + count]
         self.done += len(targets)
@@ -81,6 +85,16 @@ class Group:
         self._pack()
         self.connections[connection] = None
 
+    def take_out(self, connection: Connection) -> list[bytes]:
+        """The connection leaves the group. Answers the packed bytes that it has yet to be
+        written."""
+        self._pack()
+        left = [job for job in self._jobs if job.waits_for(connection)]
+        self.remove(connection)
+        for job in left:
+            self._count(job, 1)
+        return [job.data for job in left]
+
     def remove(self, connection: Connection) -> None:
         """It gets nothing more, not even what is already on its way to the others."""
         self.connections.pop(connection, None)
@@ -91,7 +105,10 @@ class Group:
 
     def put(self, unit: bytes) -> None:
         self._units.append(unit)
-        self._size += len(unit)
+        self._grow(len(unit))
+
+    def _grow(self, size: int) -> None:
+        self._size += size
         if self._size > CONGESTED_BYTES:
             self.delivery_queue.congested.add(self)
 
@@ -141,6 +158,9 @@ class Group:
         return sum(connection.behind for connection in looked_at) * 2 > len(looked_at)
 
     def _pack(self) -> None:
+        self._pack_units()
+
+    def _pack_units(self) -> None:
         if self._units:
             units, self._units, self._size = self._units, [], 0
             job = _Job(self.encoder.pack(units), list(self.connections), len(units), self._noted)
@@ -160,14 +180,17 @@ class Group:
         count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
         targets = job.next_targets(count)
         transmit(targets, job.data)
-        counters = self.delivery_queue.counters
-        counters.messages_out += job.units * len(targets)
-        counters.bytes_out += len(job.data) * len(targets)
-        if job.noted is not None and self.tally is not None:
-            self.tally.written(job.noted, len(targets))
+        self._count(job, len(targets))
         if job.done >= len(job.targets):
             del self._jobs[0]
         return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
+
+    def _count(self, job: _Job, targets: int) -> None:
+        counters = self.delivery_queue.counters
+        counters.messages_out += job.units * targets
+        counters.bytes_out += len(job.data) * targets
+        if job.noted is not None and self.tally is not None:
+            self.tally.written(job.noted, targets)
 
 
 class Fanout:
@@ -183,6 +206,12 @@ class Fanout:
     def send(self, group: Group, unit: bytes) -> None:
         """Say it to the whole group, in this turn of the loop if there is time."""
         group.put(unit)
+        if not group.queued:
+            group.queued = True
+            self._queue(group)
+
+    def schedule(self, group: Group) -> None:
+        """The group has something to write, or to find out whether it has."""
         if not group.queued:
             group.queued = True
             self._queue(group)

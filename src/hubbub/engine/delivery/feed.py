@@ -8,12 +8,14 @@ missed. If that is gone, it says so to the subscribers instead of hiding it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.filters.filters import Screen
+from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import is_document, partition_of
@@ -34,6 +36,7 @@ from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.document_feed import DocumentFeed
 from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
+from hubbub.engine.delivery.screening import Offer, ScreenedGroup, earlier
 from hubbub.engine.delivery.tally import Tally
 from hubbub.ports.bus import (
     Attachment,
@@ -90,6 +93,7 @@ class Feed:
         "_early",
         "_fanout",
         "_left_out_after",
+        "_screened",
         "_seen_head",
         "_unconfirmed",
         "_watchers",
@@ -97,6 +101,7 @@ class Feed:
         "channel",
         "document",
         "epoch",
+        "filtered",
         "groups",
         "hub",
         "notifications",
@@ -131,6 +136,10 @@ class Feed:
         """Of a notification channel, as subscribers have been told; the last one heard of while the
         owner's answer was on its way."""
         self.groups: dict[Encoder, Group] = {}
+        """Subscribers without filters."""
+        self.filtered: dict[tuple[Encoder, Screen], ScreenedGroup] = {}
+        self._screened: dict[Connection, ScreenedGroup] = {}
+        """The group of each subscriber with filters."""
         self.subscribers = 0
         self.users = 0
         """How many are about to subscribe; the feed stays while there are any."""
@@ -138,8 +147,9 @@ class Feed:
         self._fanout = fanout
         self._clock = clock
         self._left_out_after: int | None = None
-        """The serial after which messages were left out since their time to live was over; None:
-        the next message follows the last one that was passed on."""
+        """The serial after which messages were left out: of all subscribers, since their time to
+        live was over, or of one who has joined a group since. None: the next message follows the
+        last one that was passed on."""
         self._attaching: asyncio.Task[Attachment] | None = None
         self._catching_up: asyncio.Task[None] | None = None
         self._caught_up: asyncio.Event | None = None
@@ -365,6 +375,8 @@ class Feed:
         self.epoch = epoch
         self.position = head
         self._left_out_after = None
+        for group in self.filtered.values():
+            group.reset()
         self.say(ChannelReset(self.channel, epoch, head))
 
     # -- speaking to subscribers ----------------------------------------------------------------
@@ -382,6 +394,16 @@ class Feed:
             self._fanout.send(group, group.encoder.encode_message(message, self.epoch, previous))
             if group.tally is not None:
                 group.note(message, self.epoch)
+        if self.filtered:
+            self._offer(message, previous)
+
+    def _offer(self, message: Message, previous: int | None) -> None:
+        tallies = {group.tally for group in self.groups.values() if group.tally is not None}
+        view = MessageView(message, int(self._clock.now() * 1000))
+        offer = Offer(view, self.epoch, previous, tallies)
+        for group in self.filtered.values():
+            group.offer(offer)
+            self._fanout.schedule(group)
 
     def _left_out(self, message: Message) -> bool:
         """Whether the message's time to live is over, so that nobody gets it."""
@@ -389,21 +411,27 @@ class Feed:
             return False
         if message.serial and self._left_out_after is None:
             self._left_out_after = message.serial - 1
-        if self.groups:
+        groups = self._every_group()
+        if groups:
             self.hub.counters.messages_expired += 1
-        for tally in {group.tally for group in self.groups.values()}:
+        for tally in {group.tally for group in groups}:
             if tally is not None:
                 tally.expired(self.epoch, [message])
         return True
 
+    def _every_group(self) -> Collection[Group]:
+        if not self.filtered:
+            return self.groups.values()
+        return [*self.groups.values(), *self.filtered.values()]
+
     def say(self, notice: Notice) -> None:
-        for group in self.groups.values():
+        for group in self._every_group():
             self._fanout.send(group, group.encoder.encode(notice))
 
     def hold_back(self, publisher: Pausable) -> None:
         """Let it wait if most of the subscribers are far behind: a few that take another encoding
         than all others have a group to themselves, and hold up nobody else."""
-        congested = [group for group in self.groups.values() if group.congested]
+        congested = [group for group in self._every_group() if group.congested]
         if sum(len(group.connections) for group in congested) * 2 > self.subscribers:
             for group in congested:
                 group.hold_back(publisher)
@@ -413,26 +441,69 @@ class Feed:
         `NotPermitted`."""
         self._access.admit(self.hub.name, subscriber, self.channel)
 
-    def add(self, subscriber: Subscriber, connection: Connection) -> None:
-        """The subscriber's connection gets everything after `position`. Raises `NotPermitted`."""
+    def add(self, subscriber: Subscriber, connection: Connection, sent: int | None = None) -> None:
+        """The subscriber's connection gets everything after `position` that passes its filters.
+        `sent` is the last serial that it was sent, where that is not the position. Raises
+        `NotPermitted`."""
         self.admit(subscriber)
-        group = self.groups.get(connection.encoder)
-        if group is None:
-            group = Group(
-                connection.encoder, self.hub.delivery_queue, self._tally(connection.technology)
-            )
-            self.groups[connection.encoder] = group
-        group.add(connection)
+        self._group_for(connection, subscriber.screen(self.channel)).add(connection)
+        self._follows(sent)
         self.subscribers += 1
 
     def remove(self, connection: Connection) -> None:
-        group = self.groups.get(connection.encoder)
-        if group is None or connection not in group.connections:
+        group = self._group_of(connection)
+        if group is not None:
+            group.remove(connection)
+            self._removed(connection, group)
+            self.subscribers -= 1
+
+    def rescreen(self, subscriber: Subscriber, connection: Connection) -> None:
+        """The subscriber's filters have changed: what was said before this still goes by those
+        that it had."""
+        group, screen = self._group_of(connection), subscriber.screen(self.channel)
+        if group is None or screen == _screen_of(group):
             return
-        group.remove(connection)
-        self.subscribers -= 1
-        if not group.connections:
-            del self.groups[connection.encoder]
+        for data in group.take_out(connection):
+            connection.send(data)
+        self._removed(connection, group)
+        self._group_for(connection, screen).add(connection)
+        if isinstance(group, ScreenedGroup):
+            self._follows(group.skipped_after)
+
+    def _follows(self, sent: int | None) -> None:
+        """Somebody joins a group who was last sent this serial: the next message says that it
+        follows that one."""
+        if sent is not None and sent < self.position:
+            self._left_out_after = earlier(self._left_out_after, sent)
+
+    def _group_of(self, connection: Connection) -> Group | None:
+        group = self._screened.get(connection) or self.groups.get(connection.encoder)
+        return None if group is None or connection not in group.connections else group
+
+    def _group_for(self, connection: Connection, screen: Screen | None) -> Group:
+        encoder = connection.encoder
+        if screen is None:
+            found = self.groups.get(encoder)
+            if found is None:
+                tally = self._tally(connection.technology)
+                found = self.groups[encoder] = Group(encoder, self.hub.delivery_queue, tally)
+            return found
+        group = self.filtered.get((encoder, screen))
+        if group is None:
+            tally = self._tally(connection.technology)
+            group = ScreenedGroup(encoder, self.hub.delivery_queue, tally, screen=screen)
+            self.filtered[encoder, screen] = group
+        self._screened[connection] = group
+        return group
+
+    def _removed(self, connection: Connection, group: Group) -> None:
+        self._screened.pop(connection, None)
+        if group.connections:
+            return
+        if isinstance(group, ScreenedGroup):
+            del self.filtered[group.encoder, group.screen]
+        else:
+            del self.groups[group.encoder]
 
     # -- the journal ----------------------------------------------------------------------------
 
@@ -448,7 +519,7 @@ class Feed:
         """One for each technology, whatever the encodings; None: deliveries are not counted."""
         if self._fanout.deliveries is None or not self._journals:
             return None
-        for group in self.groups.values():
+        for group in self._every_group():
             if group.tally is not None and group.tally.technology == technology:
                 return group.tally
         return self._fanout.deliveries.tally(self.hub.name, self.channel, technology)
@@ -456,9 +527,13 @@ class Feed:
     def rules_changed(self) -> None:
         """Begin or end to count deliveries, as the rules want it now."""
         journals = self._journals
-        for group in self.groups.values():
+        for group in self._every_group():
             if not journals:
                 group.tally = None
             elif group.tally is None:
                 technology = next(iter(group.connections)).technology
                 group.tally = self._tally(technology)
+
+
+def _screen_of(group: Group) -> Screen | None:
+    return group.screen if isinstance(group, ScreenedGroup) else None

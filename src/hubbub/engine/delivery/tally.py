@@ -144,8 +144,9 @@ class Tally:
         self.squares = 0
         self.buckets: dict[int, int] = {}
 
-    def note(self, noted: Noted, message: Message) -> None:
-        """The message goes into a buffer that will be written soon."""
+    def note(self, noted: Noted, message: Message, told: set[Tally] | None = None) -> None:
+        """The message goes into a buffer that will be written soon. `told`: the tallies that have
+        noted it; None: nothing else was noted since the message was, in another encoding."""
         noted.times.append(message.taken_at or message.published_at * 1000)
         noted.size += len(message.payload)
         serial = message.serial
@@ -153,7 +154,10 @@ class Tally:
             noted.last = serial
             if not noted.first:
                 noted.first = serial
-        if self.newest != message.id:
+        if told is not None:
+            noted.fresh += self not in told
+            told.add(self)
+        elif self.newest != message.id:
             self.newest = message.id
             noted.fresh += 1
 

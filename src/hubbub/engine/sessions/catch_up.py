@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.domain.cursors import runs_of
 from hubbub.domain.documents.changes import CATCH_UP_BYTES, DocumentQuery, DocumentUpdate
 from hubbub.domain.envelope import has_expired
+from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.names import is_document
@@ -15,6 +16,7 @@ from hubbub.domain.notices import Delivery, HistoryPage
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.delivery.screening import screened
 from hubbub.engine.hub import SessionState
 from hubbub.engine.sessions.plans import Missed, Room
 from hubbub.ports.bus import Bus
@@ -100,11 +102,15 @@ class Replayer:
         page = await self._bus.history(query)
         return page if page.recovered and page.messages else None
 
-    def send(self, replay: Replay, page: HistoryPage) -> None:
-        """Send of the page what the feed has passed already, as far as the client's buffer has
-        room beside live messages. History can be ahead of the feed, which brings the rest by
-        itself. Raises `NotPermitted` where the session has lost access."""
+    async def send(self, replay: Replay, page: HistoryPage) -> None:
+        """Send of the page what the feed has passed already and the session's filters let through,
+        as far as the client's buffer has room beside live messages. History can be ahead of the
+        feed, which brings the rest by itself. Raises `NotPermitted` where the session has lost
+        access. Nothing waits after the filters were evaluated."""
         feed, connection = replay.feed, replay.session.connection
+        refused = await self._refused(replay, page)
+        if page.epoch != feed.epoch:
+            return
         position = feed.position
         missed = [message for message in page.messages if message.serial <= position]
         for part in _parts(missed):
@@ -112,6 +118,8 @@ class Replayer:
                 return
             feed.admit(replay.session)
             kept, expired = self._split(part)
+            if refused:
+                kept = [message for message in kept if message.serial not in refused]
             units = []
             for message in kept:
                 previous = None if message.serial == replay.sent + 1 else replay.sent
@@ -126,10 +134,20 @@ class Replayer:
         elif len(missed) < len(page.messages):
             replay.reached = position
 
+    async def _refused(self, replay: Replay, page: HistoryPage) -> Container[int]:
+        """The serials of what does not pass the session's filters."""
+        screen = replay.session.screen(replay.feed.channel)
+        if screen is None:
+            return ()
+        passed = await screened(screen, page.messages, int(self._clock.now() * 1000))
+        return {message.serial for message in page.messages} - {each.serial for each in passed}
+
     def send_retained(self, session: SessionState, feed: Feed, retained: Message) -> None:
-        """Unless its time to live is over by now."""
+        """Unless its time to live is over by now, or the session's filters leave it out."""
         kept, _ = self._split([retained])
-        if kept:
+        screen = session.screen(feed.channel)
+        view = MessageView(retained, int(self._clock.now() * 1000))
+        if kept and (screen is None or screen.passes(view)):
             session.send(Delivery(retained, retained=True))
             self._journal_replay(session, feed, kept, [])
 

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import msgspec
 
 from hubbub.domain.errors import BadRequest, HubbubError, NotFound
+from hubbub.domain.filters.filters import NO_FILTERS, Filters, filter_of_request
 from hubbub.domain.history import HistoryQuery
-from hubbub.domain.notices import HistoryPage, Member, Presence, ThreadsPage
+from hubbub.domain.notices import HistoryPage, Member, Presence
 from hubbub.domain.permissions import Identity, may_subscribe, refusal
-from hubbub.domain.requests import History, PresenceQuery, Threads
-from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threads
+from hubbub.domain.requests import History, PresenceQuery
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.filtered_history import FilteredHistory
 from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
 
 
 class Queries:
@@ -22,26 +24,18 @@ class Queries:
     its client has read most of what it was sent before: answers that nobody reads do not pile up,
     and requests behind them wait."""
 
-    def __init__(self, bus: Bus, limits: EngineLimits) -> None:
+    def __init__(self, bus: Bus, limits: EngineLimits, clock: Clock) -> None:
         self._bus = bus
+        self._clock = clock
         self._limits = limits
 
     async def history(self, session: SessionState, request: History) -> None:
         try:
             await session.connection.drain()
             session.check_identity()
-            page = await self.page(session.hub, session.identity, request)
+            page = await self.page(session.hub, session.identity, request, session.filters)
         except HubbubError as error:
             page = HistoryPage(request.channel, recovered=False, error=error, req_id=request.req_id)
-        session.send(page)
-
-    async def threads(self, session: SessionState, request: Threads) -> None:
-        try:
-            await session.connection.drain()
-            session.check_identity()
-            page = await self.threads_page(session.hub, session.identity, request)
-        except HubbubError as error:
-            page = ThreadsPage(request.channel, error=error, req_id=request.req_id)
         session.send(page)
 
     async def presence(self, session: SessionState, request: PresenceQuery) -> None:
@@ -54,54 +48,40 @@ class Queries:
             answer = Presence(request.channel, (), request.req_id, error)
         session.send(answer)
 
-    async def page(self, hub: Hub, identity: Identity, request: History) -> HistoryPage:
-        """A page of a channel's history, to be encoded at once. Raises `NotPermitted`,
-        `InvalidName` and `BadRequest`."""
-        self._check(hub, identity, request.channel, "read")
+    async def page(
+        self, hub: Hub, identity: Identity, request: History, filters: Filters = NO_FILTERS
+    ) -> HistoryPage:
+        """A page of a channel's history, to be encoded at once: what passes these filters and that
+        of the request. Raises `NotPermitted`, `InvalidName`, `InvalidFilter` and `BadRequest`."""
+        self.check(hub, identity, request.channel, "read")
         bounds = (request.after, request.before, request.after_time, request.before_time)
         if sum(bound is not None for bound in bounds) > 1:
             raise BadRequest("give at most one of after, before, afterTime and beforeTime")
-        if request.conversation_id is not None and not hub.rules_for(request.channel).store:
-            raise no_threads(request.channel)
         if request.limit < 0:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 on, or none")
+        if request.filter is not None:
+            filters = filters.beside(filter_of_request(request.filter))
+        screen = filters.for_channel(request.channel)
         largest = self._limits.history_page
-        found = await self._bus.history(
-            HistoryQuery(
-                hub.name,
-                request.channel,
-                min(request.limit or largest, largest),
-                after=request.after,
-                before=request.before,
-                after_time=request.after_time,
-                before_time=request.before_time,
-                epoch=request.epoch or None,
-                conversation=request.conversation_id,
-            )
+        query = HistoryQuery(
+            hub.name,
+            request.channel,
+            min(request.limit or largest, largest),
+            after=request.after,
+            before=request.before,
+            after_time=request.after_time,
+            before_time=request.before_time,
+            epoch=request.epoch or None,
         )
+        if screen is None:
+            found = await self._bus.history(query)
+        else:
+            found = await FilteredHistory(self._bus, self._clock, screen).read(query)
         await hub.take_turn(sum(len(message.payload) for message in found.messages))
         return msgspec.structs.replace(found, req_id=request.req_id)
 
-    async def threads_page(self, hub: Hub, identity: Identity, request: Threads) -> ThreadsPage:
-        """A page of a channel's conversations, for those who may read its history. Raises
-        `NotPermitted`, `InvalidName` and, where the channel does not store, `NotFound`."""
-        self._check(hub, identity, request.channel, "read")
-        if not hub.rules_for(request.channel).store:
-            raise no_threads(request.channel)
-        found = await self._bus.threads(
-            ThreadsQuery(
-                hub.name,
-                request.channel,
-                min(request.limit or DEFAULT_PAGE, MAX_PAGE),
-                request.after or 0,
-                request.status,
-            )
-        )
-        await hub.take_turn(sum(len(thread.first.payload) for thread in found.threads))
-        return ThreadsPage(request.channel, found.threads, found.epoch, found.more, request.req_id)
-
     async def members(self, hub: Hub, identity: Identity, channel: str) -> tuple[Member, ...]:
-        self._check(hub, identity, channel, "see who is in")
+        self.check(hub, identity, channel, "see who is in")
         if not hub.rules_for(channel).presence:
             raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
         members = await self._bus.members(hub.name, channel)
@@ -114,7 +94,7 @@ class Queries:
         refusals: list[HubbubError] = []
         for channel in channels:
             try:
-                self._check(hub, identity, channel, "subscribe to")
+                self.check(hub, identity, channel, "subscribe to")
             except HubbubError as error:
                 refusals.append(error)
             else:
@@ -122,7 +102,8 @@ class Queries:
         raise refusals[0]
 
     @staticmethod
-    def _check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
+    def check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
+        """Raises `NotPermitted` where the channel may not be followed, and `InvalidName`."""
         rules = hub.rules_for(channel)
         if not may_subscribe(identity, channel, rules, hub.user_channels):
             raise refusal(action, channel, rules)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from hubbub.domain.errors import HubbubError, RestoreFailed, SessionReplaced
+from hubbub.domain.filters.filters import Filters, compile_filter
 from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
 from hubbub.domain.requests import ChannelRequest, Position, Restore
 from hubbub.engine.access.throttle import Throttle
@@ -105,6 +106,7 @@ class Restorer:
         session.id = state.session_id
         session.hub.sessions[session.id] = session
         session.identity = state.identity
+        session.filters = Filters(compile_filter(each) for each in state.filters)
         if not goes_on:
             self._chronicle.session_opened(session, RESTORED)
         self._heartbeats.authenticated(session)

@@ -8,6 +8,7 @@ import secrets
 import msgspec
 
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Position
 from hubbub.engine.delivery.feed import Feed
@@ -28,6 +29,7 @@ class RestorableState(msgspec.Struct, frozen=True, array_like=True):
     rival: bytes = b""
     """The hash of the other key that would restore the same session, from a restore whose reply
     may have been lost. Who uses one of the two ends the other."""
+    filters: tuple[FilterDefinition, ...] = ()
 
 
 class RestoreKeys:
@@ -181,7 +183,13 @@ class RestoreKeys:
             hub=session.hub.name,
             session_id=session.id,
             state=msgspec.msgpack.encode(
-                RestorableState(session.id, session.identity, positions, session.spent_hash or b"")
+                RestorableState(
+                    session.id,
+                    session.identity,
+                    positions,
+                    session.spent_hash or b"",
+                    session.filters.listed(),
+                )
             ),
             expires_at=int((self._clock.now() + self._limits.restore_seconds) * 1000),
             holder=holder,

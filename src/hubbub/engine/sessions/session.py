@@ -27,6 +27,7 @@ from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.acknowledgements import Acknowledgement
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.document_requests import DocumentRequests
+from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.notification_requests import NotificationRequests
 from hubbub.engine.sessions.queries import Queries
@@ -58,6 +59,7 @@ class Capabilities:
     restore_keys: RestoreKeys
     restorer: Restorer
     queries: Queries
+    filters: SessionFilters
     topics: Topics
     notifications: NotificationRequests
     document_requests: DocumentRequests
@@ -165,8 +167,8 @@ class Session(SessionState):
             self.run(self._can.restorer.restore(self, request), request.req_id)
         elif isinstance(request, requests.History):
             self.run(self._can.queries.history(self, request), request.req_id)
-        elif isinstance(request, requests.Threads):
-            self.run(self._can.queries.threads(self, request), request.req_id)
+        elif isinstance(request, requests.FilterRequest):
+            self.run(self._can.filters.answer(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):
             self.run(self._can.queries.presence(self, request), request.req_id)
         elif isinstance(request, requests.NotificationRequest):

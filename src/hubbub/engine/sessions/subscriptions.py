@@ -277,7 +277,7 @@ class Subscriptions:
         if missed.continues(epoch):
             replay = Replay(session, feed, missed.start)
             if page is not None:
-                self._replayer.send(replay, page)
+                await self._replayer.send(replay, page)
         del missed, page
         while feed.epoch == epoch and not session.closed:
             await session.connection.drain()
@@ -290,17 +290,20 @@ class Subscriptions:
                 return
             if following is None:
                 break
-            self._replayer.send(replay, following)
+            await self._replayer.send(replay, following)
             del following
+        sent: int | None = replay.sent
         if (feed.epoch, feed.position) != (epoch, replay.reached):
             session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
+            sent = None
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             _tell_document(session, plan)
-            self._join(session, feed)
+            self._join(session, feed, sent)
 
-    def _join(self, session: SessionState, feed: Feed) -> None:
-        feed.add(session, session.connection)
+    def _join(self, session: SessionState, feed: Feed, sent: int | None = None) -> None:
+        """`sent`: the last serial of a replay."""
+        feed.add(session, session.connection, sent)
         if session.feeds is None:
             session.feeds = {}
         session.feeds[feed.channel] = feed

@@ -9,12 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.errors import (
+    IncompleteFilter,
     InvalidAttribute,
+    InvalidFilter,
     InvalidPayload,
     NotFound,
     NotPermitted,
     QuotaExceeded,
     TooLarge,
+    TooManyFilters,
     Unavailable,
     WrongChannelKind,
 )
@@ -22,13 +25,12 @@ from hubbub.domain.fields import Name
 from hubbub.gateways.admin import public_shapes as shapes
 from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.calls import EventName
-from hubbub.gateways.threads_api import ThreadQuery, ThreadsQuery
 
 _MESSAGES = "/channels/{channel}/messages"
-_THREADS = "/channels/{channel}/threads"
 _PUBLISHING = (
     NotFound, NotPermitted, InvalidPayload, TooLarge, WrongChannelKind, QuotaExceeded, Unavailable,
 )  # fmt: skip
+_FILTERING = (IncompleteFilter, InvalidFilter, TooManyFilters)
 
 Number = Annotated[int, Meta(ge=0, le=10**17)]
 
@@ -41,6 +43,15 @@ class PublishQuery(msgspec.Struct, frozen=True):
     transient: Annotated[bool, Meta(description="Only for who is there now.")] = False
 
 
+FilterText = Annotated[
+    str, Meta(description="A filter that messages must pass, as JSON; may be given several times.")
+]
+WhereText = Annotated[
+    str,
+    Meta(description="The same as a condition in text: `payload.price lt 10`; also repeatable."),
+]
+
+
 class HistoryQuery(msgspec.Struct, frozen=True, rename="camel"):
     after: Annotated[Number, Meta(description="Messages behind this serial.")] | None = None
     before: Annotated[Number, Meta(description="Messages before this serial.")] | None = None
@@ -50,10 +61,14 @@ class HistoryQuery(msgspec.Struct, frozen=True, rename="camel"):
     )
     epoch: Annotated[str, Meta(max_length=64, description="In which the serial counts.")] = ""
     limit: Annotated[int, Meta(ge=0, le=10_000, description="Messages at most.")] = 0
+    filter: FilterText = ""
+    where: WhereText = ""
 
 
 class EventsQuery(msgspec.Struct, frozen=True):
     channel: Annotated[list[Name], Meta(min_length=1, description="What to follow.")]
+    filter: FilterText = ""
+    where: WhereText = ""
     last_event_id: Annotated[
         str, Meta(description="Where to go on; also taken from the header Last-Event-ID.")
     ] = msgspec.field(default="", name="lastEventID")
@@ -68,17 +83,7 @@ PUBLIC_ROUTES.describe(
 PUBLIC_ROUTES.describe(
     "GET", _MESSAGES, "readHistory",
     "Read what was published; at most one of after, before, afterTime, beforeTime",
-    query=HistoryQuery, answers={200: shapes.HistoryPage},
-)  # fmt: skip
-PUBLIC_ROUTES.describe(
-    "GET", _THREADS, "listThreads",
-    "List the conversations of a channel that stores, in the order of their first messages",
-    query=ThreadsQuery, answers={200: shapes.ThreadsPage},
-)  # fmt: skip
-PUBLIC_ROUTES.describe(
-    "GET", f"{_THREADS}/{{conversation}}", "readThread",
-    "Read the messages of a conversation, oldest first",
-    query=ThreadQuery, answers={200: shapes.HistoryPage},
+    query=HistoryQuery, answers={200: shapes.HistoryPage}, errors=_FILTERING,
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", "/channels/{channel}/presence", "readPresence", "See who is in a channel",
@@ -90,7 +95,7 @@ PUBLIC_ROUTES.describe(
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", "/events", "followEvents", "Follow channels as server-sent events", query=EventsQuery,
-    answers={200: str}, answer_type="text/event-stream",
+    answers={200: str}, answer_type="text/event-stream", errors=_FILTERING,
 )  # fmt: skip
 
 SERVER_ROUTES = Routes("", "Server", Access.ANYONE)

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from hubbub.frames import framed
+HEADER_BYTES = 4
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -91,7 +91,8 @@ outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
 
 
 def frame(value: object) -> bytes:
-    return framed(encoder.encode(value))
+    body = encoder.encode(value)
+    return len(body).to_bytes(HEADER_BYTES, "little") + body
 
 
 OPEN = frame(None)

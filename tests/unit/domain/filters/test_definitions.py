@@ -14,14 +14,13 @@ from hubbub.domain.errors import (
     NotFound,
     TooManyFilters,
 )
+from hubbub.domain.filters.definition import FilterDefinition, read_definition
 from hubbub.domain.filters.filters import (
     MAX_FILTERS,
     NO_FILTERS,
     Filter,
-    FilterDefinition,
     Filters,
     compile_filter,
-    read_definition,
 )
 
 pytestmark = pytest.mark.spec("CMD-06")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from harness.filter_interpreter import distance
 from harness.filter_interpreter import passes as naive_passes
 from harness.filter_samples import NOW, random_filter, random_message
-from hubbub.domain.filters.filters import FilterDefinition, compile_filter
+from hubbub.domain.filters.definition import FilterDefinition
+from hubbub.domain.filters.filters import compile_filter
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.domain.errors import InvalidFilter
-from hubbub.domain.filters.filters import FilterDefinition, compile_filter
+from hubbub.domain.filters.definition import FilterDefinition
+from hubbub.domain.filters.filters import compile_filter
 from hubbub.domain.filters.text import parse_condition
 
 pytestmark = pytest.mark.spec("CMD-06")

@@ -341,7 +341,7 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
     common, rare = Bytes(), Bytes()
     for ear in ears_of(1000, slow=slow):
         ear.encoder = rare if ear.behind else common
-        feed.add(Mock(), ear)
+        feed.add(Mock(screen=Mock(return_value=None)), ear)
     group = feed.groups[rare]
     while not group.congested:
         group.put(b"x" * RESTING_BYTES)

@@ -1,1 +1,0 @@
-"""Command plugins in worker processes, behind `hubbub.ports.plugins`."""

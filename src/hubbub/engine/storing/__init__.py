@@ -1,1 +1,0 @@
-"""What happens around storing: validators before it, savers after it."""
