@@ -25,6 +25,7 @@ from hubbub.cli.messages.publishing import publish
 from hubbub.cli.messages.putting import put
 from hubbub.cli.messages.reading import history, presence, subscribe
 from hubbub.cli.messages.shell import shell
+from hubbub.cli.messages.threads import threads
 from hubbub.cli.messages.topics import ack, topics, unsubscribe
 from hubbub.cli.pipeline import pipeline
 from hubbub.cli.pipeline_queries import COMMANDS as QUERIES
@@ -32,6 +33,7 @@ from hubbub.cli.pipeline_results import report, show
 from hubbub.cli.pipeline_upkeep import compact, prune, vacuum
 from hubbub.cli.server.backup import backup, restore
 from hubbub.cli.server.bench import bench
+from hubbub.cli.server.plugins import plugin
 from hubbub.cli.server.serving import config_group, serve
 from hubbub.cli.server.tokens import token
 
@@ -42,13 +44,15 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-_TALKING = (publish, subscribe, history, presence, document, call, submit)
+_TALKING = (publish, subscribe, history, threads, presence, document, call, submit)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
     push, stats,
 )  # fmt: skip
-_RUNNING = (serve, config_group, token, backup, restore, journal, pipeline, bench, completion)
+_RUNNING = (
+    serve, config_group, token, plugin, backup, restore, journal, pipeline, bench, completion,
+)  # fmt: skip
 
 for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
     main.add_command(command)

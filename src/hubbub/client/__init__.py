@@ -49,6 +49,8 @@ from hubbub.client.messages import (
     Message,
     Receipt,
     ServiceAnswer,
+    Thread,
+    ThreadsPage,
     TopicMessage,
 )
 from hubbub.client.notifications import Notification, NotificationPage, Notifications
@@ -123,6 +125,8 @@ __all__ = [
     "Subscription",
     "SubscriptionInfo",
     "SubscriptionOptions",
+    "Thread",
+    "ThreadsPage",
     "TopicMessage",
     "TopicReader",
     "TopicReplaced",

@@ -25,8 +25,10 @@ from hubbub.client.messages import (
     PublishOptions,
     Receipt,
     ServiceAnswer,
+    ThreadsPage,
     encode_data,
     from_history,
+    from_threads,
     item_of,
     publish_item,
 )
@@ -39,7 +41,7 @@ from hubbub.domain import notices
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.names import user_notifications
 from hubbub.domain.notices import SessionInfo
-from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery
+from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery, Threads
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.tasks import TaskSet
@@ -224,10 +226,12 @@ class Client:
         before: int | datetime | None = None,
         epoch: str | None = None,
         limit: int = 0,
+        conversation_id: str | None = None,
     ) -> HistoryPage:
         """Messages after or before a serial or a time; without either, the newest: as many as
-        `limit` says, however many pages that takes, or one page."""
-        page = await self._page(channel, after, before, epoch, limit)
+        `limit` says, however many pages that takes, or one page. With `conversation_id`, only the
+        messages of that conversation, by serials."""
+        page = await self._page(channel, after, before, epoch, limit, conversation_id)
         while page.more and page.messages and len(page.messages) < limit:
             forwards, rest = after is not None, limit - len(page.messages)
             following = await self._page(
@@ -236,6 +240,7 @@ class Client:
                 None if forwards else page.messages[0].serial,
                 page.epoch,
                 rest,
+                conversation_id,
             )
             page = page.joined(following, forwards)
         return page
@@ -247,6 +252,7 @@ class Client:
         before: int | datetime | None,
         epoch: str | None,
         limit: int,
+        conversation_id: str | None,
     ) -> HistoryPage:
         query = History(
             channel,
@@ -256,6 +262,7 @@ class Client:
             before_time=_milliseconds(before),
             epoch=epoch,
             limit=limit,
+            conversation_id=conversation_id,
         )
         page = await self._supervisor.call(query, notices.HistoryPage)
         return HistoryPage(
@@ -282,6 +289,23 @@ class Client:
             if not page.more or not page.messages:
                 return
             after, epoch = page.messages[-1].serial, page.epoch
+
+    async def threads(
+        self, channel: str, *, status: str | None = None, after: int = 0, limit: int = 0
+    ) -> ThreadsPage:
+        """A page of the conversations of a channel that stores: those whose first message has a
+        serial greater than `after`, in that order; with `status`, only those in this status."""
+        request = Threads(channel, after=after, limit=limit, status=status)
+        return from_threads(await self._supervisor.call(request, notices.ThreadsPage))
+
+    async def thread(
+        self, channel: str, conversation_id: str, *, after: int = 0, limit: int = 0
+    ) -> HistoryPage:
+        """The messages of a conversation after a serial, oldest first: as many as `limit` says, or
+        one page."""
+        return await self.history(
+            channel, after=after, limit=limit, conversation_id=conversation_id
+        )
 
     async def presence(self, channel: str) -> tuple[Member, ...]:
         """Who is in a channel now."""

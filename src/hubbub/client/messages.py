@@ -10,7 +10,7 @@ import msgspec
 
 from hubbub.client.envelope import NO_ATTRIBUTES, PublishEnvelope, attributes_of
 from hubbub.client.events import Gap
-from hubbub.domain import messages, services
+from hubbub.domain import messages, notices, services
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_json, is_text
 from hubbub.domain.notices import Delivery
@@ -149,6 +149,43 @@ class HistoryPage(msgspec.Struct, frozen=True):
             self.recovered and following.recovered,
             following.more and bool(following.messages),
         )
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A conversation of a channel, as far as its messages are still stored. `first` is the oldest
+    of them, `updated_at` (ms since 1970) when the newest was published, `status` what the newest
+    message with the event `hConvState` says."""
+
+    conversation_id: str
+    first: Message
+    messages: int
+    last_serial: int
+    updated_at: int
+    status: str | None
+
+
+class ThreadsPage(msgspec.Struct, frozen=True):
+    """Threads in the order of their first messages; `more`: further ones begin behind the last."""
+
+    channel: str
+    threads: tuple[Thread, ...]
+    epoch: str
+    more: bool
+
+
+def from_threads(page: notices.ThreadsPage) -> ThreadsPage:
+    threads = tuple(
+        Thread(
+            each.conversation_id,
+            _convert(each.first, False),
+            each.messages,
+            each.last_serial,
+            each.updated_at,
+            each.status,
+        )
+        for each in page.threads
+    )
+    return ThreadsPage(page.channel, threads, page.epoch, page.more)
 
 
 def from_delivery(delivery: Delivery) -> Message:

@@ -16,6 +16,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Member
 from hubbub.domain.notifications import NotificationRequest
+from hubbub.domain.threads import ThreadsQuery
 from hubbub.domain.topics import TopicRequest, channel_of
 from hubbub.ports.bus import Attachment, FeedEvent, Following
 
@@ -77,6 +78,10 @@ class AskOccupancy(_OfChannel, frozen=True, tag="occupancy"):
 
 class AskHistory(msgspec.Struct, frozen=True, tag="history"):
     query: HistoryQuery
+
+
+class AskThreads(msgspec.Struct, frozen=True, tag="threads"):
+    query: ThreadsQuery
 
 
 class AskDocument(msgspec.Struct, frozen=True, tag="document"):
@@ -155,6 +160,7 @@ Call = (
     | AskMembers
     | AskOccupancy
     | AskHistory
+    | AskThreads
     | AskDocument
     | AskTopic
     | AskNotifications
@@ -237,7 +243,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
     """The channel, by hub and name, whose owner must answer the call; None where any node may."""
     if isinstance(call, Publish):
         return call.message.hub, call.message.channel
-    if isinstance(call, AskHistory | AskDocument):
+    if isinstance(call, AskHistory | AskThreads | AskDocument):
         return call.query.hub, call.query.channel
     if isinstance(call, AskTopic):
         return channel_of(call.request)

@@ -10,6 +10,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
+from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply, Replies
@@ -64,6 +65,9 @@ class LocalBus:
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         return await self._owner.history(query)
+
+    async def threads(self, query: ThreadsQuery) -> ThreadsFound:
+        return await self._owner.threads(query)
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         return await self._owner.document(query)

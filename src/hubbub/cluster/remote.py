@@ -30,6 +30,7 @@ from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
+from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel_of
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import (
@@ -165,6 +166,11 @@ class RemoteBus:
     async def history(self, query: HistoryQuery) -> HistoryPage:
         call = datagrams.AskHistory(query)
         return await self._ask(query.hub, query.channel, call, HistoryPage)
+
+    async def threads(self, query: ThreadsQuery) -> ThreadsFound:
+        call = datagrams.AskThreads(query)
+        found: ThreadsFound = await self._ask(query.hub, query.channel, call, ThreadsFound)
+        return found
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         call = datagrams.AskDocument(query)

@@ -16,6 +16,7 @@ QUESTIONS = (
     | datagrams.AskMembers
     | datagrams.AskOccupancy
     | datagrams.AskHistory
+    | datagrams.AskThreads
     | datagrams.AskDocument
     | datagrams.AskTopic
     | datagrams.AskNotifications
@@ -76,6 +77,8 @@ class Service:
             return await owner.occupancy(call.hub, call.channel)
         if isinstance(call, datagrams.AskHistory):
             return await owner.history(call.query)
+        if isinstance(call, datagrams.AskThreads):
+            return await owner.threads(call.query)
         if isinstance(call, datagrams.AskDocument):
             return await owner.document(call.query)
         if isinstance(call, datagrams.AskTopic):

@@ -10,6 +10,7 @@ HubbubError
 │   ├── InvalidAttribute  a field of a message's envelope that is out of its bounds
 │   ├── InvalidFilter     a filter that cannot be evaluated
 │   │   └── IncompleteFilter  a part of it is missing
+│   ├── ValidationFailed  a validator of the collection refuses the document
 │   ├── TooLarge          over a size limit
 │   │   └── HeadTooLarge  of an HTTP request
 │   ├── MethodNotAllowed  the path is right, the HTTP method is not
@@ -137,6 +138,17 @@ class InvalidFilter(BadRequest):
 
 class IncompleteFilter(InvalidFilter):
     code = "incomplete_filter"
+
+
+class ValidationFailed(BadRequest):
+    """`status` of its details: the one that a command answers."""
+
+    code = "validation_failed"
+    http_status = 422
+
+    def __init__(self, message: str, status: int = 7) -> None:
+        super().__init__(message)
+        self.details["status"] = status
 
 
 class TooLarge(BadRequest):

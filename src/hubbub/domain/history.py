@@ -66,6 +66,8 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     after_time: int | None = None
     before_time: int | None = None
     epoch: str | None = None
+    conversation: str | None = None
+    """Only the messages of this conversation; then `after` or `before` may be set."""
 
 
 class Slice(msgspec.Struct, frozen=True):

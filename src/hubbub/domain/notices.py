@@ -15,6 +15,7 @@ from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import Message
 from hubbub.domain.notifications import Notification, NotificationState
 from hubbub.domain.permissions import Grant
+from hubbub.domain.threads import Thread
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, Article, SubscriptionInfo
 from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
@@ -184,6 +185,17 @@ class FilterList(Notice, frozen=True):
 
     filters: Annotated[tuple[FilterDefinition, ...], ALWAYS]
     req_id: int = 0
+
+
+class ThreadsPage(Notice, frozen=True):
+    """Threads in the order of their first messages; `more` tells of another page."""
+
+    channel: str
+    threads: Annotated[tuple[Thread, ...], ALWAYS] = ()
+    epoch: str = ""
+    more: Annotated[bool, ALWAYS] = False
+    req_id: int = 0
+    error: HubbubError | None = None
 
 
 class ChannelReset(Notice, frozen=True):

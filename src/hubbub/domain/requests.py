@@ -123,6 +123,8 @@ class History(Request, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
     limit: int = 0
+    conversation_id: str | None = None
+    """Only the messages of this conversation; not together with times."""
     filter: dict[str, Any] | None = None
     """Beside the session's own: what `read_definition` of `domain.filters` reads, without a
     name."""
@@ -151,6 +153,17 @@ class ListFilters(Request, frozen=True):
 
 
 FilterRequest = SetFilter | UnsetFilter | ListFilters
+
+
+class Threads(Request, frozen=True):
+    """A page of a channel's conversations; see `domain.threads.ThreadsQuery`. `limit` 0: as many
+    as the hub thinks fit."""
+
+    channel: str
+    req_id: int = 0
+    after: int | None = None
+    limit: int = 0
+    status: str | None = None
 
 
 class DocumentGet(Request, frozen=True):

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from hubbub.domain.errors import NotFound
 from hubbub.domain.messages import Message, is_json
 
 DEFAULT_PAGE: Final = 100
@@ -70,3 +71,7 @@ def status_of(payload: bytes, content_type: str) -> str | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return status if status and len(status) <= MAX_STATUS else None
+
+
+def no_threads(channel: str) -> NotFound:
+    return NotFound(f"{channel!r} does not store and has no threads; its rules must switch it on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -26,6 +27,7 @@ from hubbub.domain.topics import FindPut, FoundPut, principal_of
 from hubbub.domain.webhooks import fits_topic_key
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.storing.publications import Publications
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
@@ -43,6 +45,8 @@ class Publisher:
         self._becoming: dict[tuple[str, str], list[tuple[Message, PublishReply]]] = {}
         """Puts to channels that are being made topics, in their order."""
         self._tasks = TaskSet()
+        self.publications: Publications | None = None
+        """Where messages wait for validators and savers; None while there are none."""
 
     def publish(
         self,
@@ -70,7 +74,10 @@ class Publisher:
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
-        self._bus.publish(message, reply)
+        if self.publications is None:
+            self._bus.publish(message, reply)
+        else:
+            self._hand_on(hub, message, reply)
         counters.publishes.took(perf_counter() - started)
         return message.id
 
@@ -120,6 +127,26 @@ class Publisher:
             message.push_options = read_options(item.push_options)
         return message
 
+    def _hand_on(self, hub: Hub, message: Message, reply: PublishReply | None) -> None:
+        """To the channel's owner, by way of validators and savers where there are some."""
+        publications = self.publications
+        if publications is None or not publications.concern(
+            message, hub.rules_for(message.channel)
+        ):
+            self._bus.publish(message, reply)
+        else:
+            refuse = partial(self._refuse_soon, hub)
+            publications.publish(message, reply or _ignore, self._bus.publish, refuse)
+
+    def _refuse_soon(
+        self, hub: Hub, message: Message, error: HubbubError, reply: PublishReply
+    ) -> None:
+        if message.stamp is not None:
+            self._tasks.start(self._refuse(hub, message, error, reply))
+        else:
+            hub.counters.messages_refused += 1
+            reply(PublishOutcome(error=error))
+
     # -- puts -----------------------------------------------------------------------------------
 
     def _put(
@@ -156,7 +183,7 @@ class Publisher:
         if becoming is not None:
             becoming.append((message, reply))
         elif hub.rules_for(item.channel).store or change_of(message) is not None:
-            self._bus.publish(message, reply)
+            self._hand_on(hub, message, reply)
         else:
             self._becoming[hub.name, item.channel] = [(message, reply)]
             self._tasks.start(self._make_topic(hub, item.channel))
@@ -171,7 +198,7 @@ class Publisher:
             refused = error
         for message, reply in self._becoming.pop((hub.name, channel)):
             if refused is None:
-                self._bus.publish(message, reply)
+                self._hand_on(hub, message, reply)
             else:
                 self._tasks.start(self._refuse(hub, message, refused, reply))
 

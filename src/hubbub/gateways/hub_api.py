@@ -24,6 +24,7 @@ from hubbub.gateways.filters import filters_of
 from hubbub.gateways.http import Prepared, Request, Target, error_shape
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
+from hubbub.gateways.threads_api import ThreadsApi
 from hubbub.gateways.topics_api import PreparedGet, TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.protocols.checks import check_event_name
@@ -48,6 +49,7 @@ class HubApi:
         self._services = ServicesApi(node)
         self._notifications = NotificationsApi(node)
         self._documents = DocumentsApi(node)
+        self._threads = ThreadsApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -75,8 +77,12 @@ class HubApi:
                 self._notifications.handle(request, target, exchange, hub)
             elif what == "document":
                 self._documents.handle(request, target, exchange, hub, channel)
+            elif what == "threads":
+                self._threads.handle(request, target, exchange, hub, channel)
             else:
                 raise no_path(request)
+        elif rest[0] == "channels" and rest[2:3] == ("threads",):
+            self._threads.handle(request, target, exchange, hub, rest[1])
         elif rest[0] == "channels" and rest[2:] == ("notifications", "read"):
             self._notifications.handle(request, target, exchange, hub)
         elif rest[0] == "channels" and rest[2:3] == ("document",):

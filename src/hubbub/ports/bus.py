@@ -36,6 +36,7 @@ from hubbub.domain.notifications import (
     NotificationRequest,
     NotificationState,
 )
+from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 
 TOPIC_WAIT_SECONDS = 3.0
@@ -217,6 +218,10 @@ class Bus(Protocol):
 
     async def history(self, query: HistoryQuery) -> HistoryPage:
         """A page; `recovered` is False where something that was asked for is gone."""
+
+    async def threads(self, query: ThreadsQuery) -> ThreadsFound:
+        """A page of a channel's conversations. Raises `NotFound` where the channel does not
+        store."""
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         """A document, or its updates, as they are on disk. Raises `NotFound` where it has no such

@@ -24,9 +24,11 @@ from hubbub.domain.requests import (
     NotificationQuery,
     PublishItem,
     Restore,
+    Threads,
     TopicAck,
     TopicGet,
 )
+from hubbub.domain.threads import MAX_PAGE
 from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 
 MAX_ENVELOPES = 1_000
@@ -87,6 +89,22 @@ def check_bounds(request: History) -> History:
         )
     if request.limit < 0:
         raise Malformed(f"History: `limit` is {request.limit}; it cannot be negative")
+    if request.conversation_id is not None:
+        check_conversation_bounds(request)
+    return request
+
+
+def check_conversation_bounds(request: History) -> None:
+    if request.after_time is not None or request.before_time is not None:
+        raise Malformed(
+            "History: a conversation is read by serials; give `after` or `before` beside"
+            " `conversationID`"
+        )
+
+
+def check_threads(request: Threads) -> Threads:
+    if not 0 <= request.limit <= MAX_PAGE:
+        raise Malformed(f"Threads: `limit` is {request.limit}; give 1 to {MAX_PAGE}, or none")
     return request
 
 

@@ -26,6 +26,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     Ack: _ClassVar[EventType]
     History: _ClassVar[EventType]
     ChannelReset: _ClassVar[EventType]
+    Threads: _ClassVar[EventType]
     Presence: _ClassVar[EventType]
     Join: _ClassVar[EventType]
     Leave: _ClassVar[EventType]
@@ -71,6 +72,7 @@ Publish: EventType
 Ack: EventType
 History: EventType
 ChannelReset: EventType
+Threads: EventType
 Presence: EventType
 Join: EventType
 Leave: EventType
@@ -470,7 +472,7 @@ class ChannelPublish(_message.Message):
     def __init__(self, channel: _Optional[str] = ..., event: _Optional[str] = ..., payload: _Optional[bytes] = ..., msg_id: _Optional[str] = ..., timestamp: _Optional[int] = ..., channel_serial: _Optional[str] = ..., content_type: _Optional[str] = ..., publisher: _Optional[str] = ..., retained: _Optional[bool] = ..., previous_serial: _Optional[str] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ...) -> None: ...
 
 class HistoryRequest(_message.Message):
-    __slots__ = ("req_id", "channel", "after", "before", "after_time", "before_time", "epoch", "limit", "filter")
+    __slots__ = ("req_id", "channel", "after", "before", "after_time", "before_time", "epoch", "limit", "filter", "conversation_id")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
@@ -480,6 +482,7 @@ class HistoryRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     channel: str
     after: str
@@ -489,7 +492,8 @@ class HistoryRequest(_message.Message):
     epoch: str
     limit: int
     filter: bytes
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., before: _Optional[str] = ..., after_time: _Optional[int] = ..., before_time: _Optional[int] = ..., epoch: _Optional[str] = ..., limit: _Optional[int] = ..., filter: _Optional[bytes] = ...) -> None: ...
+    conversation_id: str
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., before: _Optional[str] = ..., after_time: _Optional[int] = ..., before_time: _Optional[int] = ..., epoch: _Optional[str] = ..., limit: _Optional[int] = ..., filter: _Optional[bytes] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class HistoryResponse(_message.Message):
     __slots__ = ("req_id", "channel", "messages", "epoch", "head", "recovered", "more", "error", "next")
@@ -594,6 +598,52 @@ class ListFiltersResponse(_message.Message):
     req_id: int
     filters: _containers.RepeatedCompositeFieldContainer[Filter]
     def __init__(self, req_id: _Optional[int] = ..., filters: _Optional[_Iterable[_Union[Filter, _Mapping]]] = ...) -> None: ...
+
+class ThreadsRequest(_message.Message):
+    __slots__ = ("req_id", "channel", "after", "limit", "status")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    channel: str
+    after: str
+    limit: int
+    status: str
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
+
+class ThreadsResponse(_message.Message):
+    __slots__ = ("req_id", "channel", "threads", "epoch", "more", "error")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    channel: str
+    threads: _containers.RepeatedCompositeFieldContainer[Thread]
+    epoch: str
+    more: bool
+    error: ErrorInfo
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., epoch: _Optional[str] = ..., more: _Optional[bool] = ..., error: _Optional[_Union[ErrorInfo, _Mapping]] = ...) -> None: ...
+
+class Thread(_message.Message):
+    __slots__ = ("conversation_id", "first", "messages", "last_serial", "updated_at", "status")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LAST_SERIAL_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    first: ChannelPublish
+    messages: int
+    last_serial: str
+    updated_at: int
+    status: str
+    def __init__(self, conversation_id: _Optional[str] = ..., first: _Optional[_Union[ChannelPublish, _Mapping]] = ..., messages: _Optional[int] = ..., last_serial: _Optional[str] = ..., updated_at: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
 
 class ChannelResetNotice(_message.Message):
     __slots__ = ("channel", "epoch", "serial")

@@ -26,6 +26,8 @@ from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
 from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.storing.hooks import Hook, StoringHooks
+from hubbub.engine.storing.publications import Publications
 from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.admin_door import AdminDoor, Application
@@ -39,6 +41,7 @@ from hubbub.server.clock import SystemClock
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
+from hubbub.server.plugins import make_plugins
 from hubbub.server.push import make_credentials, make_push
 from hubbub.server.services import Programs
 from hubbub.server.settings import Settings
@@ -51,6 +54,8 @@ from hubbub.server.zeromq import make_door
 logger = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_SECONDS = 60.0
+RELOAD_SECONDS = 1.0
+"""How often developer mode looks for changed plugins."""
 WAREHOUSE = "warehouse"
 """Where the data pipeline keeps its tables, in the data folder."""
 
@@ -128,6 +133,10 @@ class Server:
             throttle=Throttle(clock, settings.limits, settings.admin.logins_per_minute),
         )
         self._fabric.connect(self.owner, self.node)
+        self.plugins = make_plugins(settings.hcommands)
+        self._hooks = StoringHooks(self.plugins)
+        if self.plugins is not None:
+            self.node.publisher.publications = Publications(self._hooks)
         self.driver = self.owner.webhooks = Driver(
             store=self.store,
             clock=clock,
@@ -206,11 +215,29 @@ class Server:
         self._upkeep: list[asyncio.Task[None]] = []
         self._started = False
 
+    def add_validator(self, collection: str, validator: Hook) -> None:
+        """Have every document of the collection looked at before it is stored; see
+        `StoringHooks.add_validator`."""
+        self._hooks.add_validator(collection, validator)
+        self._look_at_messages()
+
+    def add_saver(self, collection: str, saver: Hook) -> None:
+        """Call `saver` with every document of the collection that was stored, before its publisher
+        hears of it."""
+        self._hooks.add_saver(collection, saver)
+        self._look_at_messages()
+
+    def _look_at_messages(self) -> None:
+        publisher = self.node.publisher
+        publisher.publications = publisher.publications or Publications(self._hooks)
+
     async def start(self) -> None:
         """Open the store, take ownership, listen. Raises `HubbubError` or `OSError`."""
         await self.store.open()
         try:
             await self.programs.open()
+            if self.plugins is not None:
+                await self.plugins.start()
             await self.directory.declare(list(self.settings.hubs.values()))
             await self.push_credentials.seal_again()
             await self._fabric.open()
@@ -231,6 +258,8 @@ class Server:
                 await self.door.stop()
             await self.programs.close()
             await self.driver.stop()
+            if self.plugins is not None:
+                await self.plugins.stop()
             await self._fabric.close()
             await self.store.close()
             raise
@@ -247,6 +276,8 @@ class Server:
         ]
         if self.settings.cluster.secret_key is not None:
             self._upkeep.append(self._every(1.0, self.owner.stored_bytes.count_again))
+        if self.plugins is not None and self.settings.developer:
+            self._upkeep.append(self._every(RELOAD_SECONDS, self.plugins.reload_changed))
         self._started = True
 
     async def stop(self) -> None:
@@ -263,6 +294,8 @@ class Server:
             await self.door.stop()
         await self.admin_door.settle()
         await self.node.drain()
+        if self.plugins is not None:
+            await self.plugins.stop()
         await self.owner.stop()
         await self._fabric.close()
         if self.journal is not None:

@@ -26,6 +26,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import MAX_JSON_DEPTH
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import Rejected, Request
+from hubbub.domain.threads import MAX_PAGE, Thread
 from hubbub.domain.topics import (
     MAX_BATCH,
     MAX_WAIT_SECONDS,
@@ -147,9 +148,15 @@ def histories(draw: st.DrawFn) -> requests.History:
     bound = draw(st.sampled_from(["", "after", "before", "after_time", "before_time"]))
     bounds: Any = {bound: draw(int64 if bound.endswith("time") else serial)} if bound else {}
     epoch, limit = draw(st.none() | text), draw(st.integers(0, 2**31 - 1))
-    found = draw(st.none() | extra)
+    conversation = None if bound.endswith("time") else draw(st.none() | name)
     return requests.History(
-        draw(text), draw(int64), epoch=epoch, limit=limit, filter=found, **bounds
+        draw(text),
+        draw(int64),
+        epoch=epoch,
+        limit=limit,
+        conversation_id=conversation,
+        filter=draw(st.none() | extra),
+        **bounds,
     )
 
 
@@ -173,6 +180,9 @@ def acknowledgements(
     return st.builds(requests.TopicAck, text, name, serials, up_to, text, st.booleans(), int64)
 
 
+a_threads_request = st.builds(
+    requests.Threads, text, int64, st.none() | serial, st.integers(0, MAX_PAGE), st.none() | name
+)
 a_topic_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(
         requests.TopicSubscribe,
@@ -241,6 +251,7 @@ a_request: st.SearchStrategy[Request] = st.one_of(
         st.none() | st.builds(requests.Producer, text, serial, serial),
     ),
     a_topic_request,
+    a_threads_request,
     st.builds(
         lambda method, body, seconds, req_id: requests.Call(
             method, body[0], body[1], seconds, req_id
@@ -294,6 +305,11 @@ page = st.fixed_dictionaries(
     }
 )
 count = st.integers(0, 2**53)
+threads = tuples(
+    st.builds(
+        Thread, name, messages(), st.integers(1, 2**53), serial, milliseconds, st.none() | name
+    )
+)
 subscription = st.builds(
     SubscriptionInfo,
     st.builds(lambda topic, name: SubscriptionKey("", topic, "", name), text, name),
@@ -382,6 +398,7 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial),
     st.builds(lambda page, head: notices.HistoryPage(head=head, **page), page, serial),
     st.builds(lambda page, error: notices.HistoryPage(error=error, **page), page, error),
+    st.builds(notices.ThreadsPage, text, threads, text, st.booleans(), int64, st.none() | error),
     st.builds(notices.ChannelReset, text, text, serial),
     st.builds(notices.Presence, text, members, int64, st.none() | error),
     st.builds(notices.Joined, text, members),

@@ -31,7 +31,7 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 def message_line(message: Message, as_json: bool) -> str:
     if as_json:
-        return _message_json(message)
+        return to_json(message_object(message))
     position = f"#{message.serial}" if message.serial else "-"
     parts = [
         f"{message.time.astimezone():%H:%M:%S}",
@@ -72,7 +72,7 @@ def _readable(message: Message) -> str:
     return f"{len(message.payload)} bytes of {message.content_type}"
 
 
-def _message_json(message: Message) -> str:
+def message_object(message: Message) -> dict[str, object]:
     """The message as in the JSON protocol: the payload under the name of its encoding."""
     payload: dict[str, object]
     if is_json(message.content_type):
@@ -99,7 +99,7 @@ def _message_json(message: Message) -> str:
     if isinstance(message, TopicMessage):
         shown["deliveries"] = message.deliveries
         shown["redelivered"] = message.redelivered
-    return to_json(shown)
+    return shown
 
 
 NOTIFICATION_EVENTS = (NotificationNew, NotificationRead, NotificationInfo)

@@ -109,6 +109,8 @@ class Client(Blocking[AsyncClient]):
     publish = waits(AsyncClient.publish)
     publish_many = waits(AsyncClient.publish_many)
     history = waits(AsyncClient.history)
+    threads = waits(AsyncClient.threads)
+    thread = waits(AsyncClient.thread)
     presence = waits(AsyncClient.presence)
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)

@@ -9,7 +9,11 @@ from hubbub.ports.storage.messages import MessageHistory, StoredPage
 
 async def page_from_store(store: MessageHistory, query: HistoryQuery, epoch: str) -> HistoryPage:
     """Answer a query from disk; `epoch` is the channel's where nothing was stored yet."""
-    page = await _read(store, query)
+    return page_of_stored(query, epoch, await _read(store, query))
+
+
+def page_of_stored(query: HistoryQuery, epoch: str, page: StoredPage) -> HistoryPage:
+    """The answer that a page of the store makes; `epoch` as above."""
     if page.head is not None:
         epoch = page.head.epoch
     head = page.head.head if page.head else 0

@@ -19,6 +19,7 @@ from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
+from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import (
     FindPut,
     OpenProducer,
@@ -39,6 +40,7 @@ from hubbub.engine.channels.lifecycle import Channels
 from hubbub.engine.channels.pushing import NoPush, PushSink
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.channels.threads import ThreadReader
 from hubbub.engine.channels.webhook_driving import NoWebhooks, WebhookDriving
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
@@ -100,6 +102,7 @@ class ChannelOwner:
         self._producers = Producers(store, self.terms, self._append_put)
         self._snapshots = Snapshots(store, self.terms, self.stored_bytes)
         self._documents = DocumentReader(store)
+        self._threads = ThreadReader(store, self.terms)
         self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
         """By hub."""
         receipts = Receipts(journal, clock)
@@ -253,9 +256,15 @@ class ChannelOwner:
     async def history(self, query: HistoryQuery) -> HistoryPage:
         channel = self.channels.use(query.hub, query.channel)
         await self.channels.ready(channel)
+        if query.conversation is not None:
+            return await self._threads.messages(channel, query)
         if channel.rules.store:
             return await page_from_store(self._store, query, channel.epoch)
         return channel.page_from_live_history(query)
+
+    async def threads(self, query: ThreadsQuery) -> ThreadsFound:
+        """Raises `NotFound` where the channel does not store."""
+        return await self._serve(query.hub, query.channel, self._threads.threads, query)
 
     async def document(self, query: DocumentQuery) -> DocumentAnswer:
         """Raises `NotFound`, `InvalidPatch`, `HistoryGone`."""

@@ -45,12 +45,12 @@ class FilteredHistory:
             end = page.messages[-1 if forwards else 0].serial
             if read >= MOST_READ:
                 return _page(page, found, forwards, recovered, end)
-            query = HistoryQuery(
-                query.hub,
-                query.channel,
-                READ_AT_ONCE,
+            query = msgspec.structs.replace(
+                query,
                 after=end if forwards else None,
                 before=None if forwards else end,
+                after_time=None,
+                before_time=None,
                 epoch=page.epoch,
             )
 

@@ -9,9 +9,10 @@ import msgspec
 from hubbub.domain.errors import BadRequest, HubbubError, NotFound
 from hubbub.domain.filters.filters import NO_FILTERS, Filters, filter_of_request
 from hubbub.domain.history import HistoryQuery
-from hubbub.domain.notices import HistoryPage, Member, Presence
+from hubbub.domain.notices import HistoryPage, Member, Presence, ThreadsPage
 from hubbub.domain.permissions import Identity, may_subscribe, refusal
-from hubbub.domain.requests import History, PresenceQuery
+from hubbub.domain.requests import History, PresenceQuery, Threads
+from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threads
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.filtered_history import FilteredHistory
@@ -38,6 +39,15 @@ class Queries:
             page = HistoryPage(request.channel, recovered=False, error=error, req_id=request.req_id)
         session.send(page)
 
+    async def threads(self, session: SessionState, request: Threads) -> None:
+        try:
+            await session.connection.drain()
+            session.check_identity()
+            page = await self.threads_page(session.hub, session.identity, request)
+        except HubbubError as error:
+            page = ThreadsPage(request.channel, error=error, req_id=request.req_id)
+        session.send(page)
+
     async def presence(self, session: SessionState, request: PresenceQuery) -> None:
         try:
             await session.connection.drain()
@@ -57,6 +67,8 @@ class Queries:
         bounds = (request.after, request.before, request.after_time, request.before_time)
         if sum(bound is not None for bound in bounds) > 1:
             raise BadRequest("give at most one of after, before, afterTime and beforeTime")
+        if request.conversation_id is not None and not hub.rules_for(request.channel).store:
+            raise no_threads(request.channel)
         if request.limit < 0:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 on, or none")
         if request.filter is not None:
@@ -72,6 +84,7 @@ class Queries:
             after_time=request.after_time,
             before_time=request.before_time,
             epoch=request.epoch or None,
+            conversation=request.conversation_id,
         )
         if screen is None:
             found = await self._bus.history(query)
@@ -79,6 +92,24 @@ class Queries:
             found = await FilteredHistory(self._bus, self._clock, screen).read(query)
         await hub.take_turn(sum(len(message.payload) for message in found.messages))
         return msgspec.structs.replace(found, req_id=request.req_id)
+
+    async def threads_page(self, hub: Hub, identity: Identity, request: Threads) -> ThreadsPage:
+        """A page of a channel's conversations, for those who may read its history. Raises
+        `NotPermitted`, `InvalidName` and, where the channel does not store, `NotFound`."""
+        self.check(hub, identity, request.channel, "read")
+        if not hub.rules_for(request.channel).store:
+            raise no_threads(request.channel)
+        found = await self._bus.threads(
+            ThreadsQuery(
+                hub.name,
+                request.channel,
+                min(request.limit or DEFAULT_PAGE, MAX_PAGE),
+                request.after or 0,
+                request.status,
+            )
+        )
+        await hub.take_turn(sum(len(thread.first.payload) for thread in found.threads))
+        return ThreadsPage(request.channel, found.threads, found.epoch, found.more, request.req_id)
 
     async def members(self, hub: Hub, identity: Identity, channel: str) -> tuple[Member, ...]:
         self.check(hub, identity, channel, "see who is in")

@@ -167,6 +167,8 @@ class Session(SessionState):
             self.run(self._can.restorer.restore(self, request), request.req_id)
         elif isinstance(request, requests.History):
             self.run(self._can.queries.history(self, request), request.req_id)
+        elif isinstance(request, requests.Threads):
+            self.run(self._can.queries.threads(self, request), request.req_id)
         elif isinstance(request, requests.FilterRequest):
             self.run(self._can.filters.answer(self, request), request.req_id)
         elif isinstance(request, requests.PresenceQuery):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hubbub import __version__
+from hubbub.domain.envelope import MAX_TEXT
 from hubbub.domain.errors import (
     BadRequest,
     HubbubError,
@@ -37,6 +38,10 @@ _NAME = {
 _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "hub": ("The hub's id.", _NAME),
     "channel": ("The channel's name, percent-encoded.", _NAME),
+    "conversation": (
+        "The conversation's id, percent-encoded.",
+        {"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+    ),
     "topic": ("The topic's name, which is a channel's; percent-encoded.", _NAME),
     "subscription": ("The subscription's name, percent-encoded.", _NAME),
     "owner": (

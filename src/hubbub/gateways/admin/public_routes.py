@@ -25,8 +25,10 @@ from hubbub.domain.fields import Name
 from hubbub.gateways.admin import public_shapes as shapes
 from hubbub.gateways.admin.routes import Access, Routes
 from hubbub.gateways.calls import EventName
+from hubbub.gateways.threads_api import ThreadQuery, ThreadsQuery
 
 _MESSAGES = "/channels/{channel}/messages"
+_THREADS = "/channels/{channel}/threads"
 _PUBLISHING = (
     NotFound, NotPermitted, InvalidPayload, TooLarge, WrongChannelKind, QuotaExceeded, Unavailable,
 )  # fmt: skip
@@ -84,6 +86,16 @@ PUBLIC_ROUTES.describe(
     "GET", _MESSAGES, "readHistory",
     "Read what was published; at most one of after, before, afterTime, beforeTime",
     query=HistoryQuery, answers={200: shapes.HistoryPage}, errors=_FILTERING,
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", _THREADS, "listThreads",
+    "List the conversations of a channel that stores, in the order of their first messages",
+    query=ThreadsQuery, answers={200: shapes.ThreadsPage},
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", f"{_THREADS}/{{conversation}}", "readThread",
+    "Read the messages of a conversation, oldest first",
+    query=ThreadQuery, answers={200: shapes.HistoryPage},
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", "/channels/{channel}/presence", "readPresence", "See who is in a channel",

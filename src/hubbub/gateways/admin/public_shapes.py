@@ -157,6 +157,27 @@ class HistoryPage(Open, frozen=True):
     """With filters: `after` or `before` of the page that follows."""
 
 
+class Thread(Open, frozen=True):
+    """A conversation, as far as its messages are still stored: `first` is the oldest of them;
+    `updatedAt` is in ms since 1970; `status` is what the newest `hConvState` message says."""
+
+    conversation_id: str
+    first: PublishedMessage
+    messages: int
+    last_serial: Serial
+    updated_at: int
+    status: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class ThreadsPage(Open, frozen=True):
+    """The next page begins behind the `channelSerial` of the last thread's first message."""
+
+    channel: str
+    threads: list[Thread]
+    more: bool
+    epoch: str | msgspec.UnsetType = msgspec.UNSET
+
+
 class PresenceMember(Open, frozen=True):
     """`ts` is in ms since 1970."""
 

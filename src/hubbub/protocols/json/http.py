@@ -6,13 +6,17 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.domain.errors import HubbubError, Malformed
-from hubbub.domain.notices import HistoryPage, Member, Presence
+from hubbub.domain.notices import HistoryPage, Member, Presence, ThreadsPage
 from hubbub.domain.payloads import is_utf8
 from hubbub.domain.requests import PublishItem
 from hubbub.protocols.json.events import notice_json, read_items
 
 
 def page_json(page: HistoryPage) -> bytes:
+    return notice_json(page)[1]
+
+
+def threads_json(page: ThreadsPage) -> bytes:
     return notice_json(page)[1]
 
 

@@ -25,6 +25,8 @@ from hubbub.protocols.protobuf.events import (
 from hubbub.protocols.protobuf.fast import message_payload, varint
 
 _PUBLISH = pb.EventType.Publish
+_EVENTS: dict[int, bytes] = {number: b"\x08" + varint(number) for number in pb.EventType.values()}
+"""Field 1 of Envelope."""
 
 
 class ProtobufCodec:
@@ -78,8 +80,9 @@ class ProtobufCodec:
 def _unit(event: int, payload: bytes) -> bytes:
     """Field 1 of Frame: an Envelope with the event as field 1 and the payload as field 2."""
     size = varint(len(payload))
-    around = varint(len(payload) + len(size) + 3)
-    return b"\x0a%b\x08%c\x12%b%b" % (around, event, size, payload)
+    head = _EVENTS[event]
+    around = varint(len(payload) + len(size) + len(head) + 1)
+    return b"\x0a%b%b\x12%b%b" % (around, head, size, payload)
 
 
 PROTOBUF_V1 = ProtobufCodec()

@@ -190,6 +190,10 @@ def cautions(settings: Settings) -> list[str]:
             f"storage.postgres.sslMode {postgres.ssl_mode} lets others on the way pass for the "
             "database; use verify-full"
         )
+    if not settings.hcommands.static_analysis:
+        found.append(
+            "hcommands.staticAnalysis is off: files in hcommands.path are loaded unchecked"
+        )
     for name, hub in settings.hubs.items():
         found.extend(_cautions_of_hub(f"hubs.{name}", hub))
     return found

@@ -23,6 +23,7 @@ from hubbub.engine.webhooks.limits import WebhookSettings
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.journal import Journal
+from hubbub.server.settings.plugins import HCommands
 from hubbub.server.settings.storage import Sql, Storage
 from hubbub.server.settings.streams import Streams
 from hubbub.server.settings.zeromq import ZeroMq
@@ -191,6 +192,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine = Engine()
     channel: Channel = Channel()
     document: Document = Document()
+    hcommands: HCommands = HCommands()
     auth: Auth = Auth()
     admin: Admin = Admin()
     storage: Storage = Storage()

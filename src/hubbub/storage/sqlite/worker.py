@@ -23,11 +23,11 @@ from typing import Protocol
 import msgspec
 
 from hubbub.domain.errors import HubbubError
+from hubbub.frames import HEADER_BYTES
 from hubbub.storage.sqlite.batches import BatchRunner, Progress
 from hubbub.storage.sqlite.connection import connect_reader, connect_trusted_writer, lock_file
 from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.worker_protocol import (
-    HEADER_BYTES,
     Fault,
     Ready,
     WorkerOptions,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import msgspec
 
 from hubbub.domain.errors import StoreUnavailable
+from hubbub.frames import FrameReader
 from hubbub.processes import module_command, module_environment
 from hubbub.storage.sql.links import error_of
 from hubbub.storage.sqlite.worker_protocol import (
-    HEADER_BYTES,
     OPEN,
     Ready,
     WorkerOptions,
@@ -38,7 +38,7 @@ class WorkerProcess(asyncio.Protocol):
         self._ready: asyncio.Future[Ready] = self._loop.create_future()
         self._disconnected: asyncio.Future[None] = self._loop.create_future()
         self._ending = False
-        self._received = bytearray()
+        self._frames = FrameReader()
 
     async def start(self) -> None:
         """Start the process; it loads its code and waits for `open`."""
@@ -75,14 +75,7 @@ class WorkerProcess(asyncio.Protocol):
         await self._loop.run_in_executor(None, self._process.wait)
 
     def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= HEADER_BYTES:
-            end = HEADER_BYTES + int.from_bytes(received[:HEADER_BYTES], "little")
-            if len(received) < end:
-                return
-            body = bytes(received[HEADER_BYTES:end])
-            del received[:end]
+        for body in self._frames.feed(data):
             if self._ready.done():
                 self._on_frame(body)
             else:

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-HEADER_BYTES = 4
+from hubbub.frames import framed
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -91,8 +91,7 @@ outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
 
 
 def frame(value: object) -> bytes:
-    body = encoder.encode(value)
-    return len(body).to_bytes(HEADER_BYTES, "little") + body
+    return framed(encoder.encode(value))
 
 
 OPEN = frame(None)

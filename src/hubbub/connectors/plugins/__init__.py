@@ -1,0 +1,1 @@
+"""Command plugins in worker processes, behind `hubbub.ports.plugins`."""

@@ -1,0 +1,166 @@
+"""Runs the coroutines of plugins in a worker: a loop that knows sleeping and asking the hub."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import time
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+import msgspec
+
+from hubbub.connectors.plugins.protocol import Ask, Ended, Reply
+from hubbub.domain.commands.status import Status
+
+MAX_RESULT_BYTES = 1024 * 1024
+MAX_TEXT = 1000
+
+
+class CommandRefused(Exception):
+    """A plugin raises it to answer a status with a text, and meets it where its context refuses."""
+
+    def __init__(self, status: int = int(Status.INVALID), text: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Cancelled(BaseException):
+    """Nobody waits for the call any longer."""
+
+
+class _Sleep:
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        yield self
+
+
+class Asked:
+    """A request to the hub; awaiting it gives the answer, or raises `CommandRefused`."""
+
+    __slots__ = ("arguments", "operation")
+
+    def __init__(self, operation: str, arguments: object) -> None:
+        self.operation = operation
+        self.arguments = msgspec.Raw(msgspec.json.encode(arguments))
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield self)
+
+
+async def sleep(delay: float, result: object = None) -> object:
+    """As `asyncio.sleep`."""
+    await _Sleep(delay)
+    return result
+
+
+class _Call:
+    __slots__ = ("coroutine", "id", "waits_for_reply")
+
+    def __init__(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.id = number
+        self.coroutine = coroutine
+        self.waits_for_reply = False
+
+
+class Execution:
+    """All calls that have begun and not ended. `send` tells the hub."""
+
+    def __init__(self, send: Callable[[Ask | Ended], None]) -> None:
+        self._send = send
+        self._calls: dict[int, _Call] = {}
+        self._sleeping: list[tuple[float, int]] = []
+
+    def begin(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
+        call = self._calls[number] = _Call(number, coroutine)
+        self._step(call, coroutine.send, None)
+
+    def reply(self, reply: Reply) -> None:
+        call = self._calls.get(reply.id)
+        if call is None or not call.waits_for_reply:
+            return
+        call.waits_for_reply = False
+        if reply.status == 0:
+            self._step(call, call.coroutine.send, msgspec.json.decode(reply.value))
+        else:
+            self._step(call, call.coroutine.throw, CommandRefused(reply.status, reply.text))
+
+    def cancel(self, number: int) -> None:
+        call = self._calls.get(number)
+        if call is not None:
+            self._step(call, call.coroutine.throw, Cancelled())
+
+    def seconds_until_due(self) -> float | None:
+        """None while nothing sleeps."""
+        if not self._sleeping:
+            return None
+        return max(0.0, self._sleeping[0][0] - time.monotonic())
+
+    def wake_due(self) -> None:
+        now = time.monotonic()
+        while self._sleeping and self._sleeping[0][0] <= now:
+            call = self._calls.get(heapq.heappop(self._sleeping)[1])
+            if call is not None:
+                self._step(call, call.coroutine.send, None)
+
+    def _step(self, call: _Call, resume: Callable[[Any], object], value: object) -> None:
+        try:
+            wanted = resume(value)
+            if isinstance(wanted, Asked):
+                call.waits_for_reply = True
+                self._send(Ask(call.id, wanted.operation, wanted.arguments))
+            elif isinstance(wanted, _Sleep):
+                due = time.monotonic() + max(0.0, float(wanted.seconds))
+                heapq.heappush(self._sleeping, (due, call.id))
+            else:
+                raise TypeError("a plugin awaits asyncio.sleep and its context, and nothing else")
+        except StopIteration as stop:
+            self._end(call, *_encoded(stop.value))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the plugin's
+            self._end(call, *_failure(error), retire=isinstance(error, MemoryError))
+
+    def _end(self, call: _Call, status: int, result: msgspec.Raw, retire: bool = False) -> None:
+        del self._calls[call.id]
+        with contextlib.suppress(BaseException):  # of code that holds on to its last moment
+            call.coroutine.close()
+        self._send(Ended(call.id, status, result, retire))
+
+
+def _outcome(value: object) -> tuple[int, msgspec.Raw]:
+    """A tuple of a whole number and a result is status and result; the rest is a result."""
+    status = 0
+    if isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
+        status, value = value
+    if not 0 <= status < 1 << 31:
+        raise ValueError(f"the status {status} is not one")
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > MAX_RESULT_BYTES:
+        raise ValueError(f"the result has {len(encoded)} bytes; at most {MAX_RESULT_BYTES}")
+    return status, msgspec.Raw(encoded)
+
+
+def _encoded(value: object) -> tuple[int, msgspec.Raw]:
+    try:
+        return _outcome(value)
+    except BaseException as error:  # noqa: BLE001 - also of code that runs as it is encoded
+        return _failure(error)
+
+
+def _failure(error: BaseException) -> tuple[int, msgspec.Raw]:
+    if isinstance(error, CommandRefused) and type(error.status) is int and error.status > 0:
+        return error.status, _text(str(error.text))
+    if isinstance(error, Cancelled):
+        return int(Status.TIMEOUT), _text("the call took too long")
+    try:
+        return int(Status.TECHNICAL), _text(f"{type(error).__name__}: {error}")
+    except BaseException:  # noqa: BLE001 - an error that cannot even be told
+        return int(Status.TECHNICAL), _text("the plugin failed")
+
+
+def _text(text: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(text[:MAX_TEXT]))

@@ -1,0 +1,165 @@
+"""A plugin worker and the socket to it, as the event loop sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+import hubbub
+from hubbub.connectors.plugins.protocol import (
+    MAX_FRAME_BYTES,
+    FromHub,
+    FromWorker,
+    Load,
+    Loaded,
+    Ready,
+    WorkerOptions,
+    frame,
+    from_worker,
+)
+from hubbub.frames import FrameReader, FrameTooLarge
+
+START_SECONDS = 20.0
+LOAD_SECONDS = 5.0
+
+_BOOT = (
+    "import sys; sys.path += sys.argv[2:];from hubbub.connectors.plugins.worker import main; main()"
+)
+
+
+class WorkerLost(Exception):
+    """The process ended, or was ended because it did not do as it should."""
+
+
+class PluginProcess(asyncio.Protocol):
+    """One run of a worker. `on_message` gets what it says once its plugins are loaded; `on_lost` is
+    called once, when the socket is closed."""
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        cpu_seconds: int,
+        on_message: Callable[[FromWorker], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._limits = memory_bytes, cpu_seconds
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(MAX_FRAME_BYTES)
+        self._expected: asyncio.Future[FromWorker] | None = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self.why = ""
+        """Why the hub ended it; empty if it ended by itself."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return not self._gone.done()
+
+    async def spawn(self) -> None:
+        """From then on somebody has to `end` it. Raises `OSError`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = _spawn(theirs, *self._limits)
+        try:
+            self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+        except BaseException:
+            ours.close()
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    async def ready(self) -> Ready:
+        """Waits until it is locked down. Raises `WorkerLost`."""
+        ready = await self._next(START_SECONDS, "it was not ready in time")
+        if not isinstance(ready, Ready):
+            self.kill("it said something else before it was ready")
+            raise WorkerLost(self.why)
+        return ready
+
+    async def load(self, load: Load) -> Loaded:
+        """Raises `WorkerLost`."""
+        self.send(load)
+        seconds = f"loading {load.name} took more than {LOAD_SECONDS:g} s"
+        loaded = await self._next(LOAD_SECONDS, seconds)
+        if not isinstance(loaded, Loaded):
+            self.kill(f"loading {load.name} said something else")
+            raise WorkerLost(self.why)
+        return loaded
+
+    async def _next(self, seconds: float, late: str) -> FromWorker:
+        """The answer to what was sent just now."""
+        expected = self._expected = self._expected or self._loop.create_future()
+        try:
+            async with asyncio.timeout(seconds):
+                return await expected
+        except TimeoutError:
+            self.kill(late)
+            raise WorkerLost(late) from None
+        finally:
+            self._expected = None
+
+    def send(self, message: FromHub) -> None:
+        """What is sent to a process that is gone is lost with it."""
+        self._transport.write(frame(message))
+
+    def kill(self, why: str) -> None:
+        """At once. `on_lost` follows."""
+        self.why = self.why or why
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._transport.abort()
+
+    async def end(self) -> None:
+        """Kill it and wait until it is gone."""
+        self.kill("the hub has no more use for it")
+        await self._gone
+        if self._process.returncode is None:
+            await self._loop.run_in_executor(None, self._process.wait)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            messages = [from_worker.decode(body) for body in self._frames.feed(data)]
+        except (FrameTooLarge, msgspec.DecodeError) as error:
+            self.kill(f"it said what cannot be read: {error}")
+            return
+        for message in messages:
+            if self._expected is None:
+                self._on_message(message)
+            elif not self._expected.done():
+                self._expected.set_result(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.kill("")
+        if self._expected is not None and not self._expected.done():
+            self._expected.set_exception(WorkerLost(self.why or "the process ended by itself"))
+        self._gone.set_result(None)
+        self._on_lost()
+
+
+def _spawn(link: socket.socket, memory_bytes: int, cpu_seconds: int) -> subprocess.Popen[bytes]:
+    """An isolated interpreter: no environment, no `site`, no files but the socket."""
+    options = WorkerOptions(link.fileno(), memory_bytes, cpu_seconds)
+    paths = {str(Path(str(package.__file__)).parents[1]) for package in (hubbub, msgspec)}
+    return subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+        [
+            *(sys.executable, "-I", "-S", "-B", "-c", _BOOT),
+            *(msgspec.json.encode(options).decode(), *sorted(paths)),
+        ],
+        pass_fds=[link.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},
+    )

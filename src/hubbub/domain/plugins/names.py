@@ -1,0 +1,24 @@
+"""Names of commands: those of the hub itself, and what a plugin may be called."""
+
+from __future__ import annotations
+
+import re
+
+CORE_COMMANDS = (
+    "hCreateUpdateChannel", "hEcho", "hGetChannels", "hGetLastMessages", "hGetSubscriptions",
+    "hGetThread", "hGetThreads", "hListFilters", "hPublish", "hRelevantMessages", "hSetFilter",
+    "hSubscribe", "hUnsetFilter", "hUnsubscribe",
+)  # fmt: skip
+
+_CORE = frozenset(name.lower() for name in CORE_COMMANDS)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+def name_problem(name: str) -> tuple[str, str] | None:
+    """What is wrong with the name of a plugin, and the remedy."""
+    if not _NAME.fullmatch(name):
+        remedy = "use letters, digits, _ and -, at most 64, and begin with a letter"
+        return f"{name!r} is no name of a command", remedy
+    if name.lower() in _CORE:
+        return f"{name} is a command of the hub itself", "choose another name"
+    return None

@@ -1,0 +1,1 @@
+"""What happens around storing: validators before it, savers after it."""

@@ -1,0 +1,178 @@
+"""Validators and savers of collections: functions of who embeds the hub, and of plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub.domain.commands.jids import channel_id
+from hubbub.domain.commands.status import CommandRefused, Status
+from hubbub.domain.errors import ValidationFailed
+from hubbub.domain.plugins.shape import DEFAULT_TIMEOUT_MS, SAVED, VALIDATE, Shape
+from hubbub.ports.plugins import CallContext, PluginCall, PluginHost, PluginReply, Plugins
+
+logger = logging.getLogger(__name__)
+
+ALL_MESSAGES = "hMessages"
+"""The virtual collection of all messages, whatever channel or user they are for."""
+DIRECT_MESSAGES = "hDirectMessages"
+OF_COMMANDS = frozenset({"hChannels", "hCommands", "hResults", "hSubscriptions"})
+"""Collections of objects that are no messages."""
+
+Document = dict[str, Any]
+Hook = Callable[[Document, CallContext], Awaitable[object]]
+"""Gets a copy of its own. A validator returns None or True for a document that is good, and refuses
+with a text, with a status and a text, with False, or by raising `CommandRefused`."""
+
+
+class NoHost(PluginHost):
+    """For calls that have nobody to ask for."""
+
+    async def ask(self, operation: str, arguments: bytes) -> PluginReply:
+        text = f"{operation} is not available to a validator or saver"
+        return PluginReply(int(Status.NOT_AVAILABLE), text=text)
+
+
+_NO_SHAPES: Mapping[str, Shape] = {}
+
+
+class NoPlugins(Plugins):
+    def find(self, name: str) -> Shape | None:
+        return None
+
+    def names(self) -> Mapping[str, Shape]:
+        return _NO_SHAPES
+
+    async def call(self, hub: str, call: PluginCall, host: PluginHost) -> PluginReply:
+        return PluginReply(int(Status.NOT_AVAILABLE), text="the hub has no plugins")
+
+
+def collections_of(hub: str, channel: str) -> tuple[str, ...]:
+    """Under which names validators and savers know the messages of a channel."""
+    if channel in OF_COMMANDS:
+        return (channel,)
+    if channel == DIRECT_MESSAGES:
+        return (channel, ALL_MESSAGES)
+    return (channel_id(channel, hub), f"#{channel}", ALL_MESSAGES)
+
+
+class StoringHooks:
+    """Of all hubs. `validate` before a document is stored, `saved` after."""
+
+    def __init__(self, plugins: Plugins | None = None) -> None:
+        self._plugins = plugins or NoPlugins()
+        self._validators: dict[str, list[Hook]] = {}
+        self._savers: dict[str, list[Hook]] = {}
+        self._indexed: Mapping[str, Shape] = _NO_SHAPES
+        self._of_plugins: dict[str, dict[str, list[Hook]]] = {VALIDATE: {}, SAVED: {}}
+
+    def add_validator(self, collection: str, validator: Hook) -> None:
+        """`collection` is `#channel@hub`, `#channel` for that channel of every hub, `hMessages`,
+        `hDirectMessages`, `hChannels`, `hCommands`, `hResults` or `hSubscriptions`."""
+        self._validators.setdefault(collection, []).append(validator)
+
+    def add_saver(self, collection: str, saver: Hook) -> None:
+        self._savers.setdefault(collection, []).append(saver)
+
+    def concern(self, collections: tuple[str, ...]) -> bool:
+        return any(self._of(collections, VALIDATE)) or any(self._of(collections, SAVED))
+
+    async def validate(
+        self, hub: str, collections: tuple[str, ...], encoded: bytes, sender: str = ""
+    ) -> None:
+        """All validators of all names of the collection, at the same time; of several refusals, the
+        one of the validator that was added first. Raises `ValidationFailed`."""
+        context = CallContext(hub, sender, collection=collections[0])
+        hooks = list(self._of(collections, VALIDATE))
+        for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
+            if refusal is not None:
+                raise ValidationFailed(refusal.text, int(refusal.status))
+
+    async def saved(
+        self, hub: str, collections: tuple[str, ...], encoded: bytes, sender: str = ""
+    ) -> None:
+        """All savers, at the same time. What they raise is logged and undoes nothing."""
+        context = CallContext(hub, sender, collection=collections[0])
+        hooks = list(self._of(collections, SAVED))
+        for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
+            if refusal is not None:
+                name = collections[0]
+                logger.error("a saver of %s in hub %s failed: %s", name, hub, refusal.text)
+
+    def _of(self, collections: tuple[str, ...], function: str) -> Iterator[Hook]:
+        if self._plugins.names() is not self._indexed:
+            self._index(self._plugins.names())
+        added = self._validators if function == VALIDATE else self._savers
+        for hooks in (added, self._of_plugins[function]):
+            for collection in collections:
+                yield from hooks.get(collection, ())
+
+    def _index(self, shapes: Mapping[str, Shape]) -> None:
+        """By collection, since messages ask for them."""
+        self._indexed = shapes
+        self._of_plugins = {VALIDATE: {}, SAVED: {}}
+        for name, shape in shapes.items():
+            for function, named in ((VALIDATE, shape.validates), (SAVED, shape.saves)):
+                hook = _PluginHook(self._plugins, name, function, shape.timeout_ms)
+                for collection in named:
+                    self._of_plugins[function].setdefault(collection, []).append(hook)
+
+
+class _PluginHook:
+    """The validator or saver of a plugin, called like a function of this process."""
+
+    def __init__(self, plugins: Plugins, name: str, function: str, timeout_ms: int) -> None:
+        self._plugins = plugins
+        self._name = name
+        self._function = function
+        self._timeout_ms = timeout_ms
+
+    async def __call__(self, document: Document, context: CallContext) -> object:
+        encoded = msgspec.json.encode(document)
+        call = PluginCall(self._name, self._function, encoded, context, self._timeout_ms)
+        reply = await self._plugins.call(context.hub, call, NoHost())
+        value = msgspec.json.decode(reply.value)
+        return (reply.status, reply.text or value) if reply.status else value
+
+
+async def _judge(hook: Hook, encoded: bytes, context: CallContext) -> CommandRefused | None:
+    """Within the time that a plugin has by default; a plugin keeps its own."""
+    seconds = None if isinstance(hook, _PluginHook) else DEFAULT_TIMEOUT_MS / 1000
+    try:
+        async with asyncio.timeout(seconds):
+            said = await hook(msgspec.json.decode(encoded), context)
+    except CommandRefused as refused:
+        return refused
+    except TimeoutError:
+        return CommandRefused(Status.TIMEOUT, f"it took more than {seconds:g} s")
+    except Exception as error:
+        logger.exception("a validator or saver of %s failed", context.collection)
+        return CommandRefused(Status.TECHNICAL, f"{type(error).__name__}: {error}")
+    return _refusal(said)
+
+
+def _refusal(said: object) -> CommandRefused | None:
+    match said:
+        case None | True:
+            return None
+        case str():
+            return CommandRefused(Status.INVALID, said)
+        case (int(status), str(text)) if status:
+            return CommandRefused(_status(status), text)
+        case (int(status), _) if status:
+            return CommandRefused(_status(status), "a validator refuses the document")
+        case False:
+            return CommandRefused(Status.INVALID, "a validator refuses the document")
+        case _:
+            return None
+
+
+def _status(status: int) -> Status:
+    try:
+        return Status(status)
+    except ValueError:
+        return Status.INVALID
