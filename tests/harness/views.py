@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
-from hubbub.pipeline.transforms import facts
+from hubbub.pipeline.transforms import facts, months
 from hubbub.pipeline.transforms import silver as transforms
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views import VIEWS
@@ -54,7 +56,30 @@ def silver(**tables: Sequence[Row]) -> dict[str, pa.Table]:
     for name, rows in found.items():
         whole = rows.append_column("segment", pa.repeat("one", len(rows)))
         known[name] = whole.select(TABLES[name].schema.names).cast(TABLES[name].schema)
-    return known
+    return with_months(known)
+
+
+def with_months(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """With totals by month, whose parts DuckDB finds here, and Spark in a round."""
+    found = dict(known)
+    for totals in months.TOTALS:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            parts = [_part(connection, part, known[part.table]) for part in totals.parts]
+        every = pa.concat_tables([totals.shape.empty_table(), *parts], promote_options="permissive")
+        rows = totals.compute(every.select(totals.shape.names).cast(totals.shape))
+        shape = TABLES[totals.table].schema
+        found[totals.table] = rows.select(shape.names).cast(shape)
+    return found
+
+
+def _part(connection: Any, part: months.Part, rows: pa.Table) -> pa.Table:
+    connection.register("rows", rows)
+    month = f"date_trunc('MONTH', {part.time}) AS month"
+    sql = f"SELECT {', '.join((month, *part.columns))} FROM rows WHERE {part.where}"
+    # Words of DuckDB's own, and not of Spark's.
+    quoted = re.sub(r"\b(at|user)\b", r'"\1"', sql)
+    return connection.sql(quoted).to_arrow_table()
 
 
 def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
@@ -70,7 +95,7 @@ def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
         for row, peer in zip(messages, peer_of(known["messages"]).to_pylist(), strict=True)
         if row["message_id"] in linked or (row["hub"], row["message_id"]) in asked
     ]
-    return {**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))}
+    return with_months({**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))})
 
 
 def _table(name: str, rows: Sequence[Row]) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from harness.views import with_months
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
@@ -27,11 +28,9 @@ def write_warehouse(
     warehouse = folder if isinstance(folder, Location) else Location(folder)
     rounds = Rounds(warehouse)
     with rounds.running(lambda: _MICROSECONDS) as mine:
-        for name, rows in tables.items():
-            schema = TABLES[name].schema
-            whole = [{column: row.get(column) for column in schema.names} for row in rows]
+        for name, rows in _whole(tables).items():
             stage = Stage(str(warehouse), f"{mine.round}-by-hand")
-            stage.add(name, pa.Table.from_pylist(whole, schema))
+            stage.add(name, rows)
             commit(warehouse, name, mine.round, stage.close())
         rounds.finish(
             msgspec.structs.replace(
@@ -42,6 +41,16 @@ def write_warehouse(
                 versions=versions(warehouse),
             )
         )
+
+
+def _whole(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
+    """With totals by month, where nothing says what they are."""
+    found = {}
+    for name, table in TABLES.items():
+        names = table.schema.names
+        rows = [{column: row.get(column) for column in names} for row in tables.get(name, ())]
+        found[name] = pa.Table.from_pylist(rows, table.schema)
+    return {name: rows for name, rows in with_months(found).items() if len(rows)}
 
 
 def latency(*values: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_a_run_says_what_it_did_and_the_next_one_that_there_is_nothing_to_do(
     code, output, errors = run(tmp_path, "run", *QUICK)
     assert code == 0, errors
     assert "starting Spark" in errors, "progress is said, also where there is no terminal"
-    assert "[1/6] taking in 1 segments" in errors
+    assert "[1/7] taking in 1 segments" in errors
     assert "round 1: took in 1 segments with 2 events" in output
     assert "refused: 1 bad_time" in output
     code, output, errors = run(tmp_path, "run", "--json")

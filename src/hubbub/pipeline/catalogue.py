@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hubbub.pipeline.views.audit import RUN
 from hubbub.pipeline.views.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.views.peers import MONTH
 from hubbub.pipeline.views.spreads import sums
 
 
@@ -181,6 +182,8 @@ TABLES: Final = _by_name(
         "at",
         by_segment=False,
     ),
+    Table("peer_months", MONTH, "month", by_segment=False),
+    Table("sequence_months", schema("time month", RUN), "month", by_segment=False),
     Table(
         "segments",
         schema(

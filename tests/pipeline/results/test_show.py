@@ -91,7 +91,7 @@ async def test_the_command_names_what_is_wrong(warehouse: Path, tmp_path: Path) 
     shown = await hubbub("pipeline", "show", "traffic", "--warehouse", str(tmp_path / "none"))
     assert shown.code == 1
     assert "make them with `hubbub pipeline run`" in shown.err
-    next((warehouse / "sequence_facts").glob("*.parquet")).write_bytes(b"nonsense")
+    next((warehouse / "sequence_months").glob("*.parquet")).write_bytes(b"nonsense")
     shown = await hubbub("pipeline", "show", "audit", *there)
     assert (shown.code, "table audit is damaged" in shown.err) == (1, True)
     shown = await hubbub("pipeline", "show")

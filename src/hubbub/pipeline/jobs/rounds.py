@@ -1,6 +1,6 @@
 """A round: brings the tables up to date with the journal, and commits all of them as one.
 
-plan → ingest → copies of segments and messages → intervals → threads → commit
+plan → ingest → copies of segments and messages → intervals → threads → months → commit
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
 from hubbub.pipeline.errors import PipelineBusy
 from hubbub.pipeline.jobs.ingest import Answer, Rules, Summary, ingest
 from hubbub.pipeline.jobs.intervals import intervals
+from hubbub.pipeline.jobs.months import lacking, months
 from hubbub.pipeline.jobs.planning import (
     DUPLICATE,
     FUTURE_TOLERANCE,
@@ -45,7 +46,7 @@ from hubbub.pipeline.tables.staging import Stage, drop_scratch
 from hubbub.pipeline.transforms.quarantine import refused_segments
 from hubbub.pipeline.views.columns import HOUR, hours, times
 
-_STEPS: Final = 6
+_STEPS: Final = 7
 
 
 @dataclass
@@ -79,7 +80,8 @@ def run_round(
     Spark raises; then nothing of the round counts."""
     report = Report()
     started = time.monotonic()
-    if make_plan(open_snapshot(warehouse), journal, now(), full).idle:
+    before = open_snapshot(warehouse)
+    if make_plan(before, journal, now(), full).idle and not (before.round and lacking(before)):
         return report
     rounds = Rounds(warehouse)
     with rounds.running(now) as mine:
@@ -161,6 +163,8 @@ class _Plans:
         intervals(work, over, ended | (self._endings.keys() - over.keys()))
         self._said(f"[5/{_STEPS}] threads")
         threads(work)
+        self._said(f"[6/{_STEPS}] totals by month")
+        months(work)
         self._keep_books(work, known)
         self._summarize(report, taken)
         report.tables = len(work.changed)

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH
@@ -23,6 +23,10 @@ ANSWER_TYPE: Final = "answer string"
 Batches = Iterator[pa.RecordBatch]
 Said = Callable[[str], None]
 Told = TypeVar("Told", bound=msgspec.Struct)
+Made = Callable[[pa.Table], Iterable[tuple[str, pa.Table]]]
+"""From rows of whole keys to rows of tables, by name."""
+_SHARD: Final = "shard"
+_BROADCAST_ROWS: Final = 1_000_000
 
 
 @dataclass
@@ -56,6 +60,17 @@ class Work:
     def rows_of(self, table: str) -> int:
         """How many rows are added to a table."""
         return sum(file.rows for file in self.added.get(table, ()))
+
+    def lost(self, table: str) -> list[DataFile]:
+        """The files of a table that the round removes."""
+        removed = self.removed.get(table, ())
+        return [file for file in self.base.files(table) if file.path in removed]
+
+    def files(self, table: str) -> list[DataFile | StagedFile]:
+        """Those of a table after the round."""
+        removed = self.removed.get(table, ())
+        kept = [file for file in self.base.files(table) if file.path not in removed]
+        return [*kept, *self.added.get(table, ())]
 
     def new(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
         """What is added to a table."""
@@ -91,6 +106,25 @@ class Work:
         """Rows take the place of files."""
         self.removed[table].update(file.path for file in files)
         self.add(self.write(rows, table))
+
+    def make(self, rows: DataFrame, key: Column, shards: int, made: Made) -> None:
+        """Stages what `made` gives for each shard, which has all rows of its keys. `key` is a
+        number."""
+        place, name = self.place, self.name
+
+        def staged(shard: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+            stage = stage_of(place, f"{name}-{shard[0].as_py()}")
+            for table, found in made(rows):
+                stage.add(table, found)
+            return pa.Table.from_batches(answered(stage.close()), ANSWER)
+
+        sharded = rows.withColumn(_SHARD, F.pmod(key, F.lit(shards)))
+        self.add(answers(sharded.groupBy(_SHARD).applyInArrow(staged, ANSWER_TYPE), StagedFile))
+
+
+def small(rows: DataFrame, count: int) -> DataFrame:
+    """For the smaller side of a join, so that the larger one is not shuffled."""
+    return F.broadcast(rows) if count <= _BROADCAST_ROWS else rows
 
 
 def task_count(spark: SparkSession, rows: int, least: int, most: int) -> int:

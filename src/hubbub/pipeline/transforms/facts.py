@@ -34,6 +34,7 @@ _DELIVERED = (
     *("latency_min", "latency_max", "latency_sum", "latency_squares", "latency_buckets"),
 )
 _RUN_KEYS = ("kind", "hub", "channel", "epoch", "user", "name", "again", "hour")
+_RUN = ("first", "last", "count", "began", "place")
 
 
 def publish_facts(messages: pa.Table) -> pa.Table:
@@ -177,29 +178,28 @@ def _receipts(receipts: pa.Table) -> pa.Table:
 
 
 def _runs(rows: pa.Table, order: Sequence[str]) -> pa.Table:
-    """A run ends where the next number is not the one that follows, and with its hour."""
-    rows = with_columns(rows, hour=pa.array(micros(rows["at"]) // HOUR))
-    groups = Groups(rows, _RUN_KEYS)
+    """A run ends with its hour."""
+    rows = with_columns(rows, hour=pa.array(micros(rows["at"]) // HOUR), began=rows["at"])
+    return unbroken(rows, _RUN_KEYS, order).drop_columns(["hour"])
+
+
+def unbroken(rows: pa.Table, keys: Sequence[str], order: Sequence[str]) -> pa.Table:
+    """A run ends where the next number is not the one that follows. Counts without numbers are
+    added up."""
+    groups = Groups(rows, keys)
     numbered = rows.append_column("_group", pa.array(groups.ids))
     by = [(name, "ascending", "at_start") for name in ("_group", *order)]
     ordered = numbered.take(pc.sort_indices(numbered, by))
-    group, first = ordered["_group"].to_numpy(), ordered["first"].to_numpy()
+    group = ordered["_group"].to_numpy()
+    first, last = (pc.fill_null(ordered["first"], 0), pc.fill_null(ordered["last"], -1))
     goes_on = np.zeros(len(rows), bool)
-    goes_on[1:] = (group[1:] == group[:-1]) & (first[1:] == ordered["last"].to_numpy()[:-1] + 1)
+    goes_on[1:] = (group[1:] == group[:-1]) & (first.to_numpy()[1:] == last.to_numpy()[:-1] + 1)
     starts: Integers = np.flatnonzero(~goes_on)
     run = pa.table({"_run": np.cumsum(~goes_on)})
-    added = Groups(run, ("_run",)).added(
-        {
-            "first": (ordered["first"], "min"),
-            "last": (ordered["last"], "max"),
-            "count": (ordered["count"], "sum"),
-            "began": (ordered["at"], "min"),
-            "place": (ordered["place"], "min"),
-        }
-    )
-    keys = groups.keys.take(pa.array(group[starts]))
-    found = {name: added[name] for name in ("first", "last", "count", "began", "place")}
-    return with_columns(keys.drop_columns(["hour"]), **found)
+    functions = zip(_RUN, ("min", "max", "sum", "min", "first"), strict=True)
+    added = Groups(run, ("_run",)).added({name: (ordered[name], each) for name, each in functions})
+    found = groups.keys.take(pa.array(group[starts]))
+    return with_columns(found, **{name: added[name] for name in _RUN})
 
 
 def _dropped(drops: pa.Table) -> pa.Table:

@@ -36,7 +36,7 @@ def audit(sources: Sources) -> pa.Table:
     that was stored twice, or a message that a subscription finished twice. out_of_order: came
     after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
     handed out, neither finished nor given up yet. expired: its time to live was over before."""
-    facts = sources["sequence_facts"]
+    facts = sources["sequence_months"]
     facts = facts.append_column("what", facts["kind"]).set_column(0, "kind", _kinds(facts["kind"]))
     groups = Groups(facts, _WHOM)
     figures = _figures(facts, groups.ids, len(groups))
@@ -177,6 +177,6 @@ VIEWS = (
             "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
             "time since",
         ),
-        {"sequence_facts": (*_WHOM, *_NUMBERS)},
+        {"sequence_months": (*_WHOM, *_NUMBERS)},
     ),
 )
