@@ -1,4 +1,4 @@
-"""Random histories of a hub in which much hangs together: what one run finds, another one knew."""
+"""Random histories of hubs in which much hangs together: what one run finds, another one knew."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from hubbub.domain import journal as kinds
 from hubbub.domain.journal import JournalEvent
 
 _HOURS = 24
+_DAYS_BEFORE = (*(0,) * 6, 20, 45)
+"""Most of it happens on one day, some of it in the months before."""
 _PEOPLE = ("ann", "bob", "cem", "dan", "eve")
 _TALKS = tuple(f"c{number}" for number in range(8))
 _HUBS = ("demo", "other")
@@ -36,6 +38,7 @@ class RandomHistory:
         for number in range(events // 4):
             self._events += self._session(number)
             self._events += self._shared_state(number)
+            self._events += self._handed_out(number)
         self._written: dict[str, list[JournalEvent]] = {}
         self._replacements = 0
 
@@ -64,12 +67,12 @@ class RandomHistory:
             more |= {"producer": chance.choice(("p1", "p2")), "sequence": number // 3}
         if chance.random() < 0.1:
             more["sender"] = chance.choice(_PEOPLE)
-        at = NOON - _HOURS * HOUR + chance.randrange(_HOURS * 4) * (HOUR // 4)
+        at = self._day() - _HOURS * HOUR + chance.randrange(_HOURS * 4) * (HOUR // 4)
         event = published(number, at, channel=chance.choice(("news", "side")))
         return msgspec.structs.replace(event, **more)
 
     def _session(self, number: int) -> Iterator[JournalEvent]:
-        began = NOON - self._chance.randrange(1, _HOURS) * HOUR
+        began = self._day() - self._chance.randrange(1, _HOURS) * HOUR
         user = self._chance.choice(_PEOPLE)
         yield session_opened(f"s{number}", began, user=user)
         if self._chance.random() < 0.8:
@@ -78,7 +81,7 @@ class RandomHistory:
 
     def _shared_state(self, number: int) -> Iterator[JournalEvent]:
         """A change of a document, a notification that is read at times, and a push."""
-        chance, at = self._chance, NOON - self._chance.randrange(1, _HOURS) * HOUR
+        chance, at = self._chance, self._day() - self._chance.randrange(1, _HOURS) * HOUR
         user = chance.choice(_PEOPLE)
         size = {"documentBytes": str(chance.randrange(1000))}
         yield JournalEvent(
@@ -92,6 +95,28 @@ class RandomHistory:
         yield JournalEvent(
             kinds.PUSH_ATTEMPT, at, "demo", technology="fcm", outcome=outcome, duration=900
         )
+
+    def _handed_out(self, number: int) -> Iterator[JournalEvent]:
+        """What a durable subscription got, at times again, and finished or not; and what a slow
+        session did not get."""
+        chance, at = self._chance, self._day() - self._chance.randrange(1, _HOURS) * HOUR
+        first = 3 * number + chance.choice((0, 0, 1, -2))
+        name = chance.choice(("a", "b"))
+        whose: dict[str, Any] = {"channel": "news", "subscription": name, "epoch": "e"}
+        span: dict[str, Any] = {**whose, "first_serial": first, "serial": first + 2, "count": 3}
+        delivery = chance.choice((1, 1, 1, 2))
+        yield JournalEvent(kinds.RECEIVED, at, "demo", delivery=delivery, **span)
+        end = chance.choice((kinds.ACKNOWLEDGED, kinds.ACKNOWLEDGED, kinds.EXPIRED, None))
+        if end:
+            yield JournalEvent(end, at + HOUR, "demo", **span)
+        yield JournalEvent(kinds.DROPPED, at, "demo", channel="news", session="s1", count=number)
+        outcome, to = chance.choice(("ok", "failed")), chance.choice(_PEOPLE)
+        tried: dict[str, Any] = {"channel": "news", "message_id": f"m{number}", "peer": to}
+        yield JournalEvent(kinds.ADAPTER_ATTEMPT, at, "demo", outcome=outcome, attempt=1, **tried)
+
+    def _day(self) -> int:
+        """The noon before which it happens."""
+        return NOON - self._chance.choice(_DAYS_BEFORE) * _HOURS * HOUR
 
     def _write(self, pipeline: Pipeline, name: str, events: list[JournalEvent]) -> None:
         self._written[name] = events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.histories import RandomHistory
-from harness.segments import HOUR, NOON, Pipeline, published
+from harness.segments import HOUR, NOON, Pipeline, published, replace_segments
+from hubbub.pipeline.jobs import months, upkeep
 from hubbub.pipeline.jobs import threads as jobs
-from hubbub.pipeline.jobs import upkeep
+from hubbub.pipeline.tables.snapshot import Snapshot
+from hubbub.pipeline.views import VIEWS
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
 DAY = 24 * HOUR
@@ -37,6 +40,36 @@ def test_a_history_that_comes_in_parts_and_not_in_order(talks: Pipeline) -> None
     for _ in RandomHistory(seed=1, events=120).rounds(talks, 4):
         talks.run()
     same_as_a_rebuild(talks)
+    assert len({row["month"] for row in talks.rows("peer_months")}) == 3
+    the_same_by_month_as_from_facts(talks.snapshot)
+
+
+def the_same_by_month_as_from_facts(snapshot: Snapshot) -> None:
+    """What runs and peers add up to does not depend on months."""
+    audit = VIEWS["audit"].evaluate({"sequence_months": snapshot.read("sequence_facts")})
+    assert sorted(map(repr, audit.to_pylist())) == sorted(
+        map(repr, snapshot.read("audit").to_pylist())
+    )
+    sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for name, counts in (
+        ("peer_hours", ("messages", "bytes", "attempts", "attempts_ok")),
+        ("peer_sessions", ("sessions", "session_time")),
+        ("responses", ("answers",)),
+    ):
+        for row in snapshot.read(name).to_pylist():
+            sums[row["hub"], row["peer"]].update({count: row[count] for count in counts})
+            if row.get("messages"):
+                sums[row["hub"], row["peer"]]["active_hours"] += 1
+    questions = {
+        (row["hub"], row["asker"], row["question_id"])
+        for row in snapshot.read("replies").to_pylist()
+        if row["asker"] not in (None, row["answerer"])
+    }
+    for hub, asker, _ in questions:
+        sums[hub, asker]["questions_answered"] += 1
+    peers = {(row["hub"], row["peer"]): row for row in snapshot.read("peers").to_pylist()}
+    assert {key: {name: peers[key][name] for name in found} for key, found in sums.items()} == sums
+    assert peers.keys() == sums.keys()
 
 
 def test_a_history_whose_threads_are_spread_over_tasks(
@@ -61,6 +94,44 @@ def test_more_histories_after_every_round(talks: Pipeline, seed: int) -> None:
         talks.run()
         rebuilt.run(full=True)
         same(talks.everything(), rebuilt.everything())
+
+
+def test_months_and_keys_that_nothing_touches_keep_their_totals(talks: Pipeline) -> None:
+    talks.write("one", published(1, NOON - 60 * DAY), published(2, NOON - 60 * DAY, user="bob"))
+    talks.run()
+    old = {file.path for file in talks.snapshot.files("peer_months")}
+    talks.write("two", published(3), published(4, user="bob"))
+    talks.run()
+    assert old < {file.path for file in talks.snapshot.files("peer_months")}
+    assert [(row["peer"], row["messages"]) for row in talks.rows("peers")] == [
+        ("ann", 2),
+        ("bob", 2),
+    ]
+    late = talks.write("three", published(5, NOON - 60 * DAY))
+    talks.run()
+    assert not old & {file.path for file in talks.snapshot.files("peer_months")}
+    assert [row["messages"] for row in talks.rows("peer_months")] == [1, 2, 1, 1]
+    late.unlink()
+    replace_segments(talks.journal, 1, ["two"], [])
+    talks.run()
+    assert [(row["peer"], row["messages"]) for row in talks.rows("peers")] == [
+        ("ann", 2),
+        ("bob", 1),
+    ]
+
+
+def test_tables_of_before_get_their_totals_with_the_next_round(
+    talks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talks.write("one", published(1, producer="p", sequence=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(months, "TOTALS", ())
+        talks.run()
+    assert talks.rows("peers") == talks.rows("audit") == []
+    assert talks.run().tables
+    assert [row["peer"] for row in talks.rows("peers")] == ["ann"]
+    assert [row["verdict"] for row in talks.rows("audit")] == ["exactly once"]
+    assert not talks.run().tables
 
 
 def test_an_answer_to_a_message_of_an_older_run(talks: Pipeline) -> None:
