@@ -76,7 +76,7 @@ def with_months(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
 def _part(connection: Any, part: months.Part, rows: pa.Table) -> pa.Table:
     connection.register("rows", rows)
     month = f"date_trunc('MONTH', {part.time}) AS month"
-    sql = f"SELECT {', '.join((month, *part.columns))} FROM rows WHERE {part.where}"
+    sql = f"SELECT {month}, {part.columns} FROM rows WHERE {part.where}"
     # Words of DuckDB's own, and not of Spark's.
     quoted = re.sub(r"\b(at|user)\b", r'"\1"', sql)
     return connection.sql(quoted).to_arrow_table()

@@ -7,11 +7,13 @@ from functools import reduce
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.jobs.work import Work, small
+from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.months import TOTALS, Part, Totals
@@ -20,6 +22,7 @@ _WHICH: Final = ["totals", "month", "key"]
 """The table, the month and the number of a key. Keys with one number are made again together."""
 _SHARD_ROWS: Final = 500_000
 _SHARD_KEYS: Final = 20_000
+_HALF: Final = 32
 Span = tuple[int, int]
 """From one moment on, before another; microseconds since 1970."""
 
@@ -32,96 +35,74 @@ def lacking(base: Snapshot) -> bool:
 
 def months(work: Work) -> None:
     """Comes after all plans that change what totals are made of."""
+    parts = [(totals, part) for totals in TOTALS for part in totals.parts]
     if lacking(work.base):
-        for each in TOTALS:
-            work.added[each.table] = []
-        _make(work, _parts(work), 1 + _rows_of_parts(work) // _SHARD_ROWS)
+        work.added.update({each.table: [] for each in TOTALS})
+        rows = sum(file.rows for _, part in parts for file in work.files(part.table))
+        _make(work, _together(_rows(work, *each) for each in parts), 1 + rows // _SHARD_ROWS)
         return
-    changed = _changed(work)
-    if changed is None:
+    touched = [each for each in parts if work.changes(each[1].table)]
+    if not touched:
         return
-    changed.persist()
-    found = changed.groupBy(
-        F.unix_micros("month").alias("since"),
-        F.expr("unix_micros(month + INTERVAL 1 MONTH)").alias("until"),
-    ).count()
-    counts = {(row["since"], row["until"]): row["count"] for row in found.collect()}
-    if counts:
-        keys, spans = sum(counts.values()), sorted(counts)
-        touched = small(changed, keys)
-        for each in TOTALS:
-            _keep_others(work, each, touched, spans)
-        again = _parts(work, spans).join(touched, _WHICH, "left_semi")
-        _make(work, again, 1 + keys // _SHARD_KEYS)
+    changed = _changed(_together(_signed(work, *each) for each in touched)).persist()
+    until = F.expr("unix_micros(month + INTERVAL 1 MONTH)")
+    found = changed.groupBy(F.unix_micros("month"), until).count().collect()
+    if found:
+        keys, spans = sum(row[2] for row in found), [(row[0], row[1]) for row in found]
+        which = small(changed, keys)
+        for totals in TOTALS:
+            _keep_others(work, totals, which, spans)
+        again = _together(_rows(work, *each, spans) for each in parts)
+        _make(work, again.join(which, _WHICH, "left_semi"), 1 + keys // _SHARD_KEYS)
     changed.unpersist()
 
 
-def _changed(work: Work) -> DataFrame | None:
+def _changed(signed: DataFrame) -> DataFrame:
     """The keys whose rows before and after the round are not the same: unchanged rows of files that
-    were written again cancel each other in sums of hashes."""
-    signed = [
-        _hashed(_rows(work, totals, part, files), sign)
-        for totals, part in _each_part()
-        for files, sign in ((work.added.get(part.table, ()), 1), (work.lost(part.table), -1))
-        if files
-    ]
-    if not signed:
-        return None
-    sums = reduce(DataFrame.unionByName, signed).groupBy(*_WHICH)
-    found = sums.agg(F.sum("high").alias("high"), F.sum("low").alias("low"))
-    return found.where("high != 0 OR low != 0").select(*_WHICH)
+    were written again cancel each other in sums of hashes, which are summed by their halves."""
+    columns = [name for name in signed.columns if name != "sign"]
+    nulls = F.array(*(F.col(name).isNull() for name in columns))  # which a hash passes over
+    number = F.xxhash64(*columns, nulls)
+    halves = F.shiftright(number, _HALF), number.bitwiseAND(F.lit(2**_HALF - 1))
+    sums = [F.sum(half * F.col("sign")) != 0 for half in halves]
+    found = signed.groupBy(*_WHICH).agg((sums[0] | sums[1]).alias("differs"))
+    return found.where("differs").select(*_WHICH)
 
 
-def _hashed(rows: DataFrame, sign: int) -> DataFrame:
-    # Nulls leave a hash as it is, so it is also told where they are.
-    nulls = F.array(*(F.col(name).isNull() for name in rows.columns))
-    number = F.xxhash64(*rows.columns, nulls)
-    high, low = F.shiftright(number, 32), number.bitwiseAND(F.lit(2**32 - 1))
-    return rows.select(*_WHICH, (high * sign).alias("high"), (low * sign).alias("low"))
+def _signed(work: Work, totals: Totals, part: Part) -> DataFrame:
+    """Rows of files that the round adds, and with a minus of those that it removes."""
+    lost = [file.path for file in work.lost(part.table)]
+    files = [*work.lost(part.table), *work.added.get(part.table, ())]
+    sign = F.when(F.col(FILE).isin(*lost), -1).otherwise(1) if lost else F.lit(1)
+    rows = work.frame(part.table, files, with_file=True).withColumn("sign", sign)
+    return _selected(rows, totals, part, "sign")
 
 
-def _keep_others(work: Work, totals: Totals, touched: DataFrame, spans: Sequence[Span]) -> None:
-    """Files with months that changed are written again without the keys that did."""
-    files = [file for file in work.base.files(totals.table) if _overlaps(file, spans)]
-    if files:
-        rows = _named(work.frame(totals.table, files), totals)
-        kept = rows.join(touched, _WHICH, "left_anti")
-        work.replace(totals.table, files, kept.select(*TABLES[totals.table].schema.names))
-
-
-def _parts(work: Work, spans: Sequence[Span] = ()) -> DataFrame:
-    """All parts as they are after the round, of some months or of all."""
-    found = []
-    for totals, part in _each_part():
-        files: Iterable[DataFile | StagedFile] = work.files(part.table)
-        if part.time == TABLES[part.table].time:
-            files = [file for file in files if _overlaps(file, spans)]
-        found.append(_rows(work, totals, part, files, spans))
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
-
-
-def _rows(
-    work: Work,
-    totals: Totals,
-    part: Part,
-    files: Iterable[DataFile | StagedFile],
-    spans: Sequence[Span] = (),
-) -> DataFrame:
-    rows = work.frame(part.table, files).where(part.where)
+def _rows(work: Work, totals: Totals, part: Part, spans: Sequence[Span] = ()) -> DataFrame:
+    """As they are after the round, of some months or of all."""
+    files = work.files(part.table)
+    if part.time == TABLES[part.table].time:
+        files = [file for file in files if _overlaps(file, spans)]
+    rows = work.frame(part.table, files)
     if spans:
-        rows = rows.where(reduce(Column.__or__, (_within(part.time, span) for span in spans)))
+        within = "({0} >= timestamp_micros({1}) AND {0} < timestamp_micros({2}))"
+        rows = rows.where(" OR ".join(within.format(part.time, *span) for span in spans))
+    return _selected(rows, totals, part)
+
+
+def _selected(rows: DataFrame, totals: Totals, part: Part, *more: str) -> DataFrame:
     month = f"date_trunc('MONTH', {part.time}) AS month"
-    return _named(rows.selectExpr(month, *part.columns), totals)
+    columns = ", ".join((month, part.columns, *more))
+    sql = f"SELECT {columns} FROM {{rows}} WHERE {part.where}"  # noqa: S608, all of it is ours
+    return _named(rows.sparkSession.sql(sql, rows=rows), totals)
 
 
 def _named(rows: DataFrame, totals: Totals) -> DataFrame:
-    key = F.xxhash64(*totals.key).alias("key")
-    return rows.select(F.lit(totals.table).alias("totals"), key, *rows.columns)
+    return rows.withColumns({"totals": F.lit(totals.table), "key": F.xxhash64(*totals.key)})
 
 
-def _within(time: str, span: Span) -> Column:
-    since, until = (F.timestamp_micros(F.lit(moment)) for moment in span)
-    return (F.col(time) >= since) & (F.col(time) < until)
+def _together(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def _overlaps(file: DataFile | StagedFile, spans: Sequence[Span]) -> bool:
@@ -131,20 +112,20 @@ def _overlaps(file: DataFile | StagedFile, spans: Sequence[Span]) -> bool:
     return any(file.since < until and file.last >= since for since, until in spans)
 
 
+def _keep_others(work: Work, totals: Totals, which: DataFrame, spans: Sequence[Span]) -> None:
+    """Files with months that changed are written again without the keys that did."""
+    files = [file for file in work.base.files(totals.table) if _overlaps(file, spans)]
+    if files:
+        rows = _named(work.frame(totals.table, files), totals)
+        kept = rows.join(which, _WHICH, "left_anti").select(*TABLES[totals.table].schema.names)
+        work.replace(totals.table, files, kept)
+
+
 def _make(work: Work, parts: DataFrame, shards: int) -> None:
     def made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         for each in TOTALS:
-            ours = rows.filter(pa.compute.equal(rows["totals"], each.table))
+            ours = rows.filter(pc.equal(rows["totals"], each.table))
             if len(ours):
-                ours = ours.select(each.shape.names).cast(each.shape)
-                yield each.table, each.compute(ours)
+                yield each.table, each.compute(ours.select(each.shape.names).cast(each.shape))
 
     work.make(parts, F.col("key"), shards, made)
-
-
-def _rows_of_parts(work: Work) -> int:
-    return sum(file.rows for _, part in _each_part() for file in work.files(part.table))
-
-
-def _each_part() -> Iterator[tuple[Totals, Part]]:
-    return ((totals, part) for totals in TOTALS for part in totals.parts)

@@ -17,34 +17,32 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups, whole
 from hubbub.pipeline.transforms.facts import unbroken
 from hubbub.pipeline.views import peers, spreads
-from hubbub.pipeline.views.audit import RUN
+from hubbub.pipeline.views.audit import RUN, WHOM
 from hubbub.pipeline.views.columns import HOUR, micros, or_zero, schema, with_columns
-
-_HOURS_OF_A_DAY: Final = 24
-_NO_HOUR: Final = pa.scalar(None, pa.int64())
-_OF_OTHERS: Final = "how IS NOT NULL AND asker IS DISTINCT FROM peer"
-_RUN_KEYS: Final = ("month", "kind", "hub", "channel", "epoch", "user", "name", "again")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of a table that count, in SQL, and the column that says in which month they do."""
+    """The rows of a table that count, in SQL, and the column that says in which month they do."""
 
     table: str
     time: str
-    columns: tuple[str, ...]
+    columns: str
     where: str = "true"
 
 
 @dataclass(frozen=True)
 class Totals:
-    table: str
     key: tuple[str, ...]
     shape: pa.Schema
-    """The columns of its parts. A part has nulls where it does not say anything."""
+    """The columns of all parts; null in a part that does not have them."""
     compute: Callable[[pa.Table], pa.Table]
-    """From parts, all of those of a key and month, to rows of the table."""
+    """From the parts of keys, all that a month has of them, to rows of the table of its name."""
     parts: tuple[Part, ...]
+
+    @property
+    def table(self) -> str:
+        return self.compute.__name__
 
 
 def peer_months(parts: pa.Table) -> pa.Table:
@@ -54,13 +52,14 @@ def peer_months(parts: pa.Table) -> pa.Table:
     hour = pa.array(micros(parts["time"]) // HOUR)
     by_hour = pa.MapArray.from_arrays(
         pa.array(np.concatenate(([0], np.cumsum(wrote))), pa.int32()),
-        pa.array(hour.filter(wrote).to_numpy() % _HOURS_OF_A_DAY, pa.int32()),
+        pa.array(hour.filter(wrote).to_numpy() % peers.HOURS_OF_A_DAY, pa.int32()),
         messages.filter(wrote),
     )
     rows = with_columns(spreads.of_each(parts, "response_time", "response"), hours=by_hour)
+    active = pc.if_else(wrote, hour, pa.scalar(None, pa.int64()))
     return with_columns(
         peers.added(rows, groups),
-        active_hours=pa.array(groups.different(pc.if_else(wrote, hour, _NO_HOUR))),
+        active_hours=pa.array(groups.different(active)),
         questions_answered=pa.array(groups.different(parts["question_id"])),
     )
 
@@ -68,54 +67,41 @@ def peer_months(parts: pa.Table) -> pa.Table:
 def sequence_months(runs: pa.Table) -> pa.Table:
     """Runs that go on in the next hour or segment are one. What the audit says does not change: it
     asks for the order of runs, and which numbers they hold."""
-    return unbroken(runs, _RUN_KEYS, ("began", "place", "first"))
+    return unbroken(runs, ("month", *WHOM, "again"), ("began", "place", "first"))
 
 
+_OF_OTHERS: Final = "how IS NOT NULL AND asker IS DISTINCT FROM peer"
+_WROTE: Final = f"hub, peer, time, {', '.join(peers.WRITTEN)}, first_at, last_at"
+_OPENED: Final = (
+    "hub, user AS peer, opened_at AS time, CAST(1 AS BIGINT) AS sessions, opened_at AS first_at,"
+    " coalesce(closed_at, opened_at) AS last_at, coalesce(duration, 0) AS session_time"
+)
+_ANSWERED: Final = f"{_OF_OTHERS} AND peer IS NOT NULL AND response_time IS NOT NULL"
+_PEER: Final = schema(
+    f"text hub peer question_id, whole {' '.join(peers.COUNTS)} response_time",
+    "time month time first_at last_at",
+)
 TOTALS: Final = (
     Totals(
-        "peer_months",
         ("hub", "peer"),
-        schema(
-            "time month, text hub peer, time time",
-            f"whole {' '.join(peers.COUNTS)} response_time, time first_at last_at",
-            "text question_id",
-        ),
+        _PEER,
         peer_months,
         (
-            Part(
-                "peer_facts",
-                "time",
-                ("hub", "peer", "time", *peers.WRITTEN, "first_at", "last_at"),
-            ),
-            Part(
-                "sessions",
-                "opened_at",
-                (
-                    *("hub", "user AS peer", "opened_at AS time", "CAST(1 AS BIGINT) AS sessions"),
-                    *("coalesce(duration, 0) AS session_time", "opened_at AS first_at"),
-                    "coalesce(closed_at, opened_at) AS last_at",
-                ),
-                "user IS NOT NULL",
-            ),
-            Part(
-                "linked_messages",
-                "at",
-                ("hub", "peer", "at AS time", "response_time"),
-                f"{_OF_OTHERS} AND peer IS NOT NULL AND response_time IS NOT NULL",
-            ),
+            Part("peer_facts", "time", _WROTE),
+            Part("sessions", "opened_at", _OPENED, "user IS NOT NULL"),
+            Part("linked_messages", "at", "hub, peer, at AS time, response_time", _ANSWERED),
             Part(
                 "linked_messages",
                 "asked_at",
-                ("hub", "asker AS peer", "asked_at AS time", "question_id"),
+                "hub, asker AS peer, asked_at AS time, question_id",
                 f"{_OF_OTHERS} AND asker IS NOT NULL",
             ),
         ),
     ),
     Totals(
-        "sequence_months",
-        ("kind", "hub", "channel", "epoch", "user", "name"),
+        WHOM,
         schema("time month", RUN),
         sequence_months,
-        (Part("sequence_facts", "began", tuple(RUN.names)),),
+        (Part("sequence_facts", "began", ", ".join(RUN.names)),),
     ),
 )

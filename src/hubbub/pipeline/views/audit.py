@@ -17,7 +17,7 @@ RUN = schema(
     "time began, whole place",
 )
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
-_WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
+WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
 _NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
@@ -38,7 +38,7 @@ def audit(sources: Sources) -> pa.Table:
     handed out, neither finished nor given up yet. expired: its time to live was over before."""
     facts = sources["sequence_months"]
     facts = facts.append_column("what", facts["kind"]).set_column(0, "kind", _kinds(facts["kind"]))
-    groups = Groups(facts, _WHOM)
+    groups = Groups(facts, WHOM)
     figures = _figures(facts, groups.ids, len(groups))
     found = with_columns(groups.added({"since": (facts["began"], "min")}), **figures)
     return found.append_column("verdict", _verdicts(found))
@@ -177,6 +177,6 @@ VIEWS = (
             "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
             "time since",
         ),
-        {"sequence_months": (*_WHOM, *_NUMBERS)},
+        {"sequence_months": (*WHOM, *_NUMBERS)},
     ),
 )

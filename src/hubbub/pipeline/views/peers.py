@@ -16,7 +16,7 @@ _OPENED = ("sessions", "session_time")
 COUNTS = (*WRITTEN, *_OPENED)
 _SUMMED = (*COUNTS, "active_hours", "questions_answered")
 _KEYS = ("hub", "peer")
-_HOURS_OF_A_DAY = 24
+HOURS_OF_A_DAY = 24
 _SPAN = schema("time first_at last_at")
 MONTH = schema(
     "text hub peer, time month",
@@ -90,7 +90,7 @@ def peers(sources: Sources) -> pa.Table:
 def _busiest(hours: pa.MapArray) -> pa.Array:
     """Of hours with as many messages, the earlier one; null where there are none."""
     row = np.repeat(np.arange(len(hours)), np.diff(hours.offsets.to_numpy()))
-    by_hour = np.zeros((len(hours), _HOURS_OF_A_DAY), np.int64)
+    by_hour = np.zeros((len(hours), HOURS_OF_A_DAY), np.int64)
     by_hour[row, hours.keys.to_numpy()] = hours.items.to_numpy()
     return pa.array(by_hour.argmax(axis=1), mask=by_hour.max(axis=1) <= 0)
 
