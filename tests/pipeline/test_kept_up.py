@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from harness.histories import RandomHistory
 from harness.segments import HOUR, NOON, Pipeline, published, replace_segments
-from hubbub.pipeline.jobs import months, upkeep
+from hubbub.pipeline.jobs import months, upkeep, work
 from hubbub.pipeline.jobs import threads as jobs
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.views import VIEWS
@@ -77,8 +77,9 @@ def test_a_history_whose_threads_are_spread_over_tasks(
 ) -> None:
     """A rebuild with all of them in one task has the same rows."""
     with monkeypatch.context() as patched:
-        for name in ("LINKS_OF_A_TASK", "_BROADCAST_ROWS", "_LEAST_ROWS"):
-            patched.setattr(jobs, name, 20)
+        patched.setattr(jobs, "LINKS_OF_A_TASK", 20)
+        for name in ("_BROADCAST_ROWS", "_LEAST_ROWS"):
+            patched.setattr(work, name, 20)
         for _ in RandomHistory(seed=21, events=100).rounds(talks, 3):
             talks.run()
     assert len(talks.snapshot.files("linked_messages")) > 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import reduce
+from collections.abc import Collection, Iterator
+from functools import partial, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -11,24 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import EVENT, SCRATCH
-from hubbub.pipeline.jobs.work import (
-    ANSWER_TYPE,
-    Batches,
-    Work,
-    answered,
-    answers,
-    stage_of,
-    task_count,
-)
+from hubbub.pipeline.jobs.work import Work
 from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile
-from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.intervals import KEYS, KINDS, Endings, rows_of
 
 _EVENTS: Final = "_session_events"
 _PARTS: Final = SCRATCH[_EVENTS].schema
-_LEAST_EVENTS: Final = 10_000
-_TASK_EVENTS: Final = 250_000
 
 
 def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:
@@ -44,8 +33,13 @@ def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:
             work.replace(table, files, kept)
             parts.append(again)
             events += sum(file.rows for file in files)
-    if events:
-        work.add(_made(work, reduce(DataFrame.unionByName, parts), events, over))
+    every = reduce(DataFrame.unionByName, parts)
+    work.make(every, events, ("hub", "session"), partial(_made, over))
+
+
+def _made(over: Endings, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    events = rows.select(_PARTS.names).cast(_PARTS)
+    return ((table, rows_of(table, events, over)) for table in KEYS)
 
 
 def _touched(
@@ -75,18 +69,3 @@ def _touched(
         *(F.col(f"event.{name}").alias(name) for name in EVENT.names),
     )
     return files, rows.join(keys, key, "left_anti"), work.staying(again)
-
-
-def _made(work: Work, parts: DataFrame, events: int, over: Endings) -> list[StagedFile]:
-    place, name = work.place, work.name
-
-    def made(batches: Batches) -> Batches:
-        stage = stage_of(place, name)
-        events = pa.Table.from_batches([batch.cast(_PARTS) for batch in batches], _PARTS)
-        for table in KEYS:
-            stage.add(table, rows_of(table, events, over))
-        yield from answered(stage.close())
-
-    tasks = task_count(work.spark, events, _LEAST_EVENTS, _TASK_EVENTS)
-    together = parts.select(*_PARTS.names).repartition(tasks, "hub", "session")
-    return answers(together.mapInArrow(made, ANSWER_TYPE), StagedFile)

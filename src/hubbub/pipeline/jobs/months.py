@@ -20,8 +20,8 @@ from hubbub.pipeline.transforms.months import TOTALS, Part, Totals
 
 _WHICH: Final = ["totals", "month", "key"]
 """The table, the month and the number of a key. Keys with one number are made again together."""
-_SHARD_ROWS: Final = 500_000
-_SHARD_KEYS: Final = 20_000
+_ROWS_OF_A_KEY: Final = 20
+"""About, of those of a month."""
 _HALF: Final = 32
 Span = tuple[int, int]
 """From one moment on, before another; microseconds since 1970."""
@@ -39,7 +39,7 @@ def months(work: Work) -> None:
     if lacking(work.base):
         work.added.update({each.table: [] for each in TOTALS})
         rows = sum(file.rows for _, part in parts for file in work.files(part.table))
-        _make(work, _together(_rows(work, *each) for each in parts), 1 + rows // _SHARD_ROWS)
+        work.make(_together(_rows(work, *each) for each in parts), rows, ("key",), _made)
         return
     touched = [each for each in parts if work.changes(each[1].table)]
     if not touched:
@@ -53,7 +53,8 @@ def months(work: Work) -> None:
         for totals in TOTALS:
             _keep_others(work, totals, which, spans)
         again = _together(_rows(work, *each, spans) for each in parts)
-        _make(work, again.join(which, _WHICH, "left_semi"), 1 + keys // _SHARD_KEYS)
+        again = again.join(which, _WHICH, "left_semi")
+        work.make(again, keys * _ROWS_OF_A_KEY, ("key",), _made)
     changed.unpersist()
 
 
@@ -121,11 +122,8 @@ def _keep_others(work: Work, totals: Totals, which: DataFrame, spans: Sequence[S
         work.replace(totals.table, files, kept)
 
 
-def _make(work: Work, parts: DataFrame, shards: int) -> None:
-    def made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        for each in TOTALS:
-            ours = rows.filter(pc.equal(rows["totals"], each.table))
-            if len(ours):
-                yield each.table, each.compute(ours.select(each.shape.names).cast(each.shape))
-
-    work.make(parts, F.col("key"), shards, made)
+def _made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    for each in TOTALS:
+        ours = rows.filter(pc.equal(rows["totals"], each.table))
+        if len(ours):
+            yield each.table, each.compute(ours.select(each.shape.names).cast(each.shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Final
 
@@ -12,15 +12,7 @@ from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH
 from hubbub.pipeline.jobs.labels import labels
-from hubbub.pipeline.jobs.work import (
-    ANSWER_TYPE,
-    Batches,
-    Work,
-    answered,
-    answers,
-    stage_of,
-    task_count,
-)
+from hubbub.pipeline.jobs.work import Work, small
 from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile
 from hubbub.pipeline.tables.staging import StagedFile
@@ -29,10 +21,6 @@ from hubbub.pipeline.views.columns import PEER
 
 LINKS_OF_A_TASK: Final = 4_000_000
 """Of so many links one task finds the components, from numbers alone; of more, several tasks do."""
-_BROADCAST_ROWS: Final = 2_000_000
-_LEAST_ROWS: Final = 10_000
-_TASK_ROWS: Final = 250_000
-"""Of whole messages, which go to a task thread by thread."""
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
 _LINK: Final = tuple(_LINKS.names)
@@ -50,15 +38,15 @@ def threads(work: Work) -> None:
     links = work.staying(rows.join(touched, _THREAD, "left_semi").select(*_LINK))
     links = links.unionByName(work.new("_links"))
     count = new + sum(file.rows for file in files)
-    work.add(_put_together(work, _together(work, links, count)))
+    work.make(_labelled(work, links, count), count, ("label",), _made)
     if files:
         work.replace(_TABLE, files, rows.join(touched, _THREAD, "left_anti"))
     touched.unpersist()
 
 
-def _together(work: Work, links: DataFrame, count: int) -> DataFrame:
+def _labelled(work: Work, links: DataFrame, count: int) -> DataFrame:
     """These links, of which there are about `count`, and the messages that they refer to without
-    being links themselves: those of a thread in one partition."""
+    being links themselves: those of a thread have one label."""
 
     def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
         staged = work.write(pairs, "_pairs")
@@ -72,22 +60,12 @@ def _together(work: Work, links: DataFrame, count: int) -> DataFrame:
     alone = [_messages(work, work.added.get("messages", ()))]
     alone.append(work.staying(_messages(work, work.base.files("messages"))))
     every = reduce(DataFrame.unionByName, alone, links).withColumn(_NODE, _message())
-    labelled = every.join(_small(of_thread, count), _NODE)
-    tasks = task_count(work.spark, count, _LEAST_ROWS, _TASK_ROWS)
-    return labelled.repartition(tasks, "label").select(*_LINK)
+    return every.join(small(of_thread, count), _NODE).select("label", *_LINK)
 
 
-def _put_together(work: Work, links: DataFrame) -> list[StagedFile]:
-    place, name = work.place, work.name
-
-    def made(batches: Batches) -> Batches:
-        rows = pa.Table.from_batches(list(batches), _LINKS)
-        stage = stage_of(place, name)
-        if len(rows):
-            stage.add(_TABLE, threaded(rows))
-        yield from answered(stage.close())
-
-    return answers(links.mapInArrow(made, ANSWER_TYPE), StagedFile)
+def _made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    if len(rows):
+        yield _TABLE, threaded(rows.select(_LINK).cast(_LINKS))
 
 
 def _touched(work: Work) -> tuple[list[DataFile], DataFrame]:
@@ -103,7 +81,7 @@ def _touched(work: Work) -> tuple[list[DataFile], DataFrame]:
     came = came.unionByName(work.new("_links").select(F.explode(every).alias(_NODE)))
     where = [*_THREAD, FILE]
     found = old.select(*where, F.explode(every).alias(_NODE)).join(
-        _small(came, work.rows_of("messages")), _NODE, "left_semi"
+        small(came, work.rows_of("messages")), _NODE, "left_semi"
     )
     found = found.select(*where)
     if work.gone:
@@ -121,11 +99,6 @@ def _messages(work: Work, files: Iterable[StagedFile | DataFile]) -> DataFrame:
     rows = work.frame("messages", files, [*columns, *PEER])
     alone = F.col("conversation_id").isNull() & F.col("refers_to").isNull()
     return rows.where(alone).withColumn("peer", F.coalesce(*PEER)).select(*_LINK)
-
-
-def _small(rows: DataFrame, count: int) -> DataFrame:
-    """For the smaller side of a join, so that the larger one is not shuffled."""
-    return F.broadcast(rows) if count <= _BROADCAST_ROWS else rows
 
 
 def _message() -> Column:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH
@@ -25,8 +25,9 @@ Said = Callable[[str], None]
 Told = TypeVar("Told", bound=msgspec.Struct)
 Made = Callable[[pa.Table], Iterable[tuple[str, pa.Table]]]
 """From rows of whole keys to rows of tables, by name."""
-_SHARD: Final = "shard"
-_BROADCAST_ROWS: Final = 1_000_000
+_LEAST_ROWS: Final = 10_000
+_TASK_ROWS: Final = 250_000
+_BROADCAST_ROWS: Final = 2_000_000
 
 
 @dataclass
@@ -108,19 +109,20 @@ class Work:
         self.removed[table].update(file.path for file in files)
         self.add(self.write(rows, table))
 
-    def make(self, rows: DataFrame, key: Column, shards: int, made: Made) -> None:
-        """Stages what `made` gives for each shard, which has all rows of its keys. `key` is a
-        number."""
+    def make(self, rows: DataFrame, count: int, keys: Sequence[str], made: Made) -> None:
+        """Stages what `made` gives for the rows of whole keys: each task has all rows of its own.
+        There are about `count` rows."""
         place, name = self.place, self.name
 
-        def staged(shard: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-            stage = stage_of(place, f"{name}-{shard[0].as_py()}")
-            for table, found in made(rows):
-                stage.add(table, found)
-            return pa.Table.from_batches(answered(stage.close()), ANSWER)
+        def staged(batches: Batches) -> Batches:
+            stage = stage_of(place, name)
+            if some := list(batches):
+                for table, found in made(pa.Table.from_batches(some)):
+                    stage.add(table, found)
+            yield from answered(stage.close())
 
-        sharded = rows.withColumn(_SHARD, F.pmod(key, F.lit(shards)))
-        self.add(answers(sharded.groupBy(_SHARD).applyInArrow(staged, ANSWER_TYPE), StagedFile))
+        together = rows.repartition(task_count(self.spark, count, _LEAST_ROWS, _TASK_ROWS), *keys)
+        self.add(answers(together.mapInArrow(staged, ANSWER_TYPE), StagedFile))
 
 
 def small(rows: DataFrame, count: int) -> DataFrame:
