@@ -17,6 +17,7 @@ from benchmarks.scenarios.posts import posts
 from benchmarks.scenarios.push import push
 from benchmarks.scenarios.stalled import stalled
 from benchmarks.scenarios.stored import stored
+from benchmarks.scenarios.threads import threads
 
 SCENARIOS: Mapping[str, Scenario] = {
     "saturated": saturated,
@@ -32,4 +33,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "documents": documents,
     "notifications": notifications,
     "push": push,
+    "threads": threads,
 }
