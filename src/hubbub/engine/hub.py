@@ -24,15 +24,12 @@ from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import DeliveryQueue
 from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.large_work import SMALL_BYTES, leave_loop
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Pausable
 
 _REMEMBERED_RULES = 4096
 
-SMALL_ANSWER_BYTES = 32 * 1024
-"""Encoding a larger one takes milliseconds."""
-TURN_BYTES = 16 * 1024
-"""For each of these a large answer waits one turn of the loop more."""
 MEMBER_BYTES = 500
 """Encoding somebody who is present takes as long as encoding so many bytes of a message."""
 
@@ -100,10 +97,9 @@ class Hub:
     async def take_turn(self, size: int) -> None:
         """Before an answer of so many bytes is encoded. Large ones come one after the other, each
         after some turns of the loop, in which everyone else is served."""
-        if size > SMALL_ANSWER_BYTES:
+        if size > SMALL_BYTES:
             async with self._large_answers:
-                for _ in range(1 + size // TURN_BYTES):
-                    await asyncio.sleep(0)
+                await leave_loop(size)
 
     def hold_back(self, channel: str, publisher: Pausable) -> None:
         """Let a publisher wait if the channel's subscribers are far behind."""

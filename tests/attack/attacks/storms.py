@@ -278,3 +278,61 @@ async def _burst(arena: Arena, channel: str) -> None:
 def _percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else math.inf
+
+
+_DOCUMENT = f"/v1/hubs/{RED}/channels/doc%3Alarge/document"
+
+
+async def _write_document(arena: Arena) -> None:
+    """In parts, each about as large as a change may be."""
+    rows = [{"n": number, "text": "x" * 20} for number in range(5_000)]
+    patch = {"Content_Type": "application/merge-patch+json"}
+    async with await Line.open(arena) as line:
+        for part in "abcd":
+            change = {"parts": {part: rows}}
+            answer = await line.ask("PATCH", _DOCUMENT, arena.tokens[RED], change, **patch)
+            if answer.status != 200:
+                raise RuntimeError(f"the document was not written: {answer.label}")
+
+
+async def _ask_again(arena: Arena, seconds: float, path: str, count: int) -> Findings:
+    """Connections that ask for the same as fast as they are answered."""
+    found = Findings()
+    await _write_document(arena)
+
+    async def ask() -> None:
+        async with await Line.open(arena) as line:
+            while True:
+                answer = await line.ask("GET", path, arena.tokens[RED])
+                found.answers[answer.label] += 1
+
+    await for_seconds(seconds, *(ask() for _ in range(arena.many(count))))
+    return found
+
+
+@attack("flood", "16 connections read a document of 800 KB as it was before its last change")
+async def old_documents(arena: Arena, seconds: float) -> Findings:
+    return await _ask_again(arena, seconds, f"{_DOCUMENT}?at=3", 16)
+
+
+@attack("flood", "16 connections read a part of a document, all but a few of its 800 KB")
+async def parts_of_documents(arena: Arena, seconds: float) -> Findings:
+    return await _ask_again(arena, seconds, f"{_DOCUMENT}?path=/parts", 16)
+
+
+@attack("flood", "16 connections replace a quarter of a document of 800 KB, again and again")
+async def large_changes(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    rows = [{"n": number, "text": "x" * 20} for number in range(5_000)]
+    change = json.dumps({"parts": {"a": rows}}).encode()
+    patch = {"Content_Type": "application/merge-patch+json"}
+
+    async def ask() -> None:
+        async with await Line.open(arena) as line:
+            while True:
+                answer = await line.ask("PATCH", _DOCUMENT, arena.tokens[RED], change, **patch)
+                found.answers[answer.label] += 1
+
+    await _write_document(arena)
+    await for_seconds(seconds, *(ask() for _ in range(arena.many(16))))
+    return found

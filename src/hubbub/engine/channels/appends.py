@@ -18,7 +18,9 @@ from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.documents.judge import DocumentJudge, Judged, message_of
+from hubbub.engine.documents.reader import CHANGE_WEIGHT
 from hubbub.engine.documents.snapshots import Snapshots
+from hubbub.engine.large_work import SMALL_BYTES, HubLocks, leave_loop
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.messages import Append, MessageStore
@@ -62,6 +64,8 @@ class Appender:
         self._ended = ended
         self._fenced = fenced
         self._ready: dict[Channel, None] = {}
+        self._changing = HubLocks()
+        """Held by who applies large changes to a document."""
         self._tasks = TaskSet()
         self.terms = terms
 
@@ -98,13 +102,31 @@ class Appender:
         """Send what every ready channel has collected, as one group."""
         ready, self._ready = self._ready, {}
         entries: list[_Entry] = []
-        channels = [channel for channel in ready if self._still_ready(channel)]
-        for channel in channels:
+        channels = []
+        for channel in ready:
+            if not self._still_ready(channel):
+                continue
+            if channel.document is not None and channel.queued_bytes > SMALL_BYTES:
+                self._begin_large(channel)
+                continue
             channel.queued_bytes = 0
+            channels.append(channel)
             entries += [(channel, message, reply) for message, reply in channel.begin_append()]
-        if not entries:
-            return
-        self._tasks.start(self._write(channels, entries))
+        if entries:
+            self._tasks.start(self._write(channels, entries))
+
+    def _begin_large(self, channel: Channel) -> None:
+        """Of large changes to a document a few at a time are applied; the others stay queued."""
+        taken = list(channel.begin_append(SMALL_BYTES))
+        size = sum(len(message.payload) for message, _ in taken if channel.must_store(message))
+        channel.queued_bytes = max(0, channel.queued_bytes - size) if channel.queue else 0
+        entries = [(channel, message, reply) for message, reply in taken]
+        self._tasks.start(self._write_large(channel, entries, size))
+
+    async def _write_large(self, channel: Channel, entries: list[_Entry], size: int) -> None:
+        async with self._changing.of(channel.hub):
+            await self._write([channel], entries)
+            await leave_loop(CHANGE_WEIGHT * size)
 
     def _still_ready(self, channel: Channel) -> bool:
         """A channel whose rules changed in this turn of the loop is read again first; its queue

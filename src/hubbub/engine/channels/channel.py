@@ -130,11 +130,20 @@ class Channel:
             self.state = State.UNREAD
         self._fail_all(error)
 
-    def begin_append(self) -> Iterable[tuple[Message, PublishReply | None]]:
-        """What has gathered is on its way to the store."""
+    def begin_append(
+        self, most_bytes: int | None = None
+    ) -> Iterable[tuple[Message, PublishReply | None]]:
+        """What has gathered is on its way to the store: all of it, or as much as has `most_bytes`
+        together, and at least one message."""
         assert self.state is State.READY
         self.state = State.APPENDING
-        return self.take_queue()
+        if most_bytes is None or not self.queue:
+            return self.take_queue()
+        taken = [self.queue.popleft()]
+        left = most_bytes - len(taken[0][0].payload)
+        while self.queue and (left := left - len(self.queue[0][0].payload)) >= 0:
+            taken.append(self.queue.popleft())
+        return taken
 
     def end_append(self) -> bool:
         """The append has ended. Whether the rules changed meanwhile, and wait to be applied."""

@@ -20,7 +20,8 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import DocumentInfo, DocumentUpdated, Notice
 from hubbub.ports.bus import Bus, DocumentChanged
 
-_MOST_RECENT = 1000
+_UPDATE_BYTES = 64
+"""What an update takes without its operations, and counts at least."""
 
 
 class DocumentFeed:
@@ -34,6 +35,7 @@ class DocumentFeed:
         "_hub",
         "_joining",
         "_recent",
+        "_recent_bytes",
         "_say",
         "_used",
         "state",
@@ -56,7 +58,9 @@ class DocumentFeed:
         self._used = used
         self._joining = joining
         self._recent: list[DocumentUpdate] = []
-        """What was passed on while somebody is about to subscribe."""
+        """What was passed on while somebody is about to subscribe, as much as who catches up is
+        told at most."""
+        self._recent_bytes = 0
         self.state = DocumentState("", 0, 0, 2)
         self._behind: DocumentState | None = None
         """Where the owner was heard to be, which the feed has not reached."""
@@ -103,10 +107,11 @@ class DocumentFeed:
     def _pass_on(self, update: DocumentUpdate, size: int) -> None:
         self.state = _state_after(update, size)
         self._say(updated(self._channel, update))
-        if self._joining() and len(self._recent) < _MOST_RECENT:
+        self._recent_bytes += _UPDATE_BYTES + len(update.ops)
+        if self._joining() and self._recent_bytes <= CATCH_UP_BYTES:
             self._recent.append(update)
-        elif self._recent:
-            self._recent = []
+        else:
+            self._recent, self._recent_bytes = [], 0
 
     def up_to_now(
         self, since: int, since_epoch: str | None, updates: Sequence[DocumentUpdate]

@@ -1,6 +1,7 @@
 """Documents at the owner of their channels, as they are read: loaded from the store, and asked for.
 
 Nobody sees a version before it is on disk: questions wait for the end of the append under way.
+Large documents are built and encoded one after the other in each hub.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hubbub.domain.documents.paths import parse_path
 from hubbub.domain.errors import BadRequest, HistoryGone, HubbubError
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.documents.state import ChannelDocument
+from hubbub.engine.large_work import SMALL_BYTES, HubLocks, leave_loop
 from hubbub.ports.storage.documents import (
     ChangesPage,
     DocumentChange,
@@ -30,12 +32,17 @@ from hubbub.ports.storage.documents import (
     StoredDocument,
 )
 
+CHANGE_WEIGHT = 4
+"""A byte of a change takes as long as so many bytes of a document that is read."""
+
 
 class DocumentReader:
     """Serves all channels of one owner."""
 
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
+        self._reading = HubLocks()
+        """Held by who reads a document that may be large."""
 
     async def load(self, channel: Channel) -> None:
         """The newest snapshot, and every change since."""
@@ -47,7 +54,8 @@ class DocumentReader:
             channel.document = ChannelDocument(epoch)
             return
         state = ChannelDocument(found.head.epoch)
-        state.document = built_document(found)
+        async with self._reading.of(channel.hub):
+            state.document = await built_document(found)
         state.version, state.at = found.head.version, found.head.updated_at
         state.changes_since = len(found.changes)
         state.bytes_since = sum(len(each.ops) for each in found.changes)
@@ -59,12 +67,18 @@ class DocumentReader:
         if query.limit:
             return await self._changes(channel, query)
         if query.at is not None or query.at_time is not None:
-            return await self._of_then(query)
+            async with self._reading.of(query.hub):
+                return await self._of_then(query)
         if query.since is not None:
             found = await self._updates(query)
             if found is not None:
                 return found
-        return await self._now(channel, query)
+        if document_of(channel).document.size <= SMALL_BYTES:
+            return await self._now(channel, query)
+        async with self._reading.of(query.hub):
+            answer = await self._now(channel, query)
+            await leave_loop(len(answer.document or b""))
+            return answer
 
     @staticmethod
     async def _now(channel: Channel, query: DocumentQuery) -> DocumentAnswer:
@@ -122,10 +136,12 @@ class DocumentReader:
                 f"of the document {query.channel!r}, versions before "
                 f"{max(found.head.first - 1, 0)} are not kept any more"
             )
-        document = built_document(found)
+        document = await built_document(found)
         when = found.changes[-1].at if found.changes else found.snapshot_at
         state = DocumentState(found.head.epoch, found.version, when, document.size)
-        return DocumentAnswer(state, document.part_json(parse_path(query.path)))
+        text = document.part_json(parse_path(query.path))
+        await leave_loop(len(text))
+        return DocumentAnswer(state, text)
 
 
 def document_of(channel: Channel) -> ChannelDocument:
@@ -146,8 +162,16 @@ def _updates_of(page: ChangesPage, head: DocumentHead) -> DocumentAnswer:
     return DocumentAnswer(state, None, updates, page.more)
 
 
-def built_document(found: StoredDocument) -> Document:
+async def built_document(found: StoredDocument) -> Document:
+    """In steps, of which none takes longer than a snapshot or a change."""
     text = zlib.decompress(found.snapshot) if found.snapshot else b"{}"
     document = Document.stored(text)
-    document.follow(each for change in found.changes for each in stored_patch(change.ops))
+    await leave_loop(len(text))
+    worked = 0
+    for change in found.changes:
+        document.follow(stored_patch(change.ops))
+        worked += CHANGE_WEIGHT * len(change.ops)
+        if worked > SMALL_BYTES:
+            await leave_loop(worked)
+            worked = 0
     return document
