@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,17 +20,37 @@ from hubbub.gateways.http import (
     error_text,
     response_head,
 )
-
-if TYPE_CHECKING:
-    from hubbub.gateways.http_connection import HttpConnection
+from hubbub.ports.connection import Pausable
 
 logger = logging.getLogger(__name__)
+
+
+class Asking(Pausable, Protocol):
+    """The connection that a request came over."""
+
+    transport: asyncio.Transport
+    peer: str
+
+    def finish(self, data: bytes, keep_alive: bool) -> None:
+        """An answer is complete: send it, then turn to the next request."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work for this connection, given up if the client goes away."""
+
+    def complete(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same, to its end."""
+
+    def flush(self) -> None:
+        """Write the answers that wait for the end of the turn."""
+
+    def hand_over(self, protocol: asyncio.Protocol) -> None:
+        """From now on the transport belongs to another protocol."""
 
 
 class Exchange(msgspec.Struct, eq=False):
     """The answer to one request, to be given exactly once."""
 
-    connection: HttpConnection
+    connection: Asking
     _head: Head
     _answered: bool = False
     extra_headers: bytes = b""

@@ -31,7 +31,7 @@ from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.calls import TOPIC_KEY_HEADER, no_path
 from hubbub.gateways.credentials import token_of
-from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.exchange import Asking, Exchange
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
 from hubbub.gateways.http_connection import HttpConnection
@@ -211,7 +211,7 @@ class Listener:
         else:
             raise no_path(request)
 
-    def _client_of(self, request: Request, connection: HttpConnection) -> tuple[str, str]:
+    def _client_of(self, request: Request, connection: Asking) -> tuple[str, str]:
         """Address and scheme of who asks."""
         encrypted = connection.transport.get_extra_info("sslcontext") is not None
         return self._proxies.client_of(connection.peer, request.headers, encrypted)
