@@ -92,6 +92,28 @@ async def test_what_fails_for_a_while_is_tried_again(start_hub: StartHub) -> Non
         assert outcomes(hub) == {"retry": 3, "ok": 1}
 
 
+@pytest.mark.spec("SEC-03", "pushes that wait")
+async def test_a_push_that_waits_is_not_sent_to_who_lost_access_meanwhile(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(push_hub(), push__tries=100)
+    async with BrowserService() as service:
+        await register(hub, service, "ann", "eve")
+        service.answers = {"/ann": 503, "/eve": 503}
+        await publish(hub)
+        await service.got(2)
+        assert (await client_of(hub, "eve")("DELETE", FOLLOW)).status == 204
+        revoked = {"kind": "user", "subject": "ann"}
+        assert (await admin_of(hub)("POST", f"{HUB}/revocations", revoked)).status < 300
+        service.received.clear()
+        service.answers = {}
+        await idle(hub)
+        assert service.received == []
+        counted = outcomes(hub)
+        assert ("ok" in counted, counted["dropped"]) == (False, 2)
+        assert hub.server.push.counters["acme"].errors["webpush"].reason == "no_access"
+
+
 async def test_five_tries_are_enough_and_none_is_made_after_the_time_to_live(
     start_hub: StartHub,
 ) -> None:

@@ -242,6 +242,37 @@ async def test_erasing_a_user_erases_devices_and_followings(start_hub: StartHub)
     assert listed.json == {"items": []}
 
 
+@pytest.mark.spec("SEC-03", "devices")
+async def test_a_device_is_dropped_with_its_users_tokens_until_it_is_registered_again(
+    start_hub: StartHub,
+) -> None:
+    """A phone that was stolen: whoever has it is told nothing more."""
+    hub = await start_hub(push_hub(user_channel=True))
+    async with BrowserService() as service:
+        browsers = {user: service.browser(f"/{user}") for user in ("ann", "eve")}
+        for user, browser in browsers.items():
+            await register(hub, user, browser)
+        send = service_of(hub)
+
+        async def told() -> list[str]:
+            service.received.clear()
+            for user in browsers:
+                path = f"/v1/hubs/acme/channels/u:{user}/messages?push=true"
+                given = {"Authorization": f"Bearer {send.token}"}
+                async with hub.http.post(path, json={"a": 1}, headers=given) as answer:
+                    assert answer.status == 200
+            await settled(hub)
+            return sorted(each.path for each in service.received)
+
+        assert await told() == ["/ann", "/eve"]
+        revoked = await send("POST", f"{HUB}/revocations", {"kind": "user", "subject": "ann"})
+        assert revoked.status < 300, revoked.json
+        assert await told() == ["/eve"]
+        assert (await send("GET", f"{HUB}/users/ann/push-tokens")).json == {"items": []}
+        await register(hub, "ann", browsers["ann"])
+        assert await told() == ["/ann", "/eve"]
+
+
 async def test_who_may_follow(start_hub: StartHub) -> None:
     closed = Rules(push=True)
     hub = await start_hub(push_hub(closed))

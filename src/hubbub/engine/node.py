@@ -37,6 +37,7 @@ from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.service import Notifications
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.publishing import Publisher
+from hubbub.engine.push.devices import Devices
 from hubbub.engine.push.followings import Followings
 from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
@@ -114,6 +115,7 @@ class Node:
             bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
         self.notifications = Notifications(bus, clock, limits, access, self.publisher)
+        self.devices = Devices(store, tokens)
         self.followings = Followings(store, access, clock)
         self.restore_keys = RestoreKeys(store, clock, limits)
         self.subscriptions = Subscriptions(

@@ -46,7 +46,7 @@ def make_push(
         configuration_of=directory.get,
         hubs=directory.names,
         owns=owner.terms.__contains__,
-        audience=Audience(store, node.followings, directory.get, survey.subscribed, clock),
+        audience=Audience(node.devices, node.followings, directory.get, survey.subscribed, clock),
         followings=node.followings,
         credentials=credentials,
         sender=sender,

@@ -67,7 +67,7 @@ class PushAdministration:
 
     async def tokens(self, hub: str, user_id: str) -> list[PushToken]:
         self._node.directory.get(hub)
-        return await self._store.read_push_tokens(hub, [_checked(user_id)])
+        return await self._node.devices.of(hub, [_checked(user_id)])
 
     async def register(self, actor: Actor, hub: str, user_id: str, given: GivenToken) -> PushToken:
         """Doing it again refreshes the token; a device that another user had moves to this one.

@@ -10,9 +10,9 @@ from hubbub.domain.names import USER_NAMESPACE, namespace_of
 from hubbub.domain.push.content import PushNote
 from hubbub.domain.push.tokens import PushToken, is_over
 from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.push.devices import Devices
 from hubbub.engine.push.followings import Followings
 from hubbub.ports.clock import Clock
-from hubbub.ports.storage.push import PushStore
 
 _USERS = 10
 """Whose devices are read at once; a user has at most 50."""
@@ -31,13 +31,13 @@ class Pushed(msgspec.Struct, frozen=True):
 class Audience:
     def __init__(
         self,
-        store: PushStore,
+        devices: Devices,
         followings: Followings,
         configuration_of: ConfigurationOf,
         subscribed: Subscribed,
         clock: Clock,
     ) -> None:
-        self._store = store
+        self._devices = devices
         self._followings = followings
         self._configuration_of = configuration_of
         self._subscribed = subscribed
@@ -67,6 +67,21 @@ class Audience:
                 if told:
                     yield token, told
 
+    async def still_reaches(self, token: PushToken, note: PushNote) -> bool:
+        """Whether the device may be told now what it was to be told before settings or revocations
+        changed. Raises as `reach`."""
+        hub, user = note.hub, token.user_id
+        devices = [each.id async for each in self._tokens(hub, (user,))]
+        if token.id not in devices or not note.channel:
+            return token.id in devices
+        settings = self._configuration_of(hub).settings
+        if settings.user_channel and namespace_of(note.channel) == USER_NAMESPACE:
+            return True
+        followed = await self._followings.of_user(hub, user)
+        if any(each.channel == note.channel for each in followed):
+            return True
+        return user in await self._subscribed(hub, note.channel)
+
     async def _users(
         self, hub: str, channel: str, user_channels: bool, present: frozenset[str]
     ) -> AsyncIterator[Sequence[str]]:
@@ -80,7 +95,7 @@ class Audience:
     async def _tokens(self, hub: str, users: Sequence[str]) -> AsyncIterator[PushToken]:
         now = int(self._clock.now() * 1000)
         for start in range(0, len(users), _USERS):
-            for token in await self._store.read_push_tokens(hub, users[start : start + _USERS]):
+            for token in await self._devices.of(hub, users[start : start + _USERS]):
                 if not is_over(token, now):
                     yield token
 

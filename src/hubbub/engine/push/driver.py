@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from random import random
 
@@ -86,6 +86,8 @@ class PushDriver:
         self._journal = journal
         self.counters: defaultdict[str, HubPushCounters] = defaultdict(HubPushCounters)
         self.queues: dict[str, HubQueue] = {}
+        self._changes: Counter[str] = Counter()
+        """How often settings or revocations changed, by hub, or `ANY_HUB`."""
         self._paces: dict[str, Pace | None] = {}
         self._buckets = KeyedBuckets(settings.per_token / 60, settings.per_token, _MOST_BUCKETS)
         self._results: dict[str, dict[str, PushToken]] = {}
@@ -130,6 +132,7 @@ class PushDriver:
             self._tasks.start(self._spread(hub, queue))
 
     def hub_changed(self, hub: str) -> None:
+        self._changes[hub] += 1
         self._paces.pop(hub, None)
         self._credentials.forget(hub)
         for name in self._hubs() if hub == ANY_HUB else (hub,):
@@ -160,10 +163,11 @@ class PushDriver:
 
     async def _spread_some(self, hub: str, queue: HubQueue, pushed: list[Pushed]) -> None:
         contents = {each.note.message_id: Content(each.note) for each in pushed}
-        placed = 0
+        placed, checked = 0, self._changes_of(hub)
         async for token, notes in self._audience.reach(pushed):
             for note in notes:
-                await self._place(hub, queue, Delivery(token, contents[note.message_id]))
+                content = contents[note.message_id]
+                await self._place(hub, queue, Delivery(token, content, checked))
                 placed += 1
                 if placed % _AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -237,6 +241,8 @@ class PushDriver:
         """Raises `HubbubError` where the hub itself cannot go on."""
         token, note = delivery.token, delivery.content.note
         delivery.attempts += 1
+        if not await self._may_tell(delivery):
+            return self._conclude(delivery, Attempt("refused", "no_access"), "dropped")
         if delivery.attempts == 1 and self._is_too_often(token):
             return self._conclude(delivery, Attempt("refused", "too_many_for_token"), "dropped")
         if note.options.ttl and note.expires_at <= self._now():
@@ -255,6 +261,17 @@ class PushDriver:
             attempt = msgspec.structs.replace(attempt, outcome="credentials")
         await self._settle(token, attempt)
         return self._conclude(delivery, attempt, attempt.outcome)
+
+    async def _may_tell(self, delivery: Delivery) -> bool:
+        """Asked again where access may have been taken away while the delivery waited."""
+        changes = self._changes_of(delivery.token.hub)
+        if delivery.checked == changes or delivery.answer is not None:
+            return True
+        delivery.checked = changes
+        return await self._audience.still_reaches(delivery.token, delivery.content.note)
+
+    def _changes_of(self, hub: str) -> int:
+        return self._changes[hub] + self._changes[ANY_HUB]
 
     async def _settle(self, token: PushToken, attempt: Attempt) -> None:
         """What the answer means for the token."""

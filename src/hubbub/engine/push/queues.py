@@ -23,6 +23,9 @@ class Delivery:
 
     token: PushToken
     content: Content
+    checked: int = 0
+    """How often the hub's settings or revocations had changed when it was found that the device may
+    be told."""
     attempts: int = 0
     renewed: bool = False
     answer: asyncio.Future[Attempt] | None = None
