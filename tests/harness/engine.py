@@ -39,7 +39,7 @@ from hubbub.engine.sessions.session import Session
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.gateways.outlet import transmit
-from hubbub.ports.bus import Bus, FeedEvent
+from hubbub.ports.bus import Bus, FeedEvent, Watch
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.services import NO_STREAMS
@@ -454,6 +454,11 @@ class Alone:
         self.node.owner.start(terms)
         return self
 
+    async def change(self, hub: HubConfiguration) -> None:
+        """Have other settings take effect for the hub."""
+        await self.node.directory.declare([hub])
+        await self.node.directory.changed(hub.hub)
+
     async def __aexit__(self, *_: object) -> None:
         await self.node.stop()
         await self.store.close()
@@ -478,6 +483,9 @@ class RecordingSink:
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.changed_partitions.update(partitions)
         self._changed.set()
+
+    def watches(self) -> list[Watch]:
+        return []
 
     def hub_changed(self, hub: str) -> None:
         self.changed_hubs.append(hub)

@@ -18,7 +18,7 @@ from hubbub.domain.notices import Member
 from hubbub.domain.notifications import NotificationRequest
 from hubbub.domain.threads import ThreadsQuery
 from hubbub.domain.topics import TopicRequest, channel_of
-from hubbub.ports.bus import Attachment, FeedEvent, Following
+from hubbub.ports.bus import Attachment, FeedEvent, Following, Watch
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
@@ -127,6 +127,16 @@ class SessionTaken(msgspec.Struct, frozen=True, tag="session"):
     kept: tuple[str, ...]
 
 
+class WatchPatterns(msgspec.Struct, frozen=True, tag="watch"):
+    """The patterns of the sender; the answer is `Matches`."""
+
+    watch: Watch
+
+
+class AskWatches(msgspec.Struct, frozen=True, tag="watches"):
+    """From a node that is about to own channels: which patterns has the receiver?"""
+
+
 class Question(msgspec.Struct, frozen=True, tag="question"):
     """Something that each node answers for itself; what it is, is for those to know who ask."""
 
@@ -167,6 +177,8 @@ Call = (
     | Tell
     | Renew
     | SessionTaken
+    | WatchPatterns
+    | AskWatches
     | Question
     | HubChanged
     | UserFollows
@@ -239,6 +251,11 @@ class Heads(msgspec.Struct, frozen=True, tag="heads"):
     heads: tuple[Head, ...]
 
 
+_FOR_ANY_NODE = (
+    Tell | Renew | SessionTaken | WatchPatterns | AskWatches | Question | HubChanged | UserFollows
+)
+
+
 def place_of(call: Call) -> tuple[str, str] | None:
     """The channel, by hub and name, whose owner must answer the call; None where any node may."""
     if isinstance(call, Publish):
@@ -251,7 +268,7 @@ def place_of(call: Call) -> tuple[str, str] | None:
         return call.request.hub, call.request.channel
     if isinstance(call, Follow):
         return call.followings[0].hub, call.followings[0].channel
-    if isinstance(call, Tell | Renew | SessionTaken | Question | HubChanged | UserFollows):
+    if isinstance(call, _FOR_ANY_NODE):
         return None
     return call.hub, call.channel
 

@@ -13,7 +13,16 @@ from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
 from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.ports.bus import Attachment, FeedEvent, FeedSink, Following, PublishReply, Replies
+from hubbub.ports.bus import (
+    Attachment,
+    FeedEvent,
+    FeedSink,
+    Following,
+    Matches,
+    PublishReply,
+    Replies,
+    Watch,
+)
 
 NODE = "local"
 
@@ -47,6 +56,9 @@ class LocalBus:
 
     def detach(self, hub: str, channel: str) -> None:
         self._owner.detach(NODE, hub, channel)
+
+    async def watch(self, watch: Watch) -> Matches:
+        return await self._owner.watch(NODE, watch)
 
     def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
         self._owner.join(NODE, hub, channel, members)

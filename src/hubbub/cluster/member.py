@@ -112,6 +112,7 @@ class ClusterMember:
                 "node a name of its own (cluster.node)"
             )
         self._bus.muted = False
+        await self._bus.learn_watches()
         self.membership.state = "serving"
         self._note("taking part")
         self._say()

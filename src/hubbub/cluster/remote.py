@@ -37,8 +37,10 @@ from hubbub.ports.bus import (
     Attachment,
     FeedSink,
     Following,
+    Matches,
     PublishReply,
     Replies,
+    Watch,
 )
 
 __all__ = ["Patience", "RemoteBus"]
@@ -49,6 +51,7 @@ T = TypeVar("T")
 
 QUESTION_LANE = -2
 QUESTION_SECONDS = 2.0
+PATTERN_LANE = -3
 
 
 class RemoteBus:
@@ -188,6 +191,46 @@ class RemoteBus:
             request.hub, request.channel, call, request.answer
         )
         return answer
+
+    async def watch(self, watch: Watch) -> Matches:
+        """Every node may own channels sooner or later: all are told. What one that goes meanwhile
+        would answer, its successor does."""
+        others = [node for node in self._nodes() if node != self.node]
+        call = datagrams.WatchPatterns(watch)
+        answers = await asyncio.gather(
+            self._service.owner.watch(self.node, watch),
+            *(
+                self.requests.ask(node, PATTERN_LANE, call, Matches, QUESTION_SECONDS)
+                for node in others
+            ),
+            return_exceptions=True,
+        )
+        found: list[Matches] = []
+        for node, answer in zip([self.node, *others], answers, strict=True):
+            if isinstance(answer, Matches):
+                found.append(answer)
+            elif isinstance(answer, BaseException) and node in self._nodes():
+                raise answer
+        return Matches(
+            tuple(dict.fromkeys(name for each in found for name in each.channels)),
+            max((each.complete_since for each in found), default=0),
+        )
+
+    async def learn_watches(self) -> None:
+        """Ask all nodes for their patterns, before this one owns channels. Who does not answer says
+        them by itself when the owners have changed."""
+        others = [node for node in self._nodes() if node != self.node]
+        call, kind = datagrams.AskWatches(), tuple[Watch, ...]
+        answers = await asyncio.gather(
+            *(
+                self.requests.ask(node, PATTERN_LANE, call, kind, QUESTION_SECONDS)
+                for node in others
+            ),
+            return_exceptions=True,
+        )
+        for node, answer in zip(others, answers, strict=True):
+            for watch in () if isinstance(answer, BaseException) else answer:
+                self._service.owner.watching.learn(node, watch)
 
     def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
         call = datagrams.SessionTaken(hub, session_id, tuple(kept))

@@ -20,6 +20,8 @@ QUESTIONS = (
     | datagrams.AskDocument
     | datagrams.AskTopic
     | datagrams.AskNotifications
+    | datagrams.WatchPatterns
+    | datagrams.AskWatches
     | datagrams.Question
     | datagrams.HubChanged
     | datagrams.UserFollows
@@ -85,6 +87,10 @@ class Service:
             return await owner.topic(call.request)
         if isinstance(call, datagrams.AskNotifications):
             return await owner.notification(call.request)
+        if isinstance(call, datagrams.WatchPatterns):
+            return await owner.watch(node, call.watch)
+        if isinstance(call, datagrams.AskWatches):
+            return tuple(self.sink.watches())
         if isinstance(call, datagrams.Question):
             return await self.answer(call.question)
         if isinstance(call, datagrams.HubChanged):

@@ -45,6 +45,7 @@ HubbubError
 │   ├── QuotaExceeded     a quota of the hub
 │   ├── TooManyChannels   channels per session
 │   ├── TooManyFilters    filters per session
+│   ├── TooManyMatches    channels that match patterns, or patterns
 │   ├── SlowConsumer      the client reads slower than its channels publish
 │   └── Overloaded        admission control: the server takes no more right now
 ├── Timeout               nobody answered in time
@@ -342,6 +343,11 @@ class TooManyChannels(Limited):
 
 class TooManyFilters(Limited):
     code = "too_many_filters"
+    retry = False
+
+
+class TooManyMatches(Limited):
+    code = "too_many_matches"
     retry = False
 
 

@@ -79,6 +79,15 @@ class SubscribedChannel(msgspec.Struct, frozen=True):
     recovered: Annotated[bool, ALWAYS] = True
 
 
+class SubscribedPattern(msgspec.Struct, frozen=True):
+    """`matches` is how many channels match now. `recovered` is False where channels may have come
+    and gone since the time that was asked for."""
+
+    pattern: str
+    matches: Annotated[int, ALWAYS] = 0
+    recovered: Annotated[bool, ALWAYS] = True
+
+
 class ChannelFailure(msgspec.Struct, frozen=True):
     channel: str
     error: HubbubError
@@ -93,6 +102,7 @@ class SessionRestored(Notice, frozen=True):
     channels: tuple[SubscribedChannel, ...]
     failures: tuple[ChannelFailure, ...]
     req_id: int = 0
+    patterns: tuple[SubscribedPattern, ...] = ()
 
     @derived
     def subscribed_channels(self) -> tuple[str, ...]:
@@ -100,11 +110,12 @@ class SessionRestored(Notice, frozen=True):
 
 
 class Subscribed(Notice, frozen=True):
-    """Event `Subscribe`."""
+    """Event `Subscribe`; without a request, channels have come into being that match a pattern."""
 
     channels: tuple[SubscribedChannel, ...]
     failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()
     req_id: int = 0
+    patterns: tuple[SubscribedPattern, ...] = ()
 
     @derived
     def subscribed_channels(self) -> tuple[str, ...]:
@@ -112,7 +123,8 @@ class Subscribed(Notice, frozen=True):
 
 
 class Unsubscribed(Notice, frozen=True):
-    """Event `Unsubscribe`; with failures and no request, access was taken away."""
+    """Event `Unsubscribe`; without a request, access was taken away (`failures`), or channels have
+    gone that matched a pattern."""
 
     channels: Annotated[tuple[str, ...], Wire("unsubscribed_channels")]
     failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()

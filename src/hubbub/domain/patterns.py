@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+
+from hubbub.domain.errors import InvalidName
+from hubbub.domain.names import check_name
 
 MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 255
 MAX_PATTERN_CHARS_TOGETHER = 8192
+
+_WILDCARD = re.compile("[*#]")
 
 
 def patterns_problem(patterns: Sequence[str]) -> str | None:
@@ -29,41 +35,85 @@ def patterns_problem(patterns: Sequence[str]) -> str | None:
     return None
 
 
-def matches_any(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether one of the patterns matches the whole name.
+class PatternSet:
+    """Patterns that are matched together.
 
-    All patterns are one automaton, whose states are the bits of an integer: a bit for each prefix
-    of a pattern, set if the name read so far can be that prefix. Each character of the patterns,
-    and then of the name, takes a constant number of operations, whatever the patterns are.
+    All of them are one automaton, whose states are the bits of an integer: a bit for each prefix of
+    a pattern, set if the name read so far can be that prefix. Each character of the patterns, and
+    then of each name, takes a constant number of operations, whatever the patterns are.
     """
-    after = dict.fromkeys(name, 0)  # where a character of the name may lead to
-    starts = loops = segments = ends = 0
-    bit = 1
-    for pattern in patterns:
-        starts |= bit
-        for symbol in pattern:
-            if symbol == "*":
-                loops |= bit
-                continue
+
+    __slots__ = ("_after", "_ends", "_loops", "_segments", "_starts", "patterns")
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = tuple(patterns)
+        after: dict[str, int] = {}  # where a character may lead to
+        starts = loops = segments = ends = 0
+        bit = 1
+        for pattern in patterns:
+            starts |= bit
+            for symbol in pattern:
+                if symbol == "*":
+                    loops |= bit
+                    continue
+                bit <<= 1
+                if symbol == "#":
+                    segments |= bit
+                else:
+                    after[symbol] = after.get(symbol, 0) | bit
+            ends |= bit
             bit <<= 1
-            if symbol == "#":
-                segments |= bit
-            elif symbol in after:
-                after[symbol] |= bit
-        ends |= bit
-        bit <<= 1
-    stays = loops | segments
-    states = starts
-    for character in name:
-        if character == ":":
-            states = states << 1 & after[character] | states & loops
-        else:
-            states = states << 1 & (after[character] | segments) | states & stays
-        if not states:
-            return False
-    return bool(states & ends)
+        self._after = after
+        self._starts, self._loops, self._segments, self._ends = starts, loops, segments, ends
+
+    def matches(self, name: str) -> bool:
+        """Whether one of the patterns matches the whole name. Where the name is a pattern itself:
+        whether one of them certainly matches all that it matches (its `*`, which may be anything,
+        is only matched by a `*`)."""
+        states, loops, segments = self._starts, self._loops, self._segments
+        stays, after = loops | segments, self._after
+        for character in name:
+            following = after.get(character, 0)
+            if character in ":*":
+                states = states << 1 & following | states & loops
+            else:
+                states = states << 1 & (following | segments) | states & stays
+            if not states:
+                return False
+        return bool(states & self._ends)
+
+
+def matches_any(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether one of the patterns matches the whole name."""
+    return PatternSet(patterns).matches(name)
 
 
 @lru_cache(maxsize=65536)
 def matches(pattern: str, name: str) -> bool:
     return matches_any((pattern,), name)
+
+
+def covers(outer: str, inner: str) -> bool:
+    """Whether the outer pattern certainly matches every name that the inner one matches."""
+    return matches_any((outer,), inner)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether what stands for a channel's name is a pattern: names have no wildcards."""
+    return "*" in name or "#" in name
+
+
+def literal_start(pattern: str) -> str:
+    """What all names that match begin with."""
+    return _WILDCARD.split(pattern, maxsplit=1)[0]
+
+
+def check_pattern(pattern: str) -> str:
+    """Return the pattern if channels can match it. Raises `InvalidName`."""
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise InvalidName(
+            f"the pattern {pattern[:20]!r}… has {len(pattern)} characters; "
+            f"at most {MAX_PATTERN_CHARS} are allowed"
+        )
+    check_name(_WILDCARD.sub("_", pattern), "pattern")
+    return pattern

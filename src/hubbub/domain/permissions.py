@@ -18,7 +18,7 @@ from hubbub.domain.names import (
     user_notifications,
     without_dead_letters,
 )
-from hubbub.domain.patterns import matches_any, patterns_problem
+from hubbub.domain.patterns import covers, literal_start, matches_any, patterns_problem
 from hubbub.domain.rules import BoundRules, HubConfiguration, Rules
 from hubbub.domain.wire import ALWAYS
 
@@ -167,6 +167,22 @@ def refusal(action: str, channel: str, rules: Rules) -> NotPermitted:
 
 def _takes_part(identity: Identity, rules: BoundRules) -> bool:
     return identity.level is not Level.CLIENT or rules.binding.admits(identity.user_id)
+
+
+def may_read_pattern(reader: Reader, pattern: str, configuration: HubConfiguration) -> bool:
+    """Whether the reader may subscribe to a pattern as a whole: one grant covers it, or the rules
+    of the place that it names open that. Which of the channels that match it may be read is asked
+    for each of them (`may_read`)."""
+    identity, settings = reader.identity, configuration.settings
+    if not (identity.authenticated or settings.allow_anonymous):
+        return False
+    if identity.level is not Level.CLIENT:
+        return True
+    if any(grant.subscribe and covers(grant.channel, pattern) for grant in identity.grants):
+        return True
+    place = literal_start(pattern)
+    inside = f"{namespace_of(place)}:" if namespace_of(place) is not None else ""
+    return _open_to(identity, inside, configuration.rules_for(inside), settings.user_channel)
 
 
 def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:

@@ -54,8 +54,8 @@ class Restore(Request, frozen=True):
 
 
 class ChannelRequest(msgspec.Struct, frozen=True):
-    """A channel to subscribe to; with `serial` or `timestamp`, what was missed is sent too; with
-    `document_version`, what its document changed since."""
+    """A channel to subscribe to, or a pattern; with `serial` or `timestamp`, what was missed is
+    sent too; with `document_version`, what its document changed since."""
 
     channel: str
     timestamp: int | None = None
@@ -63,6 +63,8 @@ class ChannelRequest(msgspec.Struct, frozen=True):
     epoch: str | None = None
     document_version: int | None = None
     document_epoch: str | None = None
+    by_pattern: bool = False
+    """The channel is followed as long as a pattern of the session matches it, and only so."""
 
 
 class Subscribe(Request, frozen=True):

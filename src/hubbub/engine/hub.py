@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -17,6 +18,7 @@ from hubbub.domain.filters.filters import NO_FILTERS, Filters, Screen
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, Notice
+from hubbub.domain.patterns import PatternSet
 from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.access.registry import Subscriber
@@ -25,6 +27,7 @@ from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import DeliveryQueue
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.large_work import SMALL_BYTES, leave_loop
+from hubbub.ports.bus import Attachment, FeedEvent
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Pausable
 
@@ -48,6 +51,8 @@ class Hub:
     message_numbers: count[int] = field(default_factory=lambda: count(1))
     sessions: dict[str, SessionState] = field(default_factory=dict)
     feeds: dict[str, Feed] = field(default_factory=dict)
+    patterns: HubPatterns | None = None
+    """None while no session is subscribed to one."""
     _large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
     name: str = field(init=False)
     delivery_queue: DeliveryQueue = field(init=False)
@@ -101,11 +106,63 @@ class Hub:
             async with self._large_answers:
                 await leave_loop(size)
 
+    def feed_began(self, feed: Feed, attachment: Attachment | None) -> None:
+        """A feed follows its owner from here on: whose pattern matches joins it."""
+        if self.patterns is not None:
+            self.patterns.feed_began(feed, attachment)
+
+    def feed_closed(self, feed: Feed) -> None:
+        """The channel of a feed has gone: who follows it by a pattern leaves it."""
+        if self.patterns is not None:
+            self.patterns.feed_closed(feed)
+
     def hold_back(self, channel: str, publisher: Pausable) -> None:
         """Let a publisher wait if the channel's subscribers are far behind."""
         feed = self.feeds.get(channel)
         if feed is not None:
             feed.hold_back(publisher)
+
+
+@dataclass(slots=True, eq=False)
+class HubPatterns:
+    """The patterns that sessions of a node are subscribed to in one hub."""
+
+    feed_began: Callable[[Feed, Attachment | None], None]
+    """Has the sessions whose patterns match join a feed."""
+    feed_closed: Callable[[Feed], None]
+    """Has the sessions that follow a feed by patterns leave it."""
+    sessions: dict[str, dict[SessionState, None]] = field(default_factory=dict)
+    """By pattern."""
+    joined: int = 0
+    """Channels that sessions follow by patterns only, each counted for each session."""
+    early: dict[str, deque[FeedEvent]] = field(default_factory=dict)
+    """Messages of channels, by channel, that came before the word that the channel was opened."""
+    _compiled: dict[str, PatternSet] = field(default_factory=dict)
+
+    def add(self, pattern: str, session: SessionState) -> None:
+        self.sessions.setdefault(pattern, {})[session] = None
+        if pattern not in self._compiled:
+            self._compiled[pattern] = PatternSet((pattern,))
+
+    def remove(self, pattern: str, session: SessionState) -> bool:
+        """Whether that was the last session with the pattern."""
+        sessions = self.sessions.get(pattern)
+        if sessions is None or sessions.pop(session, self) is self or sessions:
+            return False
+        del self.sessions[pattern], self._compiled[pattern]
+        return True
+
+    def match(self, patterns: Iterable[str], channel: str) -> bool:
+        """Whether one of these patterns, which sessions are subscribed to, matches."""
+        return any(self._compiled[each].matches(channel) for each in patterns)
+
+    def matching(self, channel: str) -> list[SessionState]:
+        """The sessions with a pattern that matches the channel, each once."""
+        found: dict[SessionState, None] = {}
+        for pattern, compiled in self._compiled.items():
+            if compiled.matches(channel):
+                found |= self.sessions[pattern]
+        return list(found)
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +178,15 @@ class SessionState(Subscriber):
     # A letter first: a command line would take an id that begins with '-' for an option.
     id: str = field(default_factory=lambda: f"s{secrets.token_urlsafe(12)}")
     feeds: dict[str, Feed] | None = None
+    patterns: dict[str, None] | None = None
+    """That the session is subscribed to, in order."""
+    matched: dict[str, None] | None = None
+    """Those of the channels that it follows by patterns only."""
+    planned: set[str] | None = None
+    """Channels that a session with patterns is about to follow, from a position that it asked
+    for."""
+    matches_left_out: bool = False
+    """The session was told that it cannot follow all that matches."""
     opened_at: float = field(init=False)
     last_seen: float = field(init=False)
     closed: bool = False

@@ -20,6 +20,12 @@ class EngineLimits(msgspec.Struct, frozen=True):
     session_messages_per_second: float = 0.0
     session_burst: float = 0.0
     session_channels: int = 128
+    session_patterns: int = 20
+    session_matches: int = 10_000
+    """Channels that a session follows by patterns only."""
+    hub_patterns: int = 100
+    hub_matches: int = 200_000
+    """Of all sessions of a hub on a node."""
     message_bytes: int = 256 * 1024
     authenticate_within_seconds: float = 15.0
     ping_interval_seconds: float = 25.0

@@ -57,7 +57,7 @@ from hubbub.engine.topics.service import Topics
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.authenticator import Authenticator
-from hubbub.ports.bus import Bus, FeedEvent
+from hubbub.ports.bus import Bus, FeedEvent, Watch
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import Journal
@@ -118,8 +118,9 @@ class Node:
         self.devices = Devices(store, tokens)
         self.followings = Followings(store, access, clock)
         self.restore_keys = RestoreKeys(store, clock, limits)
+        self._tasks = TaskSet()
         self.subscriptions = Subscriptions(
-            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access
+            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks
         )
         self._tasks = TaskSet()
         self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
@@ -208,8 +209,13 @@ class Node:
         feed = known.feeds.get(channel) if known is not None else None
         if feed is not None:
             feed.receive(event)
+        elif known is not None and known.patterns is not None and known.patterns.matching(channel):
+            self.subscriptions.patterns.receive(known, channel, event)
         else:
             self.bus.detach(hub, channel)  # the owner did not hear that nobody follows it here
+
+    def watches(self) -> list[Watch]:
+        return self.subscriptions.patterns.watches(self.hubs.values())
 
     def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
         known = self.hubs.get(hub)
@@ -219,6 +225,7 @@ class Node:
 
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.renewal.owners_changed(partitions)
+        self.subscriptions.patterns.owners_changed(self.hubs.values())
 
     def hub_changed(self, hub: str) -> None:
         """Apply changed settings at once, also to who is already here, however they get their
@@ -231,6 +238,7 @@ class Node:
             for feed in self.hubs[hub].feeds.values():
                 feed.rules_changed()
             self.subscriptions.announce_members(self.hubs[hub])
+            self.subscriptions.patterns.hub_changed(self.hubs[hub])
 
     def channel_changed(self, hub: str, channel: str) -> None:
         """Apply what the owner of a channel decided about it, however its messages are read."""

@@ -71,6 +71,8 @@ class Attachment(msgspec.Struct, frozen=True):
     """Of a notification channel."""
     document: DocumentState | None = None
     """Of a document channel."""
+    opened: int = 0
+    """The head that the channel had when its owner opened it."""
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -81,6 +83,29 @@ class Following(msgspec.Struct, frozen=True):
     channel: str
     members: tuple[Member, ...]
     count: int
+    by_pattern: bool = False
+    """None of the node's sessions follows it by its name."""
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """The patterns of a hub that sessions of a node are subscribed to, all of them. One with a
+    higher version holds."""
+
+    hub: str
+    patterns: tuple[str, ...]
+    version: int
+    wanted: str = ""
+    """The pattern whose matches the node asks for; "": for none."""
+    most: int = 0
+    """Matches that the node takes."""
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """The open channels that match the pattern that was asked for."""
+
+    channels: tuple[str, ...] = ()
+    complete_since: int = 0
+    """None of the hub's channels was let go since then, in milliseconds since 1970."""
 
 
 class MessagePublished(msgspec.Struct, frozen=True, tag="published"):
@@ -125,6 +150,18 @@ class HeadAnnounced(msgspec.Struct, frozen=True, tag="head"):
     document: DocumentState | None = None
 
 
+class ChannelMatched(msgspec.Struct, frozen=True, tag="matched"):
+    """Feed event: a channel was opened that a pattern of the node matches. It is told before any
+    other event of the channel."""
+
+    attachment: Attachment
+
+
+class ChannelClosed(msgspec.Struct, frozen=True, tag="closed"):
+    """Feed event: a channel that the node follows by patterns only has gone, since nobody used
+    it."""
+
+
 class ReadMark(msgspec.Struct, frozen=True):
     """Which notifications were marked as read: these, or all up to a timestamp."""
 
@@ -159,6 +196,8 @@ FeedEvent = (
     | OccupancyChanged
     | HeadAnnounced
     | NotificationsChanged
+    | ChannelMatched
+    | ChannelClosed
 )
 
 
@@ -185,6 +224,9 @@ class FeedSink(Protocol):
         """These partitions have other owners, or lost sight of this node: tell them again what it
         follows."""
 
+    def watches(self) -> list[Watch]:
+        """The patterns that sessions of this node are subscribed to, by hub."""
+
 
 class Bus(Protocol):
     """The way to the owners, for the sessions of one node."""
@@ -201,7 +243,12 @@ class Bus(Protocol):
         and does not say again. Answers for each, in order."""
 
     def detach(self, hub: str, channel: str) -> None:
-        """This node has no subscriber of the channel left."""
+        """This node has no subscriber of the channel left, or by patterns only."""
+
+    async def watch(self, watch: Watch) -> Matches:
+        """Tell all owners the patterns of this node: from now on it is told of each channel that
+        is opened and matches. Answers the open channels that match the one that is asked for;
+        raises `TooManyMatches` where these are too many."""
 
     def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
         """These sessions of this node are present. Saying it again changes nothing."""

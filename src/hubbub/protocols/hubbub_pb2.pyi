@@ -246,7 +246,7 @@ class SessionRestoreNotice(_message.Message):
     def __init__(self, restore_key: _Optional[str] = ..., req_id: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class SessionRestoredNotice(_message.Message):
-    __slots__ = ("user_id", "authorizations", "extra", "subscribed_channels", "rpcs", "session_id", "req_id", "channels", "failures")
+    __slots__ = ("user_id", "authorizations", "extra", "subscribed_channels", "rpcs", "session_id", "req_id", "channels", "failures", "patterns")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     AUTHORIZATIONS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +256,7 @@ class SessionRestoredNotice(_message.Message):
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     authorizations: _containers.RepeatedCompositeFieldContainer[ChannelAuthorization]
     extra: bytes
@@ -265,23 +266,26 @@ class SessionRestoredNotice(_message.Message):
     req_id: int
     channels: _containers.RepeatedCompositeFieldContainer[SubscribedChannel]
     failures: _containers.RepeatedCompositeFieldContainer[ChannelFailure]
-    def __init__(self, user_id: _Optional[str] = ..., authorizations: _Optional[_Iterable[_Union[ChannelAuthorization, _Mapping]]] = ..., extra: _Optional[bytes] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., rpcs: _Optional[_Iterable[str]] = ..., session_id: _Optional[str] = ..., req_id: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[SubscribedPattern]
+    def __init__(self, user_id: _Optional[str] = ..., authorizations: _Optional[_Iterable[_Union[ChannelAuthorization, _Mapping]]] = ..., extra: _Optional[bytes] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., rpcs: _Optional[_Iterable[str]] = ..., session_id: _Optional[str] = ..., req_id: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ..., patterns: _Optional[_Iterable[_Union[SubscribedPattern, _Mapping]]] = ...) -> None: ...
 
 class ChannelSubscribeInfo(_message.Message):
-    __slots__ = ("channel", "timestamp", "serial", "epoch", "document_version", "document_epoch")
+    __slots__ = ("channel", "timestamp", "serial", "epoch", "document_version", "document_epoch", "by_pattern")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BY_PATTERN_FIELD_NUMBER: _ClassVar[int]
     channel: str
     timestamp: int
     serial: str
     epoch: str
     document_version: int
     document_epoch: str
-    def __init__(self, channel: _Optional[str] = ..., timestamp: _Optional[int] = ..., serial: _Optional[str] = ..., epoch: _Optional[str] = ..., document_version: _Optional[int] = ..., document_epoch: _Optional[str] = ...) -> None: ...
+    by_pattern: bool
+    def __init__(self, channel: _Optional[str] = ..., timestamp: _Optional[int] = ..., serial: _Optional[str] = ..., epoch: _Optional[str] = ..., document_version: _Optional[int] = ..., document_epoch: _Optional[str] = ..., by_pattern: _Optional[bool] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("req_id", "channels")
@@ -311,17 +315,29 @@ class SubscribedChannel(_message.Message):
     recovered: bool
     def __init__(self, channel: _Optional[str] = ..., epoch: _Optional[str] = ..., serial: _Optional[str] = ..., recovered: _Optional[bool] = ...) -> None: ...
 
+class SubscribedPattern(_message.Message):
+    __slots__ = ("pattern", "matches", "recovered")
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    MATCHES_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    matches: int
+    recovered: bool
+    def __init__(self, pattern: _Optional[str] = ..., matches: _Optional[int] = ..., recovered: _Optional[bool] = ...) -> None: ...
+
 class SubscribeResponse(_message.Message):
-    __slots__ = ("req_id", "subscribed_channels", "failures", "channels")
+    __slots__ = ("req_id", "subscribed_channels", "failures", "channels", "patterns")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBED_CHANNELS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     subscribed_channels: _containers.RepeatedScalarFieldContainer[str]
     failures: _containers.RepeatedCompositeFieldContainer[ChannelFailure]
     channels: _containers.RepeatedCompositeFieldContainer[SubscribedChannel]
-    def __init__(self, req_id: _Optional[int] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ...) -> None: ...
+    patterns: _containers.RepeatedCompositeFieldContainer[SubscribedPattern]
+    def __init__(self, req_id: _Optional[int] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ..., patterns: _Optional[_Iterable[_Union[SubscribedPattern, _Mapping]]] = ...) -> None: ...
 
 class UnsubscribeRequest(_message.Message):
     __slots__ = ("req_id", "channels")

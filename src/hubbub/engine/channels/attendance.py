@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from hubbub.domain.notices import Member
 from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.watching import Watching
+from hubbub.ports.bus import Following
 from hubbub.ports.clock import Clock
 
 Channels = Mapping[tuple[str, str], Channel]
@@ -21,8 +23,11 @@ Channels = Mapping[tuple[str, str], Channel]
 class Attendance:
     """Of all channels of one owner, which opens and closes them."""
 
-    def __init__(self, channels: Channels, announcements: Announcements, clock: Clock) -> None:
+    def __init__(
+        self, channels: Channels, announcements: Announcements, watching: Watching, clock: Clock
+    ) -> None:
         self._channels = channels
+        self._watching = watching
         self._announcements = announcements
         self._clock = clock
         self._settling: dict[int, int] = {}
@@ -49,6 +54,8 @@ class Attendance:
     def attach(self, node: str, channel: Channel) -> None:
         if node not in channel.nodes:
             channel.nodes = (*channel.nodes, node)
+        elif node in channel.watchers:
+            channel.watchers = tuple(other for other in channel.watchers if other != node)
 
     def detach(self, node: str, hub: str, name: str) -> None:
         channel = self._channels.get((hub, name))
@@ -56,8 +63,14 @@ class Attendance:
             self._detach(node, channel)
 
     def _detach(self, node: str, channel: Channel) -> None:
-        channel.nodes = tuple(other for other in channel.nodes if other != node)
+        if not self._watching.matches(node, channel):
+            self._watching.drop(node, channel)
+        elif node not in channel.watchers:
+            channel.watchers = (*channel.watchers, node)
         channel.idle_since = self._clock.monotonic()
+        self._uncount(node, channel)
+
+    def _uncount(self, node: str, channel: Channel) -> None:
         if channel.counts is not None and channel.counts.pop(node, 0):
             self._occupancy_changed(channel)
 
@@ -87,9 +100,15 @@ class Attendance:
                 channel.counts[node] = count
                 self._occupancy_changed(channel)
 
-    def renew(self, node: str, channel: Channel, members: Sequence[Member], count: int) -> None:
+    def renew(self, node: str, channel: Channel, following: Following) -> None:
         """All that a node has to say about a channel; what it said before and does not say again
         holds no longer."""
+        members, count = following.members, following.count
+        if following.by_pattern:
+            self._watching.add(node, channel)
+            self._leave(node, channel, channel.session_ids(node))
+            self._uncount(node, channel)
+            return
         self.attach(node, channel)
         if not (channel.rules.presence or channel.rules.occupancy):
             return
@@ -105,6 +124,7 @@ class Attendance:
 
     def lose_node(self, node: str) -> None:
         """A node is gone, with all its sessions."""
+        self._watching.forget(node)
         for channel in list(self._channels.values()):
             if node in channel.nodes:
                 self._detach(node, channel)

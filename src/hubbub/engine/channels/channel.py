@@ -73,6 +73,10 @@ class Channel:
     retaining: list[tuple[int, PublishReply | None]] | None = None
     """Replies that wait for the retained message to be saved; None: no save is under way."""
     nodes: tuple[str, ...] = ()
+    watchers: tuple[str, ...] = ()
+    """Those of the nodes that follow it by patterns only; they do not keep it open."""
+    opened: int = -1
+    """The head that it had when it was opened; -1: not known yet."""
     counts: dict[str, int] | None = None
     members: dict[str, tuple[Member, str]] | None = None
     """Who is present, by session id, with the node each is connected to."""
@@ -105,7 +109,7 @@ class Channel:
         """Nobody follows it and nothing is under way."""
         return (
             self.state is State.READY
-            and not self.nodes
+            and len(self.nodes) == len(self.watchers)
             and not self.queue
             and not self.uses
             and self.retaining is None
@@ -122,6 +126,8 @@ class Channel:
     def end_loading(self) -> None:
         """Epoch and head are known: wake those who wait for them."""
         self.state = State.READY
+        if self.opened < 0:
+            self.opened = self.head
         self._wake(None)
 
     def fail_loading(self, error: HubbubError) -> None:

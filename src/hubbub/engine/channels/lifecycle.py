@@ -22,8 +22,8 @@ from hubbub.tasks import TaskSet
 
 
 class Channels:
-    """Those of one owner. `loaded` is called when it is known where a channel stands, `closed` when
-    it is let go."""
+    """Those of one owner. `opened` is called when a channel comes into memory, `loaded` when it was
+    read and it is known where it stands, `closed` when it is let go."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Channels:
         retained: RetainedMessages,
         stored_bytes: StoredBytes,
         load_document: Callable[[Channel], Awaitable[None]],
+        opened: Callable[[Channel], None],
         loaded: Callable[[Channel], None],
         closed: Callable[[Channel], None],
     ) -> None:
@@ -45,6 +46,7 @@ class Channels:
         self._retained = retained
         self._stored_bytes = stored_bytes
         self._load_document = load_document
+        self._opened = opened
         self._loaded = loaded
         self._closed = closed
         self.open: dict[tuple[str, str], Channel] = {}
@@ -100,6 +102,7 @@ class Channels:
         elif not (channel.rules.store or channel.rules.retain or is_document(name)):
             self._begin_in_memory(channel)
             channel.end_loading()
+        self._opened(channel)
         return channel
 
     def _begin_in_memory(self, channel: Channel) -> None:

@@ -41,6 +41,7 @@ from hubbub.engine.channels.pushing import NoPush, PushSink
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.stored_bytes import StoredBytes
 from hubbub.engine.channels.threads import ThreadReader
+from hubbub.engine.channels.watching import Watching
 from hubbub.engine.channels.webhook_driving import NoWebhooks, WebhookDriving
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.directory import ConfigurationOf
@@ -59,9 +60,11 @@ from hubbub.ports.bus import (
     Attachment,
     DocumentChanged,
     Following,
+    Matches,
     MessagePublished,
     PublishOutcome,
     PublishReply,
+    Watch,
 )
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
@@ -126,6 +129,7 @@ class ChannelOwner:
             retained=self._retained,
             stored_bytes=self.stored_bytes,
             load_document=self._documents.load,
+            opened=self._opened,
             loaded=self._loaded,
             closed=self._closed,
         )
@@ -145,7 +149,8 @@ class ChannelOwner:
             fenced=lambda partition: self.fenced(partition),
         )
         self._open = self.channels.open
-        self.attendance = Attendance(self._open, self._announcements, clock)
+        self.watching = Watching(self._open, emit, clock)
+        self.attendance = Attendance(self._open, self._announcements, self.watching, clock)
         self.webhooks: WebhookDriving = NoWebhooks()
         self.push: PushSink = NoPush()
         self.fenced: Callable[[int], None] = lambda partition: None
@@ -161,6 +166,7 @@ class ChannelOwner:
         followers have some seconds to tell who they are."""
         self.terms.update(terms)
         self.webhooks.owned(list(terms))
+        self.watching.took_over()
         if settle_seconds:
             self.attendance.settle(list(terms), settle_seconds)
 
@@ -221,7 +227,7 @@ class ChannelOwner:
             except HubbubError as error:
                 channels.append(error)
                 continue
-            self.attendance.renew(node, channel, following.members, following.count)
+            self.attendance.renew(node, channel, following)
             channels.append(channel)
         for each in channels:
             if isinstance(each, HubbubError):
@@ -243,7 +249,12 @@ class ChannelOwner:
             self._retained.current(channel),
             held.state if held is not None else None,
             document.stored if document is not None else None,
+            channel.opened,
         )
+
+    async def watch(self, node: str, watch: Watch) -> Matches:
+        """The patterns of a node. Raises `TooManyMatches`."""
+        return await self.watching.watch(node, watch)
 
     async def members(self, hub: str, name: str) -> tuple[Member, ...]:
         channel = self._open.get((hub, name))
@@ -368,6 +379,8 @@ class ChannelOwner:
             if self._announces:
                 self._announcements.spoken[channel] = None
             self._emit(channel.nodes, channel.hub, channel.name, event)
+            if channel.watchers:
+                channel.idle_since = self._clock.monotonic()
         else:
             channel.idle_since = self._clock.monotonic()
 
@@ -395,8 +408,15 @@ class ChannelOwner:
 
     # -- the life of a channel ------------------------------------------------------------------
 
+    def _opened(self, channel: Channel) -> None:
+        self.watching.opened(channel)
+        if channel.watchers and channel.state is State.READY:
+            self.watching.tell(channel, self._state(channel))
+
     def _loaded(self, channel: Channel) -> None:
         """Epoch and head are known: publishes that waited for them go on."""
+        if channel.watchers:
+            self.watching.tell(channel, self._state(channel))
         self._announcements.heads((channel,))
         for message, reply in channel.take_queue():
             self.publish(message, reply)
@@ -405,6 +425,7 @@ class ChannelOwner:
         self.durable.forget(channel)
         if channel.partition in self.terms:
             self._snapshots.save_now(channel)
+            self.watching.closed(channel)
 
     def lag_in_memory(self, key: SubscriptionKey) -> int | None:
         """What a durable subscription has not acknowledged; None: only the disk knows."""

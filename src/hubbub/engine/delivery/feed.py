@@ -41,8 +41,11 @@ from hubbub.engine.delivery.tally import Tally
 from hubbub.ports.bus import (
     Attachment,
     Bus,
+    ChannelClosed,
+    ChannelMatched,
     DocumentChanged,
     FeedEvent,
+    Following,
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
@@ -67,6 +70,12 @@ class FeedHub(Protocol):
 
     def rules_for(self, channel: str) -> Rules:
         """The rules of a channel as they are now."""
+
+    def feed_began(self, feed: Feed, attachment: Attachment | None) -> None:
+        """The feed follows its owner from here on: whose pattern matches joins it."""
+
+    def feed_closed(self, feed: Feed) -> None:
+        """The channel has gone: who follows it by a pattern leaves it."""
 
 
 class _UnconfirmedRange(NamedTuple):
@@ -99,12 +108,14 @@ class Feed:
         "_watchers",
         "attached",
         "channel",
+        "direct",
         "document",
         "epoch",
         "filtered",
         "groups",
         "hub",
         "notifications",
+        "observers",
         "occupancy",
         "partition",
         "position",
@@ -130,6 +141,8 @@ class Feed:
         self.position = 0
         self.occupancy: int | None = None
         self.attached = False
+        self.direct = False
+        """The owner knows that somebody here follows the channel by its name."""
         self.retained: Message | None = None
         """The last message that was to be retained, among those that were passed on."""
         self.notifications: NotificationState | None = None
@@ -141,6 +154,8 @@ class Feed:
         self._screened: dict[Connection, ScreenedGroup] = {}
         """The group of each subscriber with filters."""
         self.subscribers = 0
+        self.observers = 0
+        """Those of the subscribers who follow the channel by patterns only."""
         self.users = 0
         """How many are about to subscribe; the feed stays while there are any."""
         self._bus = bus
@@ -150,7 +165,8 @@ class Feed:
         """The serial after which messages were left out: of all subscribers, since their time to
         live was over, or of one who has joined a group since. None: the next message follows the
         last one that was passed on."""
-        self._attaching: asyncio.Task[Attachment] | None = None
+        self._attaching: dict[bool, asyncio.Task[Attachment]] = {}
+        """Questions to the owner that are under way, by whether they are for patterns only."""
         self._catching_up: asyncio.Task[None] | None = None
         self._caught_up: asyncio.Event | None = None
         self._seen_head = 0
@@ -168,30 +184,58 @@ class Feed:
 
     # -- following the owner --------------------------------------------------------------------
 
-    async def attach(self) -> None:
-        """Begin to follow the channel; whoever comes meanwhile waits for the same answer."""
-        if self.attached:
+    async def attach(self, by_pattern: bool = False, missed: bool = False) -> None:
+        """Begin to follow the channel; whoever comes meanwhile waits for the same answer.
+        `missed`: what was said since its owner opened it should have been heard here."""
+        if self.attached and (self.direct or by_pattern):
             return
-        if self._attaching is None:
-            loop = asyncio.get_running_loop()
-            self._attaching = loop.create_task(self._bus.attach(self.hub.name, self.channel))
-        attaching = self._attaching
+        attaching = self._attaching.get(by_pattern)
+        if attaching is None:
+            attaching = asyncio.get_running_loop().create_task(self.ask_owner(by_pattern))
+            self._attaching[by_pattern] = attaching
         try:
             attachment = await asyncio.shield(attaching)
         finally:
-            if self._attaching is attaching and attaching.done():
-                self._attaching = None
+            if self._attaching.get(by_pattern) is attaching and attaching.done():
+                del self._attaching[by_pattern]
         if not self.attached:
-            self.attached = True
-            self.epoch = attachment.epoch
-            self.position = attachment.head
-            self.notifications, early = attachment.notifications, self.notifications
-            if early is not None:
-                self._receive_notifications(NotificationsChanged(early))
-            if self._early is not None and self._early[0] == self.epoch:
-                self.position = max(self.position, self._early[1])
-            if self.document is not None and attachment.document is not None:
-                self.document.begin(attachment.document)
+            self.begin(attachment, min(attachment.opened, attachment.head) if missed else None)
+        elif not (self.direct or by_pattern):
+            self.renewed(attachment)
+        self.direct = self.direct or not by_pattern
+
+    async def ask_owner(self, by_pattern: bool) -> Attachment:
+        """Tell the owner that somebody here follows the channel, by its name or by a pattern."""
+        if not by_pattern:
+            return await self._bus.attach(self.hub.name, self.channel)
+        following = Following(self.hub.name, self.channel, (), 0, by_pattern=True)
+        (answer,) = await self._bus.follow([following])
+        if isinstance(answer, HubbubError):
+            raise answer
+        return answer
+
+    def begin(self, attachment: Attachment, position: int | None = None) -> None:
+        """The owner said where the channel stands: follow it from there, or from an earlier
+        position."""
+        self.attached = True
+        self.epoch = attachment.epoch
+        self.position = attachment.head
+        self.notifications, early = attachment.notifications, self.notifications
+        if early is not None:
+            self._receive_notifications(NotificationsChanged(early))
+        if self._early is not None and self._early[0] == self.epoch:
+            self.position = max(self.position, self._early[1])
+        if self.document is not None and attachment.document is not None:
+            self.document.begin(attachment.document)
+        if position is not None:
+            self.position = position
+        self.hub.feed_began(self, attachment)
+        self._compare(self.epoch, attachment.head)
+
+    @property
+    def occupants(self) -> int:
+        """Sessions that follow the channel by its name."""
+        return self.subscribers - self.observers
 
     def _has_users(self) -> bool:
         return bool(self.users)
@@ -224,6 +268,8 @@ class Feed:
                 self.notifications = event.state
             elif isinstance(event, DocumentChanged) and self.document is not None:
                 self.document.receive_early(event)
+            elif isinstance(event, ChannelMatched):
+                self.begin(event.attachment)
             return
         if isinstance(event, MessagePublished):
             self._receive_message(event.message, event.epoch)
@@ -237,6 +283,11 @@ class Feed:
                 self.document.receive(event)
         elif isinstance(event, NotificationsChanged):
             self._receive_notifications(event)
+        elif isinstance(event, ChannelMatched):
+            self.renewed(event.attachment)
+            self.hub.feed_began(self, event.attachment)
+        elif isinstance(event, ChannelClosed):
+            self.hub.feed_closed(self)
         else:
             self._receive_attendance(event)
 

@@ -90,7 +90,13 @@ class Renewal:
         present = _present(feeds)
         answers = await self._bus.follow(
             [
-                Following(hub.name, feed.channel, tuple(present.get(feed, ())), feed.subscribers)
+                Following(
+                    hub.name,
+                    feed.channel,
+                    tuple(present.get(feed, ())),
+                    feed.occupants,
+                    by_pattern=not (feed.occupants or feed.users),
+                )
                 for feed, hub in feeds
             ]
         )
@@ -109,7 +115,7 @@ def _present(feeds: Sequence[tuple[Feed, Hub]]) -> dict[Feed, list[Member]]:
     found: dict[Feed, list[Member]] = {}
     for hub in set(wanted.values()):
         for session in hub.sessions.values():
-            for feed in (session.feeds or {}).values():
-                if feed in wanted:
+            for channel, feed in (session.feeds or {}).items():
+                if feed in wanted and channel not in (session.matched or ()):
                     found.setdefault(feed, []).append(session.member())
     return found

@@ -10,6 +10,7 @@ from hubbub.domain.journal import (
     UNSUBSCRIBED,
     JournalEvent,
 )
+from hubbub.domain.patterns import is_pattern, literal_start
 from hubbub.engine.hub import SessionState
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
@@ -52,7 +53,11 @@ class Chronicle:
             self._journal.record(event)
 
     def _subscription(self, kind: str, session: SessionState, channel: str) -> None:
-        if self._on and session.hub.rules_for(channel).journal != "off":
+        """A pattern is journalled as the rules of what it names say."""
+        if not self._on:
+            return
+        place = literal_start(channel) if is_pattern(channel) else channel
+        if session.hub.configuration.rules_for(place).journal != "off":
             event = self._of(kind, session)
             event.channel = channel
             self._journal.record(event)

@@ -59,8 +59,17 @@ class Restorer:
         wanted = [
             _request_for(seen.get(position.channel, position)) for position in state.positions
         ]
+        matched = {
+            position.channel: _request_for(seen.get(position.channel, position), by_pattern=True)
+            for position in state.matched
+        }
         old = session.hub.sessions.get(state.session_id)
         self._adopt(session, state, key_hash)
+        patterns = await self._subscriptions.patterns.prepare(
+            session,
+            [ChannelRequest(pattern, timestamp=state.saved_at) for pattern in state.patterns],
+            {*matched, *(each.channel for each in wanted)},
+        )
         plans, failures = await self._subscriptions.prepare(session, wanted)
         if not session.closed:
             session.send(
@@ -71,8 +80,9 @@ class Restorer:
                     rpcs=state.identity.rpcs,
                     extra=state.identity.extra,
                     channels=tuple(plan.confirmation() for plan in plans),
-                    failures=tuple(failures),
+                    failures=(*failures, *patterns.failures),
                     req_id=request.req_id,
+                    patterns=tuple(patterns.confirmed),
                 ),
                 RestoreKey(self._keys.issue_rival(session, state, key_hash)),
             )
@@ -82,6 +92,7 @@ class Restorer:
         else:
             self._bus.announce_session(session.hub.name, session.id, sorted(kept))
         await self._subscriptions.begin(session, plans)
+        await self._subscriptions.patterns.begin(session, matched | patterns.matched)
 
     async def _find(self, session: SessionState, key: str) -> tuple[RestorableState, bytes]:
         hub = session.hub
@@ -120,11 +131,12 @@ class Restorer:
         old.connection.disconnect(SessionReplaced("the session was restored on a new connection"))
 
 
-def _request_for(position: Position) -> ChannelRequest:
+def _request_for(position: Position, by_pattern: bool = False) -> ChannelRequest:
     return ChannelRequest(
         position.channel,
         serial=position.serial,
         epoch=position.epoch or None,
         document_version=position.document_version,
         document_epoch=position.document_epoch,
+        by_pattern=by_pattern,
     )

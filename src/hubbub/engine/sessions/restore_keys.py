@@ -30,6 +30,11 @@ class RestorableState(msgspec.Struct, frozen=True, array_like=True):
     """The hash of the other key that would restore the same session, from a restore whose reply
     may have been lost. Who uses one of the two ends the other."""
     filters: tuple[FilterDefinition, ...] = ()
+    patterns: tuple[str, ...] = ()
+    matched: tuple[Position, ...] = ()
+    """Of the channels that the session followed by patterns only."""
+    saved_at: int = 0
+    """In milliseconds since 1970: channels that matched later are recovered from here on."""
 
 
 class RestoreKeys:
@@ -175,22 +180,26 @@ class RestoreKeys:
     def _snapshot(
         self, session: SessionState, key_hash: bytes, holder: str = ""
     ) -> SessionSnapshot:
-        positions = tuple(
-            _position(channel, feed) for channel, feed in (session.feeds or {}).items()
+        positions: list[Position] = []
+        matched: list[Position] = []
+        for channel, feed in (session.feeds or {}).items():
+            by_pattern = session.matched is not None and channel in session.matched
+            (matched if by_pattern else positions).append(_position(channel, feed))
+        state = RestorableState(
+            session.id,
+            session.identity,
+            tuple(positions),
+            session.spent_hash or b"",
+            session.filters.listed(),
+            tuple(session.patterns or ()),
+            tuple(matched),
+            int(self._clock.now() * 1000),
         )
         return SessionSnapshot(
             key_hash=key_hash,
             hub=session.hub.name,
             session_id=session.id,
-            state=msgspec.msgpack.encode(
-                RestorableState(
-                    session.id,
-                    session.identity,
-                    positions,
-                    session.spent_hash or b"",
-                    session.filters.listed(),
-                )
-            ),
+            state=msgspec.msgpack.encode(state),
             expires_at=int((self._clock.now() + self._limits.restore_seconds) * 1000),
             holder=holder,
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
+from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import (
     ChannelFailure,
@@ -22,6 +23,7 @@ from hubbub.domain.notices import (
     Subscribed,
     Unsubscribed,
 )
+from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.document_feed import updated
@@ -31,6 +33,7 @@ from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.catch_up import Replay, Replayer
 from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.patterns import NO_PATTERNS, PatternSubscriptions
 from hubbub.engine.sessions.plans import Missed, Plan, Room
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
@@ -42,6 +45,7 @@ from hubbub.ports.bus import (
     OccupancyChanged,
 )
 from hubbub.ports.clock import Clock
+from hubbub.tasks import TaskSet
 
 T = TypeVar("T")
 
@@ -63,6 +67,7 @@ class Subscriptions:
         restore_keys: RestoreKeys,
         chronicle: Chronicle,
         access: AccessRegistry,
+        tasks: TaskSet,
     ) -> None:
         self._access = access
         self._bus = bus
@@ -72,11 +77,21 @@ class Subscriptions:
         self._restore_keys = restore_keys
         self._chronicle = chronicle
         self._replayer = Replayer(bus, fanout, clock)
+        self.patterns = PatternSubscriptions(
+            self, bus, limits, clock, restore_keys, chronicle, access, tasks
+        )
 
     async def subscribe(self, session: SessionState, request: Subscribe) -> None:
-        plans, failures = await self.prepare(session, request.channels)
+        named = [each for each in request.channels if not is_pattern(each.channel)]
+        patterns = NO_PATTERNS
+        if len(named) < len(request.channels):
+            session.planned = {each.channel for each in named}
+            patterns = await self.patterns.prepare(session, request.channels, session.planned)
+            await self.patterns.begin(session, patterns.matched)
+        plans, failures = await self.prepare(session, named)
         confirmations = tuple(plan.confirmation() for plan in plans)
-        session.send(Subscribed(confirmations, tuple(failures), request.req_id))
+        refused = (*failures, *patterns.failures)
+        session.send(Subscribed(confirmations, refused, request.req_id, tuple(patterns.confirmed)))
         await self.begin(session, plans)
 
     async def prepare(
@@ -92,10 +107,12 @@ class Subscriptions:
             if channel.channel in asked:
                 continue
             try:
-                self._check(session, channel.channel, len(asked))
+                self._check(session, channel, len(asked))
                 asked[channel.channel] = channel
             except HubbubError as error:
                 failures.append(ChannelFailure(channel.channel, error))
+        if session.patterns:
+            session.planned = {*(session.planned or ()), *asked}
         room = Room(len(asked))
         answers = await _side_by_side(
             [self._try_plan(session, each, room) for each in asked.values()]
@@ -106,6 +123,8 @@ class Subscriptions:
                 plans.append(answer)
             else:
                 failures.append(ChannelFailure(name, answer))
+        for failure in failures:
+            self._end_plan(session, failure.channel)
         return plans, failures
 
     async def begin(self, session: SessionState, plans: Sequence[Plan]) -> None:
@@ -125,51 +144,87 @@ class Subscriptions:
         finally:
             for plan in plans:
                 plan.feed.users -= 1
-                self._drop_if_unused(session.hub, plan.feed)
+                self._end_plan(session, plan.feed.channel)
+                self.drop_if_unused(session.hub, plan.feed)
+
+    def _end_plan(self, session: SessionState, channel: str) -> None:
+        """A pattern may have the session join the channel again, which it does where nothing came
+        of the plan."""
+        if session.planned is not None:
+            session.planned.discard(channel)
+            if session.patterns and channel not in (session.feeds or ()):
+                self.patterns.look_again(session.hub)
 
     def unsubscribe(self, session: SessionState, request: Unsubscribe) -> None:
         ended: list[str] = []
         failures: list[ChannelFailure] = []
         for channel in request.channels:
-            if self.end(session, channel):
+            if self._unsubscribe(session, channel):
                 ended.append(channel)
             else:
                 error = NotFound(f"not subscribed to {channel!r}")
                 failures.append(ChannelFailure(channel, error))
         session.send(Unsubscribed(tuple(ended), tuple(failures), request.req_id))
 
+    def _unsubscribe(self, session: SessionState, channel: str) -> bool:
+        """Whether there was a subscription by this name. A channel that a pattern of the session
+        matches is followed by the pattern from now on."""
+        if is_pattern(channel):
+            return self.patterns.end(session, channel)
+        if channel in (session.matched or ()):
+            return False
+        feed, patterns = (session.feeds or {}).get(channel), session.hub.patterns
+        if feed is None or patterns is None or not patterns.match(session.patterns or (), channel):
+            return self.end(session, channel)
+        self._observe(session, feed)
+        self._left(session, feed)
+        return True
+
     def end(self, session: SessionState, channel: str) -> bool:
         """Whether there was a subscription to end."""
         feed = session.feeds.pop(channel, None) if session.feeds else None
         if feed is None:
             return False
-        self._remove(session, feed)
-        rules = session.hub.rules_for(channel)
-        if rules.presence:
-            self._bus.leave(session.hub.name, channel, [session.id])
-        if rules.occupancy and feed.subscribers:
-            self._bus.occupy(session.hub.name, channel, feed.subscribers)
-        self._drop_if_unused(session.hub, feed)
-        self._restore_keys.touched(session)
+        if self._remove(session, feed):
+            self.drop_if_unused(session.hub, feed)
+        else:
+            self._left(session, feed)
         return True
 
+    def _left(self, session: SessionState, feed: Feed) -> None:
+        """The session does not follow the channel by its name any more."""
+        hub, channel = session.hub, feed.channel
+        rules = hub.rules_for(channel)
+        self._chronicle.unsubscribed(session, channel)
+        if rules.presence:
+            self._bus.leave(hub.name, channel, [session.id])
+        if rules.occupancy and feed.occupants:
+            self._bus.occupy(hub.name, channel, feed.occupants)
+        self.drop_if_unused(hub, feed)
+        self._restore_keys.touched(session)
+
     def end_all(self, session: SessionState) -> None:
+        self.patterns.end_all(session)
         for channel in list(session.feeds or ()):
             self.end(session, channel)
 
     def abandon_to(self, session: SessionState, kept: Container[str]) -> None:
         """Take a session off its channels. Its successor is about to begin those that it `kept`:
         nobody hears that it left them."""
+        self.patterns.end_all(session)
         for channel in [channel for channel in session.feeds or () if channel not in kept]:
             self.end(session, channel)
         feeds, session.feeds = session.feeds, None
         for feed in (feeds or {}).values():
-            self._remove(session, feed)
-            self._drop_if_unused(session.hub, feed)
+            if not self._remove(session, feed):
+                self._chronicle.unsubscribed(session, feed.channel)
+            self.drop_if_unused(session.hub, feed)
 
     def recheck(self, session: SessionState) -> None:
         """The session has become someone else: end what that one may not follow."""
         self._access.review_one(session.hub.name, session)
+        if session.patterns:
+            self.patterns.recheck(session)
 
     def lose(self, session: SessionState, channels: Sequence[str], reason: NotPermitted) -> None:
         """End what the session may no longer follow, and tell it why."""
@@ -181,7 +236,8 @@ class Subscriptions:
     def announce_identity(self, session: SessionState) -> None:
         """Tell the owners who a session has turned out to be."""
         for channel in session.feeds or ():
-            if session.hub.rules_for(channel).presence:
+            by_name = channel not in (session.matched or ())
+            if by_name and session.hub.rules_for(channel).presence:
                 self._bus.join(session.hub.name, channel, [session.member()])
 
     def announce_members(self, hub: Hub) -> None:
@@ -189,10 +245,14 @@ class Subscriptions:
         for channel, feed in hub.feeds.items():
             rules = hub.rules_for(channel)
             if rules.presence:
-                present = [s.member() for s in hub.sessions.values() if channel in (s.feeds or ())]
+                present = [
+                    session.member()
+                    for session in hub.sessions.values()
+                    if channel in (session.feeds or ()) and channel not in (session.matched or ())
+                ]
                 self._bus.join(hub.name, channel, present)
             if rules.occupancy:
-                self._bus.occupy(hub.name, channel, feed.subscribers)
+                self._bus.occupy(hub.name, channel, feed.occupants)
 
     # -- one subscription -----------------------------------------------------------------------
 
@@ -207,11 +267,16 @@ class Subscriptions:
         except HubbubError as error:
             session.send(Failed(error))
 
-    def _check(self, session: SessionState, channel: str, planned: int) -> None:
+    def _check(self, session: SessionState, wanted: ChannelRequest, planned: int) -> None:
         session.check_identity()
-        self._access.admit(session.hub.name, session, check_name(channel, "channel"))
-        held = session.feeds or {}
-        if channel not in held and len(held) + planned >= self._limits.session_channels:
+        channel = check_name(wanted.channel, "channel")
+        self._access.admit(session.hub.name, session, channel)
+        if wanted.by_pattern:
+            self.patterns.check_match(session, channel, planned)
+            return
+        held, matched = session.feeds or {}, session.matched or {}
+        new = channel not in held or channel in matched
+        if new and len(held) - len(matched) + planned >= self._limits.session_channels:
             raise TooManyChannels(
                 f"a session may follow {self._limits.session_channels} channels; "
                 f"{channel!r} is one too many"
@@ -227,14 +292,10 @@ class Subscriptions:
 
     async def _plan(self, session: SessionState, wanted: ChannelRequest, room: Room) -> Plan:
         hub, channel = session.hub, wanted.channel
-        feed = hub.feeds.get(channel)
-        if feed is None:
-            feed = hub.feeds[channel] = Feed(
-                hub, channel, self._bus, self._fanout, self._clock, self._access
-            )
+        feed = self.feed_of(hub, channel)
         feed.users += 1
         try:
-            await feed.attach()
+            await feed.attach(wanted.by_pattern)
             missed = None
             if feed.notifications is None:
                 missed = await self._replayer.missed(hub.name, wanted, room)
@@ -243,10 +304,10 @@ class Subscriptions:
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
             updates = await self._replayer.missed_updates(hub.name, wanted, room)
             if retains:
-                retained = (await self._bus.attach(hub.name, channel)).retained
+                retained = (await feed.ask_owner(wanted.by_pattern)).retained
         except BaseException:
             feed.users -= 1
-            self._drop_if_unused(hub, feed)
+            self.drop_if_unused(hub, feed)
             raise
         return Plan(feed, wanted, missed, retains, retained, passed, updates)
 
@@ -256,10 +317,22 @@ class Subscriptions:
         if retained is not None:
             self._replayer.send_retained(session, plan.feed, retained)
         _tell_document(session, plan)
-        if plan.feed.channel not in (session.feeds or ()):
-            self._join(session, plan.feed)
+        channel, by_pattern = plan.feed.channel, plan.wanted.by_pattern
+        if channel not in (session.feeds or ()):
+            self.join(session, plan.feed, by_pattern)
+        elif not by_pattern and self._unobserve(session, plan.feed):
+            self._joined(session, plan.feed)  # it follows the channel by its name from now on
         if plan.feed.notifications is not None:
-            session.send(NotificationInfo(plan.feed.channel, plan.feed.notifications))
+            session.send(NotificationInfo(channel, plan.feed.notifications))
+
+    def tell_state(self, session: SessionState, feed: Feed, retained: Message | None) -> None:
+        """What else there is to say of a channel that a session has begun to follow."""
+        if retained is not None:
+            self._replayer.send_retained(session, feed, retained)
+        if feed.document is not None:
+            session.send(feed.document.info())
+        if feed.notifications is not None:
+            session.send(NotificationInfo(feed.channel, feed.notifications))
 
     async def _replay(
         self, session: SessionState, plan: Plan, missed: Missed, epoch: str, serial: int
@@ -267,9 +340,11 @@ class Subscriptions:
         """Send what was missed, page by page, and join the live feed exactly where it ends. The
         session was told that it is in this epoch, and, if what it missed is gone, after this
         serial. No page is held while the client takes its time."""
-        feed = plan.feed
-        if session.feeds and feed.channel in session.feeds:
-            self._remove(session, session.feeds.pop(feed.channel))
+        feed, by_pattern = plan.feed, plan.wanted.by_pattern
+        held = session.feeds.pop(feed.channel, None) if session.feeds else None
+        if held is not None and not self._remove(session, held):
+            self._chronicle.unsubscribed(session, feed.channel)
+            by_pattern = False
         retained = plan.retained  # a newer one is among what follows
         if retained is not None and not missed.includes(retained, epoch):
             self._replayer.send_retained(session, plan.feed, retained)
@@ -299,15 +374,30 @@ class Subscriptions:
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
             _tell_document(session, plan)
-            self._join(session, feed, sent)
+            self.join(session, feed, by_pattern, sent)
 
-    def _join(self, session: SessionState, feed: Feed, sent: int | None = None) -> None:
-        """`sent`: the last serial of a replay."""
+    def join(
+        self,
+        session: SessionState,
+        feed: Feed,
+        by_pattern: bool = False,
+        sent: int | None = None,
+    ) -> None:
+        """`sent`: the last serial of a replay. Raises `NotPermitted`, and `TooManyMatches` where it
+        is for a pattern."""
+        if by_pattern:
+            self.patterns.check_match(session, feed.channel)
         feed.add(session, session.connection, sent)
         if session.feeds is None:
             session.feeds = {}
         session.feeds[feed.channel] = feed
         session.hub.counters.subscriptions += 1
+        if by_pattern:
+            self._observe(session, feed)
+        else:
+            self._joined(session, feed)
+
+    def _joined(self, session: SessionState, feed: Feed) -> None:
         self._chronicle.subscribed(session, feed.channel)
         self._restore_keys.touched(session)
 
@@ -329,6 +419,8 @@ class Subscriptions:
         """Presence and occupancy as they are now; changes follow through the feed."""
         hub, channel = session.hub.name, feed.channel
         rules = session.hub.rules_for(channel)
+        if channel in (session.matched or ()):
+            return
         if session.closed or channel not in (session.feeds or ()):
             if rules.presence and session.hub.sessions.get(session.id) is None:
                 self._bus.leave(hub, channel, [session.id])  # it may have been restored to it
@@ -341,7 +433,7 @@ class Subscriptions:
                 members = await self._bus.members(hub, channel)
                 await session.hub.take_turn(len(members) * MEMBER_BYTES)
             if rules.occupancy:
-                self._bus.occupy(hub, channel, feed.subscribers)
+                self._bus.occupy(hub, channel, feed.occupants)
                 count = await self._bus.occupancy(hub, channel)
         # What was told meanwhile is newer than the answers, and the session has heard it.
         state: list[Notice] = []
@@ -353,14 +445,49 @@ class Subscriptions:
         if state:
             session.send(*state)
 
-    def _remove(self, session: SessionState, feed: Feed) -> None:
+    def _remove(self, session: SessionState, feed: Feed) -> bool:
+        """Whether the session followed the channel by patterns only."""
         feed.remove(session.connection)
         session.hub.counters.subscriptions -= 1
-        self._chronicle.unsubscribed(session, feed.channel)
+        return self._unobserve(session, feed)
 
-    def _drop_if_unused(self, hub: Hub, feed: Feed) -> None:
-        if not feed.subscribers and not feed.users and hub.feeds.get(feed.channel) is feed:
+    def _observe(self, session: SessionState, feed: Feed) -> None:
+        """The session, which follows the channel, does so by patterns only."""
+        if session.matched is None:
+            session.matched = {}
+        session.matched[feed.channel] = None
+        feed.observers += 1
+        if session.hub.patterns is not None:
+            session.hub.patterns.joined += 1
+
+    def _unobserve(self, session: SessionState, feed: Feed) -> bool:
+        """Whether the session followed the channel by patterns only."""
+        if session.matched is None or session.matched.pop(feed.channel, self) is self:
+            return False
+        feed.observers -= 1
+        session.matches_left_out = False
+        if session.hub.patterns is not None:
+            session.hub.patterns.joined -= 1
+        return True
+
+    def feed_of(self, hub: Hub, channel: str) -> Feed:
+        """The feed, which is there as long as somebody uses it (`drop_if_unused`)."""
+        feed = hub.feeds.get(channel)
+        if feed is None:
+            feed = hub.feeds[channel] = Feed(
+                hub, channel, self._bus, self._fanout, self._clock, self._access
+            )
+        return feed
+
+    def drop_if_unused(self, hub: Hub, feed: Feed) -> None:
+        """Let go of a feed that nobody uses. Where it is followed by patterns only, its owner
+        hears that nobody follows it by name any more."""
+        if feed.users or feed.occupants or hub.feeds.get(feed.channel) is not feed:
+            return
+        if not feed.subscribers:
             del hub.feeds[feed.channel]
+        if feed.direct or not feed.attached:
+            feed.direct = False
             self._bus.detach(hub.name, feed.channel)
 
 

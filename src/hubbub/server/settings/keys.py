@@ -48,6 +48,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that a session may send at one moment."""
     max_channels: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Channels that a session may subscribe to."""
+    max_patterns: Annotated[int, Meta(ge=0, le=100)] = 20
+    """Patterns (`room:*`) that a session may subscribe to."""
+    max_matches: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Channels that a session may follow by patterns."""
     max_calls: Annotated[int, Meta(ge=1, le=10_000)] = 32
     """Calls of services and events for streams that a session may have under way."""
     authenticate_timeout: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
@@ -61,6 +65,11 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
 
     close_timeout: Annotated[float, Meta(ge=0, le=DAY)] = 60.0
     """Time without sessions before a hub leaves memory."""
+    max_patterns: Annotated[int, Meta(ge=0, le=1000)] = 100
+    """Different patterns that the sessions of a hub may be subscribed to on a node."""
+    max_matches: Annotated[int, Meta(ge=1, le=100_000_000)] = 200_000
+    """Channels that the sessions of a hub may follow by patterns on a node, each counted for each
+    session."""
     max_calls: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
     """Calls of services and events for streams that a hub may have under way on a node."""
     call_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
