@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +23,7 @@ from hubbub.domain.errors import (
     NotPermitted,
     TooManyMatches,
 )
+from hubbub.domain.messages import Message
 from hubbub.domain.notices import (
     ChannelFailure,
     Subscribed,
@@ -38,6 +39,7 @@ from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub, HubPatterns, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.journal import Chronicle
+from hubbub.engine.sessions.plans import Plan
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
     Attachment,
@@ -52,9 +54,6 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.encoding import Encoder
 from hubbub.tasks import TaskSet
 
-if TYPE_CHECKING:
-    from hubbub.engine.sessions.subscriptions import Subscriptions
-
 logger = logging.getLogger(__name__)
 
 PAGE = 200
@@ -62,6 +61,33 @@ PAGE = 200
 RETRY_SECONDS = 0.2
 _EARLY_CHANNELS = 100
 _EARLY_MESSAGES = 10
+
+
+class ChannelSubscriptions(Protocol):
+    """Subscriptions to channels, which those to patterns are made of."""
+
+    async def prepare(
+        self, session: SessionState, wanted: Iterable[ChannelRequest]
+    ) -> tuple[list[Plan], list[ChannelFailure]]:
+        """Every plan must be begun."""
+
+    async def begin(self, session: SessionState, plans: Sequence[Plan]) -> None:
+        """Called right after the plans were confirmed."""
+
+    def join(self, session: SessionState, feed: Feed, by_pattern: bool = False) -> None:
+        """Raises `NotPermitted`, and `TooManyMatches` where it is for a pattern."""
+
+    def end(self, session: SessionState, channel: str) -> bool:
+        """Whether there was a subscription to end."""
+
+    def tell_state(self, session: SessionState, feed: Feed, retained: Message | None) -> None:
+        """What else there is to say of a channel that a session has begun to follow."""
+
+    def feed_of(self, hub: Hub, channel: str) -> Feed:
+        """The feed, which is there as long as somebody uses it (`drop_if_unused`)."""
+
+    def drop_if_unused(self, hub: Hub, feed: Feed) -> None:
+        """Let go of a feed that nobody uses."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -81,7 +107,7 @@ class PatternSubscriptions:
 
     def __init__(
         self,
-        subscriptions: Subscriptions,
+        subscriptions: ChannelSubscriptions,
         bus: Bus,
         limits: EngineLimits,
         clock: Clock,
