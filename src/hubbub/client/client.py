@@ -14,7 +14,7 @@ from hubbub.client.connection.establishing import authenticate
 from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.supervisor import Supervisor
-from hubbub.client.connection.tracker import Tracker
+from hubbub.client.connection.tracker import PatternTracker, Tracker
 from hubbub.client.documents import Document
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.listeners import Listeners
@@ -41,6 +41,7 @@ from hubbub.domain import notices
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.names import user_notifications
 from hubbub.domain.notices import SessionInfo
+from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery, Threads
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
@@ -179,8 +180,9 @@ class Client:
         on_gap: OnGap = "mark",
         handler: Handler | None = None,
     ) -> Subscription:
-        """Follow channels. `since` asks for what was published after a serial, a (epoch, serial),
-        or a time.
+        """Follow channels, or all that match a pattern (`room:*`, `room:#`), also those that come
+        into being later. `since` asks for what was published after a serial, a (epoch, serial), or
+        a time; for a pattern only a time.
 
         Where messages are missing for good, the next message carries a `gap`; with
         `on_gap="raise"` the iterator raises `MessagesLost` there and can be read on. With a
@@ -353,6 +355,10 @@ def connect(
 
 
 def _tracker(channel: str, since: Since | None) -> Tracker:
+    if is_pattern(channel):
+        if not isinstance(since, datetime | None):
+            raise BadRequest(f"{channel!r} is a pattern: give a time, serials are of channels")
+        return PatternTracker(channel, _milliseconds(since))
     if isinstance(since, datetime):
         return Tracker(channel, since_time=_milliseconds(since))
     if isinstance(since, tuple):

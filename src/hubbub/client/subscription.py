@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable
 from typing import Literal, Protocol
 
-from hubbub.client.connection.tracker import Tracker, Verdict
+from hubbub.client.connection.tracker import PatternTracker, Tracker, Verdict
 from hubbub.client.errors import ClientClosed, MessagesLost
 from hubbub.client.events import (
     Gap,
@@ -21,7 +22,12 @@ from hubbub.client.events import (
 )
 from hubbub.client.messages import Message, from_delivery
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+from hubbub.domain.notices import (
+    ChannelReset,
+    Delivery,
+    SubscribedChannel,
+    SubscribedPattern,
+)
 from hubbub.domain.notifications import NotificationState
 
 ChannelEvent = Gap | Told
@@ -80,6 +86,7 @@ class Subscription:
 
     @property
     def channels(self) -> tuple[str, ...]:
+        """Those that were asked for, patterns among them, and those that match."""
         return tuple(self._trackers)
 
     @property
@@ -183,7 +190,11 @@ class Subscription:
         await asyncio.wait([self._room], timeout=seconds)
         self._room = None
         if self.full:
-            self._behind.update(self._trackers)
+            self._behind.update(
+                channel
+                for channel, tracker in self._trackers.items()
+                if not isinstance(tracker, PatternTracker)
+            )
 
     def _make_room(self) -> None:
         if self._room is not None and not self._room.done():
@@ -201,6 +212,8 @@ class Subscription:
             if delivery.message.serial == 0:
                 self._unplaced.add(tracker.channel)
             return
+        if tracker.pattern is not None:
+            tracker.pattern.newest = delivery.message.published_at
         verdict = tracker.judge(delivery)
         if verdict is Verdict.HAND_OVER:
             self._put_message(delivery)
@@ -223,6 +236,45 @@ class Subscription:
         self._unconfirmed.discard(confirmed.channel)
         if not self._unconfirmed and not self._confirmed.done():
             self._confirmed.set_result(None)
+
+    def confirm_pattern(self, confirmed: SubscribedPattern) -> None:
+        tracker = self._trackers[confirmed.pattern]
+        assert isinstance(tracker, PatternTracker)
+        self._note(tracker.confirm_pattern(confirmed, int(time.time() * 1000)))
+        self._unconfirmed.discard(confirmed.pattern)
+        if not self._unconfirmed and not self._confirmed.done():
+            self._confirmed.set_result(None)
+
+    def pattern_of(self, channel: str) -> PatternTracker | None:
+        """The pattern that matches the channel."""
+        for tracker in self._trackers.values():
+            if isinstance(tracker, PatternTracker) and tracker.matches(channel):
+                return tracker
+        return None
+
+    def match(self, channel: str) -> bool:
+        """Follow a channel if a pattern matches it."""
+        pattern = self.pattern_of(channel)
+        if pattern is not None:
+            self._trackers[channel] = Tracker(channel, pattern=pattern)
+        return pattern is not None
+
+    def matched(self, channel: str) -> bool:
+        """Whether the channel is followed since a pattern matches it."""
+        tracker = self._trackers.get(channel)
+        return tracker is not None and tracker.pattern is not None
+
+    def forget(self, channel: str) -> None:
+        """A channel that matched has gone."""
+        del self._trackers[channel]
+        self._behind.discard(channel)
+        self._unplaced.discard(channel)
+        self.members.pop(channel, None)
+        self.occupancy.pop(channel, None)
+
+    def leave_out(self, channel: str, error: HubbubError) -> None:
+        """The hub does not let this channel be followed although it matches."""
+        self._note(Gap(channel, error.message))
 
     def reset(self, notice: ChannelReset) -> None:
         tracker = self._trackers[notice.channel]

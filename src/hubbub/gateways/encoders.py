@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -103,6 +103,9 @@ class SseEncoder:
 
 
 _UNKNOWN = sse.StreamPosition("", 0)
+_RECENT_CHANNELS = 12
+"""Of patterns, in an id: with the longest names these take 4.5 KB."""
+_OVERLAP_MILLISECONDS = 5_000
 
 
 class SseVectorEncoder(SseEncoder):
@@ -137,6 +140,45 @@ class SseVectorEncoder(SseEncoder):
         position = self.positions.get(channel, _UNKNOWN)
         self.positions[channel] = position._replace(epoch=epoch, serial=serial)
         return sse.encode_positions(self.positions)
+
+
+class SsePatternEncoder(SseVectorEncoder):
+    """Server-sent events of patterns, which may match thousands of channels: an id names the
+    positions of those that spoke last, and for all others a time some seconds before the newest
+    message. So nothing is lost; of many channels that speak within those seconds, the client may
+    get messages again."""
+
+    def __init__(self, named: Collection[str], now: int) -> None:
+        """`named`: channels that the stream follows by name, whose positions are in every id;
+        `now`: in milliseconds since 1970."""
+        super().__init__()
+        self._named = named
+        self._newest = now + _OVERLAP_MILLISECONDS
+
+    def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
+        self._newest = max(self._newest, message.published_at)
+        if not message.serial:
+            return sse.encode_message(message, self.event_id())
+        return SseEncoder.encode_message(self, message, epoch, previous)
+
+    def encode(self, notice: Notice) -> bytes:
+        if isinstance(notice, notices.DocumentUpdated):
+            self._at_version(notice.channel, notice.epoch, notice.version)
+            return sse.encode(notice, self.event_id())
+        return super().encode(notice)
+
+    def event_id(self) -> str:
+        others = [channel for channel in self.positions if channel not in self._named]
+        for channel in others[:-_RECENT_CHANNELS]:
+            del self.positions[channel]
+        return sse.with_since(
+            self._newest - _OVERLAP_MILLISECONDS, sse.encode_positions(self.positions)
+        )
+
+    def _moved(self, channel: str, epoch: str, serial: int) -> str:
+        position = self.positions.pop(channel, _UNKNOWN)
+        self.positions[channel] = position._replace(epoch=epoch, serial=serial)
+        return self.event_id()
 
 
 SSE = SseEncoder()

@@ -111,9 +111,11 @@ class LiveDoor:
     def open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
         if request.method != b"GET":
             raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
-        channels = target.all("channel")
+        channels = [*target.all("channel"), *target.all("pattern")]
         if not channels:
-            raise BadRequest("name at least one channel: ?channel=…&channel=…")
+            raise BadRequest(
+                "name at least one channel or pattern: ?channel=…&channel=…, ?pattern=room:*"
+            )
         hub = self._node.visit(target.segments[2])
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
@@ -124,7 +126,8 @@ class LiveDoor:
         self._admit(request.address)
         http = exchange.connection
         http.flush()
-        stream = SseConnection(http.transport, encoder_of(channels), self._sse.send_buffer_bytes)
+        encoder = encoder_of(channels, self._node.clock.now())
+        stream = SseConnection(http.transport, encoder, self._sse.send_buffer_bytes)
         stream.count_in(self._holdings, request.address)
         head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
         stream.send(head + retry(self._sse.retry))

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import is_document
 from hubbub.domain.notices import Disconnect, Subscribed
+from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.node import Node
 from hubbub.engine.sessions.plans import Plan
-from hubbub.gateways.encoders import SSE, SseEncoder, SseVectorEncoder
+from hubbub.gateways.encoders import SSE, SseEncoder, SsePatternEncoder, SseVectorEncoder
 from hubbub.gateways.outlet import Outlet
 from hubbub.protocols import sse
 
@@ -37,33 +38,46 @@ class SseConnection(Outlet):
         self.transport.close()  # after what is still in its buffer
 
 
-def encoder_of(channels: Sequence[str]) -> SseEncoder:
+def encoder_of(channels: Sequence[str], now: float) -> SseEncoder:
     """One channel without a document: the shared encoding. Others: one of their own, with a
     position in each channel and document."""
+    named = [channel for channel in channels if not is_pattern(channel)]
+    if len(named) < len(channels):
+        return SsePatternEncoder(frozenset(named), int(now * 1000))
     return SSE if len(channels) == 1 and not is_document(channels[0]) else SseVectorEncoder()
 
 
 def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[ChannelRequest]:
-    """Where to go on in each channel, by the last id that the client saw. Raises `TooLarge` if an
-    id for so many channels would not fit into a header."""
-    sse.encode_positions({channel: _longest(channel) for channel in channels})
-    positions = sse.decode_positions(last_event_id) if last_event_id else {}
+    """Where to go on in each channel, by the last id that the client saw; of patterns, also in the
+    channels that matched. Raises `TooLarge` if an id for so many channels would not fit into a
+    header."""
+    named = [channel for channel in channels if not is_pattern(channel)]
+    sse.encode_positions({channel: _longest(channel) for channel in named})
+    since, event_id = sse.split_since(last_event_id or "")
+    positions = sse.decode_positions(event_id)
     requests = []
     for channel in dict.fromkeys(channels):
-        at = positions.get(channel)
-        if at is None:
+        at = positions.pop(channel, None)
+        if is_pattern(channel):
+            requests.append(ChannelRequest(channel, timestamp=since))
+        elif at is None:
             requests.append(ChannelRequest(channel))
-            continue
-        requests.append(
-            ChannelRequest(
-                channel,
-                serial=at.serial,
-                epoch=at.epoch,
-                document_version=at.document_version,
-                document_epoch=at.document_epoch or None,
-            )
-        )
+        else:
+            requests.append(_request_for(channel, at))
+    if len(named) < len(requests):
+        requests += [_request_for(*each, by_pattern=True) for each in positions.items()]
     return requests
+
+
+def _request_for(channel: str, at: sse.StreamPosition, by_pattern: bool = False) -> ChannelRequest:
+    return ChannelRequest(
+        channel,
+        serial=at.serial,
+        epoch=at.epoch,
+        document_version=at.document_version,
+        document_epoch=at.document_epoch or None,
+        by_pattern=by_pattern,
+    )
 
 
 def _longest(channel: str) -> sse.StreamPosition:
@@ -91,14 +105,28 @@ async def follow(node: Node, connection: SseConnection, wanted: Sequence[Channel
     session = connection.session
     if session is None:
         return
-    plans, failures = await node.subscriptions.prepare(session, wanted)
-    if not plans and failures:
-        connection.disconnect(failures[0].error)
+    named = [each for each in wanted if not is_pattern(each.channel)]
+    patterns = await node.subscriptions.patterns.prepare(
+        session, wanted, {each.channel for each in named}
+    )
+    plans, failures = await node.subscriptions.prepare(session, named)
+    by_pattern = {each.channel for each in named if each.by_pattern}
+    refused = [each for each in failures if each.channel not in by_pattern] + patterns.failures
+    if not plans and not patterns.confirmed and refused:
+        connection.disconnect(refused[0].error)
         return
     start = {plan.feed.channel: _start_of(plan) for plan in plans}
+    event_id = sse.encode_positions(start)
     if isinstance(connection.encoder, SseVectorEncoder):
         connection.encoder.positions.update(start)
-    confirmed = Subscribed(tuple(plan.confirmation() for plan in plans), tuple(failures))
+    if isinstance(connection.encoder, SsePatternEncoder):
+        event_id = connection.encoder.event_id()
+    confirmed = Subscribed(
+        tuple(plan.confirmation() for plan in plans),
+        tuple(refused),
+        patterns=tuple(patterns.confirmed),
+    )
     # With an id from the beginning, even a client that heard nothing yet can resume.
-    connection.send(sse.encode(confirmed, sse.encode_positions(start)))
+    connection.send(sse.encode(confirmed, event_id))
     await node.subscriptions.begin(session, plans)
+    await node.subscriptions.patterns.begin(session, patterns.matched)

@@ -2,7 +2,9 @@
 
 A position vector names, for each channel of the stream, its epoch and the last serial sent:
 `<channel>.<epoch>.<serial>` joined by `~`, with both names in base64; for a channel with a document
-followed by `.<document's epoch>.<version>`. To clients it is opaque.
+followed by `.<document's epoch>.<version>`. A stream with patterns names the channels that spoke
+last, and before them `@<milliseconds>`, the time from which all others go on. To clients it is
+opaque.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ MAX_ID_CHARS = 8192
 """Browsers send the id back in a header, and servers bound those."""
 
 _ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})(?:\.([\w-]*)\.([0-9]{1,18}))?", re.ASCII)
+
+
+_SINCE = re.compile(r"@([0-9]{1,18})~?", re.ASCII)
 
 
 class StreamPosition(NamedTuple):
@@ -77,6 +82,17 @@ def _entry(channel: str, position: StreamPosition) -> str:
     epoch, serial, document_epoch, version = position
     entry = _names(channel, epoch) + str(serial)
     return entry if version is None else f"{entry}.{_to_base64(document_epoch)}.{version}"
+
+
+def with_since(since: int, positions: str) -> str:
+    """The id of a stream with patterns."""
+    return f"@{since}~{positions}" if positions else f"@{since}"
+
+
+def split_since(event_id: str) -> tuple[int | None, str]:
+    """The time of a stream with patterns, None for others, and the positions."""
+    found = _SINCE.match(event_id)
+    return (int(found[1]), event_id[found.end() :]) if found else (None, event_id)
 
 
 def decode_positions(event_id: str) -> dict[str, StreamPosition]:

@@ -14,6 +14,8 @@ from hubbub.cli.messages.printing import NOTIFICATION_EVENTS, describe_event, me
 from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
 from hubbub.cli.tables import answer
 from hubbub.client import Client, Disconnected, Gap, Message, MessagesLost
+from hubbub.client.client import Since
+from hubbub.domain.patterns import is_pattern
 
 
 @click.command()
@@ -43,7 +45,8 @@ def subscribe(
     name: str,
     shared: bool,
 ) -> None:
-    """Print the messages of CHANNELS as they come, until Ctrl-C.
+    """Print the messages of CHANNELS as they come, until Ctrl-C. A name with * (anything) or # (one
+    segment) is a pattern: 'room:*' is all channels that match, also those that come later.
 
     With --durable, subscribe to them as topics: the hub keeps what you have not acknowledged, and
     `hubbub get` fetches it.
@@ -57,7 +60,10 @@ def subscribe(
         left = count
         async with make_client() as client:
             client.on(Disconnected, _tell_disconnected)
-            subscription = await client.subscribe(*channels, since=0 if from_start else since)
+            start: Since | None = 0 if from_start else since
+            if from_start and any(map(is_pattern, channels)):
+                start = datetime.fromtimestamp(0, UTC)
+            subscription = await client.subscribe(*channels, since=start)
             print_note(f"subscribed to {', '.join(channels)}; Ctrl-C ends it")
             async for event in subscription.events():
                 if isinstance(event, Message):

@@ -188,6 +188,7 @@ class Conversation:
         req_id = getattr(notice, "req_id", 0)
         if isinstance(notice, notices.Subscribed | notices.SessionRestored) and req_id:
             # Before anyone else learns of it: what was missed may follow in the same frame.
+            registry.confirm_patterns(notice.patterns)
             registry.confirm(notice.channels)
         if isinstance(notice, notices.Ping):
             self.spawn(_quietly(self.link.send(Pong(notice.req_id))))
@@ -203,6 +204,8 @@ class Conversation:
         elif isinstance(notice, notices.Unsubscribed):
             registry.withdraw(notice)
             self.requested.difference_update(failure.channel for failure in notice.failures)
+        elif isinstance(notice, notices.Subscribed):
+            registry.match(notice)
         elif isinstance(notice, notices.ChannelReset):
             registry.reset(notice)
         elif isinstance(notice, notices.RestoreKey):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.state import ClientState
+from hubbub.client.connection.tracker import PatternTracker
 from hubbub.client.errors import ConnectionLost
 from hubbub.client.proof import Proof
 from hubbub.domain.errors import HubbubError, RequestTimeout
@@ -46,7 +47,11 @@ async def authenticate(conversation: Conversation, proof: Proof) -> Authenticate
 async def _restore(conversation: Conversation, state: ClientState, key: str) -> bool:
     """Whether the key restored the session. If not, the client must authenticate again."""
     positions = state.registry.positions()
-    begun = sum(tracker.began for tracker in state.registry.trackers())
+    begun = sum(
+        tracker.began
+        for tracker in state.registry.trackers()
+        if not isinstance(tracker, PatternTracker)
+    )
     if len(positions) < begun or len(positions) > MAX_ITEMS:
         return False  # the hub would go on from its own idea of the positions
     try:
@@ -61,7 +66,14 @@ async def _restore(conversation: Conversation, state: ClientState, key: str) -> 
     conversation.identify(answer.user_id, answer.session_id)
     await conversation.link.send(Ping())  # from here on the old key is worthless
     present = {confirmed.channel for confirmed in answer.channels}
+    present |= {confirmed.pattern for confirmed in answer.patterns}
     conversation.requested |= present
+    # Those that match are confirmed next, without being asked for.
+    conversation.requested |= {
+        tracker.channel
+        for tracker in state.registry.trackers()
+        if tracker.pattern is not None and tracker.pattern.channel in present
+    }
     _refuse(state, answer.failures)
     own = {user_channel(answer.user_id)} if answer.user_id is not None else set()
     unwanted = [each for each in present - own if each not in state.registry]
@@ -80,6 +92,7 @@ async def subscribe_pending(conversation: Conversation, state: ClientState) -> N
         ]
         if not pending:
             return
+        pending.sort(key=lambda tracker: not isinstance(tracker, PatternTracker))
         batch = pending[:SUBSCRIBE_BATCH]
         conversation.requested.update(tracker.channel for tracker in batch)
         await _subscribe(conversation, state, [tracker.request() for tracker in batch])

@@ -12,7 +12,9 @@ from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Delivery,
+    Subscribed,
     SubscribedChannel,
+    SubscribedPattern,
     Unsubscribed,
 )
 from hubbub.domain.requests import Position
@@ -26,13 +28,18 @@ class Registry:
         self._by_channel: dict[str, Subscription] = {}
 
     def add(self, subscription: Subscription) -> None:
-        taken = [channel for channel in subscription.channels if channel in self._by_channel]
+        held = {each: self._by_channel.get(each) for each in subscription.channels}
+        taken = [each for each, other in held.items() if other and not other.matched(each)]
         if taken:
             raise Conflict(f"this client already has a subscription for {taken[0]!r}; use that")
+        for channel, other in held.items():
+            if other is not None:
+                other.forget(channel)  # by its name it goes to the new one
         self._by_channel.update(dict.fromkeys(subscription.channels, subscription))
 
     def remove(self, subscription: Subscription) -> list[str]:
-        """The channels that nobody wants any more."""
+        """The channels and patterns that nobody wants any more. Channels that match end with their
+        pattern."""
         channels = [
             channel
             for channel in subscription.channels
@@ -40,7 +47,7 @@ class Registry:
         ]
         for channel in channels:
             del self._by_channel[channel]
-        return channels
+        return [channel for channel in channels if not subscription.matched(channel)]
 
     def __contains__(self, channel: str) -> bool:
         return channel in self._by_channel
@@ -72,6 +79,32 @@ class Registry:
             if subscription is not None:
                 subscription.confirm(confirmed)
 
+    def confirm_patterns(self, patterns: Iterable[SubscribedPattern]) -> None:
+        for confirmed in patterns:
+            subscription = self._by_channel.get(confirmed.pattern)
+            if subscription is not None:
+                subscription.confirm_pattern(confirmed)
+
+    def match(self, notice: Subscribed) -> None:
+        """Channels match a pattern, or cannot be followed although they do."""
+        for confirmed in notice.channels:
+            subscription = self._by_channel.get(confirmed.channel) or self._matching(
+                confirmed.channel
+            )
+            if subscription is not None and subscription.matched(confirmed.channel):
+                subscription.confirm(confirmed)
+        for failure in notice.failures:
+            for subscription in self.subscriptions():
+                if subscription.pattern_of(failure.channel) is not None:
+                    subscription.leave_out(failure.channel, failure.error)
+
+    def _matching(self, channel: str) -> Subscription | None:
+        for subscription in self.subscriptions():
+            if subscription.match(channel):
+                self._by_channel[channel] = subscription
+                return subscription
+        return None
+
     def refuse(self, failures: Iterable[ChannelFailure]) -> None:
         """A subscription ends when any of its channels is refused."""
         for failure in failures:
@@ -83,11 +116,13 @@ class Registry:
             subscription.reset(notice)
 
     def withdraw(self, notice: Unsubscribed) -> None:
-        """Access was taken away."""
+        """Access was taken away, or channels that matched have gone."""
         for failure in notice.failures:
             if failure.channel in self._by_channel:
                 self._emit(AccessLost(failure.channel, failure.error))
                 self._end(failure.channel, failure.error)
+        for channel in notice.channels:
+            self._forget(channel)
 
     def tell(self, event: Told) -> None:
         subscription = self._by_channel.get(event.channel)
@@ -103,6 +138,15 @@ class Registry:
 
     def _end(self, channel: str, error: HubbubError) -> None:
         subscription = self._by_channel.get(channel)
-        if subscription is not None:
+        if subscription is not None and not self._forget(channel):
             self.remove(subscription)
             subscription.finish(error)
+
+    def _forget(self, channel: str) -> bool:
+        """Whether the channel was one that matched."""
+        subscription = self._by_channel.get(channel)
+        if subscription is None or not subscription.matched(channel):
+            return False
+        del self._by_channel[channel]
+        subscription.forget(channel)
+        return True

@@ -6,7 +6,13 @@ import enum
 from dataclasses import InitVar, dataclass, field
 
 from hubbub.client.events import Gap
-from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+from hubbub.domain.notices import (
+    ChannelReset,
+    Delivery,
+    SubscribedChannel,
+    SubscribedPattern,
+)
+from hubbub.domain.patterns import PatternSet
 from hubbub.domain.requests import ChannelRequest, Position
 
 REMEMBERED_IDS = 1024
@@ -39,6 +45,8 @@ class Tracker:
     """The hub has yet to confirm the position: all that comes before is to come again."""
     began: bool = False
     """The hub has confirmed it before."""
+    pattern: PatternTracker | None = None
+    """Of a channel that is followed since it matches."""
     serial: int | None = field(init=False)
     _since_time: int | None = field(init=False)
     _any_serial: bool = False
@@ -56,7 +64,10 @@ class Tracker:
         """The subscription that continues without a gap."""
         if self._since_time is not None:
             return ChannelRequest(self.channel, timestamp=self._since_time)
-        return ChannelRequest(self.channel, serial=self.serial, epoch=self.epoch)
+        matches = self.pattern is not None
+        return ChannelRequest(
+            self.channel, serial=self.serial, epoch=self.epoch, by_pattern=matches
+        )
 
     def position(self) -> Position | None:
         """None where it cannot be told by a serial."""
@@ -160,3 +171,34 @@ class Tracker:
 
     def _gap(self, reason: str) -> Gap:
         return Gap(self.channel, reason, self.epoch or "", self.serial or 0)
+
+
+class PatternTracker(Tracker):
+    """A pattern that is subscribed to. The channels that match have trackers of their own."""
+
+    __slots__ = ("_matches", "newest")
+
+    def __init__(self, pattern: str, since_time: int | None = None) -> None:
+        super().__init__(pattern, since_time=since_time)
+        self._matches = PatternSet((pattern,)).matches
+        self.newest = since_time
+        """When the newest message was published, of all channels that match (milliseconds)."""
+
+    def matches(self, channel: str) -> bool:
+        return self._matches(channel)
+
+    def request(self) -> ChannelRequest:
+        """Channels without a position, which came into being meanwhile, go on from there."""
+        return ChannelRequest(self.channel, timestamp=self.newest)
+
+    def position(self) -> None:
+        return None
+
+    def confirm_pattern(self, confirmed: SubscribedPattern, now: int) -> Gap | None:
+        """The hub follows what matches. `now` is in milliseconds since 1970."""
+        self.recovering = False
+        self.began = True
+        self.newest = self.newest or now
+        if confirmed.recovered:
+            return None
+        return Gap(self.channel, "channels may have come and gone meanwhile")

@@ -32,7 +32,7 @@ from hubbub.domain.notices import (
     Unsubscribed,
 )
 from hubbub.domain.patterns import check_pattern, is_pattern
-from hubbub.domain.permissions import may_read_pattern
+from hubbub.domain.permissions import Identity, Reader, may_read_pattern
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.feed import Feed
@@ -100,6 +100,16 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 NO_PATTERNS = Prepared([], [], {})
+
+
+def check_readable(hub: Hub, identity: Identity, pattern: str) -> None:
+    """That the pattern as a whole may be subscribed to. Raises `InvalidName`, `NotPermitted`."""
+    check_pattern(pattern)
+    if not may_read_pattern(Reader(identity), pattern, hub.configuration):
+        raise NotPermitted(
+            f"no permission covers all that {pattern!r} can match; subscribe to a pattern that "
+            "a permission covers"
+        )
 
 
 class PatternSubscriptions:
@@ -185,17 +195,13 @@ class PatternSubscriptions:
 
     def _check(self, session: SessionState, request: ChannelRequest) -> None:
         """Raises `InvalidName`, `BadRequest`, `NotPermitted` or `TooManyMatches`."""
-        pattern, hub = check_pattern(request.channel), session.hub
+        pattern, hub = request.channel, session.hub
         session.check_identity()
+        check_readable(hub, session.identity, pattern)
         if request.serial is not None or request.epoch is not None:
             raise BadRequest(
                 f"{pattern!r} is a pattern: serials are of channels. Give a `timestamp`, or the "
                 "serial of each channel with `byPattern`"
-            )
-        if not may_read_pattern(session.reader, pattern, hub.configuration):
-            raise NotPermitted(
-                f"no permission covers all that {pattern!r} can match; subscribe to a pattern that "
-                "a permission covers"
             )
         if pattern in (session.patterns or ()):
             return
@@ -251,7 +257,7 @@ class PatternSubscriptions:
             plans, failures = await self._subscriptions.prepare(session, page)
             told = tuple(each for each in failures if not isinstance(each.error, NotPermitted))
             if plans or told:
-                session.send(Subscribed(tuple(plan.confirmation() for plan in plans), told))
+                session.send(Subscribed(tuple(map(_confirmation, plans)), told))
             await self._subscriptions.begin(session, plans)
 
     def check_match(self, session: SessionState, channel: str, planned: int = 0) -> None:
@@ -491,3 +497,9 @@ class PatternSubscriptions:
         finally:
             feed.users -= 1
             self._subscriptions.drop_if_unused(hub, feed)
+
+
+def _confirmation(plan: Plan) -> SubscribedChannel:
+    """With the serial after which messages begin: the client may not know the channel yet."""
+    _, serial = plan.start()
+    return msgspec.structs.replace(plan.confirmation(), serial=serial)

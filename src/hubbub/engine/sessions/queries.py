@@ -10,12 +10,14 @@ from hubbub.domain.errors import BadRequest, HubbubError, NotFound
 from hubbub.domain.filters.filters import NO_FILTERS, Filters, filter_of_request
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import HistoryPage, Member, Presence, ThreadsPage
+from hubbub.domain.patterns import is_pattern
 from hubbub.domain.permissions import Identity, may_subscribe, refusal
 from hubbub.domain.requests import History, PresenceQuery, Threads
 from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threads
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.filtered_history import FilteredHistory
+from hubbub.engine.sessions.patterns import check_readable
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
@@ -120,12 +122,15 @@ class Queries:
         return members
 
     def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
-        """That at least one of the channels may be followed. Raises the `NotPermitted` or
+        """That one of the channels or patterns may be followed. Raises the `NotPermitted` or
         `InvalidName` of the first."""
         refusals: list[HubbubError] = []
         for channel in channels:
             try:
-                self.check(hub, identity, channel, "subscribe to")
+                if is_pattern(channel):
+                    check_readable(hub, identity, channel)
+                else:
+                    self.check(hub, identity, channel, "subscribe to")
             except HubbubError as error:
                 refusals.append(error)
             else:
