@@ -51,15 +51,19 @@ def the_same_by_month_as_from_facts(snapshot: Snapshot) -> None:
         map(repr, snapshot.read("audit").to_pylist())
     )
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for name, counts in (
-        ("peer_hours", ("messages", "bytes", "attempts", "attempts_ok")),
-        ("peer_sessions", ("sessions", "session_time")),
-        ("responses", ("answers",)),
-    ):
-        for row in snapshot.read(name).to_pylist():
-            sums[row["hub"], row["peer"]].update({count: row[count] for count in counts})
-            if row.get("messages"):
-                sums[row["hub"], row["peer"]]["active_hours"] += 1
+    written = snapshot.read("peer_facts").to_pylist()
+    for row in written:
+        counts = ("messages", "bytes", "attempts", "attempts_ok")
+        sums[row["hub"], row["peer"]].update({name: row[name] for name in counts})
+    for hub, peer, _ in {
+        (row["hub"], row["peer"], row["time"]) for row in written if row["messages"]
+    }:
+        sums[hub, peer]["active_hours"] += 1
+    for row in snapshot.read("sessions").to_pylist():
+        found = {"sessions": 1, "session_time": row["duration"] or 0}
+        sums[row["hub"], row["user"]].update(found)
+    for row in snapshot.read("responses").to_pylist():
+        sums[row["hub"], row["peer"]]["answers"] += row["answers"]
     questions = {
         (row["hub"], row["asker"], row["question_id"])
         for row in snapshot.read("replies").to_pylist()

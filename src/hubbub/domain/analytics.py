@@ -66,21 +66,8 @@ TABLES: Final = (
     _table(
         "links", "Which messages belong to a conversation or answer another message?", "at", "-at"
     ),
-    _table("peer_hours", "What did each peer do in each hour?", "hour", "-hour -messages"),
-    _table(
-        "peer_sessions",
-        "How many sessions did each peer open in each hour?",
-        "hour",
-        "-hour -sessions",
-    ),
     _table(
         "terms", "Which words are in how many messages, in each hour?", "hour", "-hour -messages"
-    ),
-    _table(
-        "runs",
-        "Which sequences were put and which serials were handed out, without a break?",
-        "began",
-        "-began",
     ),
     _table(
         "sessions_daily",

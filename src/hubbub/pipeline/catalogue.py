@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hubbub.pipeline.views.audit import RUN
 from hubbub.pipeline.views.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.views.conversations import LINK
 from hubbub.pipeline.views.peers import MONTH
 from hubbub.pipeline.views.spreads import sums
 
@@ -40,9 +41,6 @@ EVENT: Final = schema(
 )
 """An event of a session or subscription. Rows keep theirs, so that late events can correct them."""
 _EVENTS: Final = pa.schema([("events", pa.list_(pa.struct(list(EVENT))))])
-_LINK: Final = schema(
-    "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
-)
 
 
 def _by_name(*tables: Table) -> dict[str, Table]:
@@ -174,7 +172,7 @@ TABLES: Final = _by_name(
         "linked_messages",
         schema(
             "text hub thread, time thread_began, whole position",
-            pa.schema(list(_LINK)[1:]),
+            pa.schema(list(LINK)[1:]),
             "text how question_id asker question_channel question_conversation_id",
             "time asked_at, whole response_time",
             _ORIGIN,
@@ -200,7 +198,7 @@ TABLES: Final = _by_name(
 
 SCRATCH: Final = _by_name(
     Table("_session_events", schema("text hub channel session", EVENT), "at"),
-    Table("_links", schema(_LINK, _ORIGIN), "at"),
+    Table("_links", schema(LINK, _ORIGIN), "at"),
     Table("_pairs", schema("whole a b"), None),
 )
 """What one plan of a round leaves for the next one; removed with the round. No Delta tables."""

@@ -49,7 +49,7 @@ def test_producers() -> None:
         ("twice", "doubled", 3, 0, 1, 0),
     ]
     # Little is left to read: an unbroken hour is one row.
-    runs = view("runs", silver(messages=put("good", range(1, 60))))
+    runs = silver(messages=put("good", range(1, 60)))["sequence_facts"]
     assert rows(runs, "name", "first", "last", "count") == [("good", 1, 59, 59)]
 
 

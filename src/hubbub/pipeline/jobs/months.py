@@ -22,7 +22,6 @@ _WHICH: Final = ["totals", "month", "key"]
 """The table, the month and the number of a key. Keys with one number are made again together."""
 _ROWS_OF_A_KEY: Final = 20
 """About, of those of a month."""
-_HALF: Final = 32
 Span = tuple[int, int]
 """From one moment on, before another; microseconds since 1970."""
 
@@ -41,7 +40,7 @@ def months(work: Work) -> None:
         rows = sum(file.rows for _, part in parts for file in work.files(part.table))
         work.make(_together(_rows(work, *each) for each in parts), rows, ("key",), _made)
         return
-    touched = [each for each in parts if work.changes(each[1].table)]
+    touched = [each for each in parts if each[1].table in work.changed]
     if not touched:
         return
     changed = _changed(_together(_signed(work, *each) for each in touched)).persist()
@@ -64,17 +63,18 @@ def _changed(signed: DataFrame) -> DataFrame:
     columns = [name for name in signed.columns if name != "sign"]
     nulls = F.array(*(F.col(name).isNull() for name in columns))  # which a hash passes over
     number = F.xxhash64(*columns, nulls)
-    halves = F.shiftright(number, _HALF), number.bitwiseAND(F.lit(2**_HALF - 1))
-    sums = [F.sum(half * F.col("sign")) != 0 for half in halves]
-    found = signed.groupBy(*_WHICH).agg((sums[0] | sums[1]).alias("differs"))
+    halves = F.shiftright(number, 32), number.bitwiseAND(F.lit(2**32 - 1))
+    high, low = (F.sum(half * F.col("sign")) != 0 for half in halves)
+    found = signed.groupBy(*_WHICH).agg((high | low).alias("differs"))
     return found.where("differs").select(*_WHICH)
 
 
 def _signed(work: Work, totals: Totals, part: Part) -> DataFrame:
     """Rows of files that the round adds, and with a minus of those that it removes."""
-    lost = [file.path for file in work.lost(part.table)]
-    files = [*work.lost(part.table), *work.added.get(part.table, ())]
-    sign = F.when(F.col(FILE).isin(*lost), -1).otherwise(1) if lost else F.lit(1)
+    gone = work.removed[part.table]
+    lost = [file for file in work.base.files(part.table) if file.path in gone]
+    files = [*lost, *work.added.get(part.table, ())]
+    sign = F.when(F.col(FILE).isin(*gone), -1).otherwise(1) if lost else F.lit(1)
     rows = work.frame(part.table, files, with_file=True).withColumn("sign", sign)
     return _selected(rows, totals, part, "sign")
 

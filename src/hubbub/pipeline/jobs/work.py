@@ -62,13 +62,6 @@ class Work:
         """How many rows are added to a table."""
         return sum(file.rows for file in self.added.get(table, ()))
 
-    def changes(self, table: str) -> bool:
-        return bool(self.added.get(table) or self.removed.get(table))
-
-    def lost(self, table: str) -> list[DataFile]:
-        """The files of a table that the round removes."""
-        return [file for file in self.base.files(table) if file.path in self.removed[table]]
-
     def files(self, table: str) -> list[DataFile | StagedFile]:
         """Those of a table after the round."""
         kept = [file for file in self.base.files(table) if file.path not in self.removed[table]]

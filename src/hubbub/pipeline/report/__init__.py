@@ -28,6 +28,7 @@ def make_report(warehouse: Path | str, hub: str | None = None, days: int = DAYS)
         sections.trending(figures),
         sections.audit(figures),
         sections.success(figures),
+        sections.shared_state(figures),
         sections.forecast(figures),
     ]
     of = f"Hub {hub}" if hub is not None else "All hubs"

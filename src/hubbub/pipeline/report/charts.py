@@ -188,17 +188,10 @@ def _floor() -> int:
 
 
 def _nice(highest: float) -> float:
-    """The next number above that divides well by four."""
-    if highest <= 0:
-        return 4.0
-    power = 10 ** math.floor(math.log10(highest))
-    return float(
-        next(
-            step * power
-            for step in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8, 10, 12)
-            if step * power >= highest
-        )
-    )
+    """The next number above whose quarters are whole, as counts are."""
+    power = 10 ** max(math.floor(math.log10(max(highest, 4.0) / 4)), 0)
+    steps = (4.0 * step * power for step in (1, 2, 3, 4, 5, 6, 8, 10))
+    return float(next(step for step in steps if step >= highest))
 
 
 def _clock(time: float, span: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -78,9 +79,13 @@ def summary(figures: Figures, total: Row, opened: Row) -> str:
 
 
 def lines(by_time: Mapping[float, Row], names: Mapping[str, str]) -> list[Series]:
-    """One for each name, of the field that it stands for."""
+    """One for each name, of the field that it stands for; with a hole where a time is missing."""
+    pairs = list(itertools.pairwise(by_time))
+    step = min((after - before for before, after in pairs), default=0.0)
+    holes = [before + step for before, after in pairs if after > before + 1.5 * step]
+    times = sorted([*by_time, *holes])
     return [
-        Series(name, [(time, row[field]) for time, row in by_time.items()])
+        Series(name, [(time, by_time[time][field] if time in by_time else None) for time in times])
         for name, field in names.items()
     ]
 
@@ -247,30 +252,46 @@ def audit(figures: Figures) -> str:
 
 
 def success(figures: Figures) -> str:
-    adapters = figures.rows("adapter_success", 30)
-    policies = figures.rows("policy_success", 30)
-    if not adapters and not policies:
-        return ""
-    return section(
+    adapters = [
+        *each("day hub adapter policy"),
+        *each("deliveries", count),
+        ("delivered", of("success", share)),
+        *each("attempts", count),
+        ("p90", of("duration_p90", duration)),
+        *each("usual_failure"),
+    ]
+    policies = [*each("day hub policy"), *each("deliveries", count), ("met", of("success", share))]
+    return newest(
+        figures,
         "Delivery success",
         "How often do webhooks, adapters and policies get a message through?",
-        table(
-            [
-                *each("day hub adapter policy"),
-                *each("deliveries", count),
-                ("delivered", of("success", share)),
-                *each("attempts", count),
-                ("p90", of("duration_p90", duration)),
-                *each("usual_failure"),
-            ],
-            adapters,
-        ),
-        "<h3>Policies</h3>",
-        table(
-            [*each("day hub policy"), *each("deliveries", count), ("met", of("success", share))],
-            policies,
-        ),
+        {"adapter_success": ("Adapters", adapters), "policy_success": ("Policies", policies)},
     )
+
+
+def shared_state(figures: Figures) -> str:
+    documents = [*each("day hub channel"), *each("changes authors version document_bytes", count)]
+    notes = [*each("day hub"), *each("created unread", count), *each("read_p50", duration)]
+    pushes = [*each("day hub platform"), *each("attempts", count), *each("success", share)]
+    return newest(
+        figures,
+        "Documents, notifications and pushes",
+        "What changes, what is read, and what reaches devices?",
+        {
+            "documents": ("Documents", documents),
+            "notifications": ("Notifications, by when they were created", notes),
+            "pushes": ("Pushes", [*pushes, *each("duration_p90", duration)]),
+        },
+    )
+
+
+def newest(
+    figures: Figures, title: str, question: str, tables: Mapping[str, tuple[str, Sequence[Column]]]
+) -> str:
+    """The newest rows of some tables below their headings; nothing where none has any."""
+    found = [(*shown, figures.rows(name, 30)) for name, shown in tables.items()]
+    parts = [f"<h3>{head}</h3>{table(columns, rows)}" for head, columns, rows in found if rows]
+    return section(title, question, *parts) if parts else ""
 
 
 def forecast(figures: Figures) -> str:

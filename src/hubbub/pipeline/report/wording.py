@@ -6,12 +6,8 @@ import html
 from datetime import UTC, datetime
 
 _DURATIONS = (
-    (1.0, "µs", 1e3),
-    (1e3, "ms", 1e6),
-    (1e6, "s", 120e6),
-    (60e6, "min", 7200e6),
-    (3600e6, "h", 172_800e6),
-    (86_400e6, "days", float("inf")),
+    *((1.0, "µs", 1e3), (1e3, "ms", 1e6), (1e6, "s", 120e6), (60e6, "min", 7200e6)),
+    *((3600e6, "h", 172_800e6), (86_400e6, "days", float("inf"))),
 )
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Final
 
@@ -75,7 +75,8 @@ class Snapshot:
         self.location = location
         self.round = last
         self._read: dict[tuple[str, Window], pa.Table] = {}
-        self._files: dict[str, list[DataFile]] = {}
+        self.files = cache(self._files)
+        """The files of a materialised table, by its name."""
 
     def delta(self, name: str) -> DeltaTable | None:
         """The Delta table at its version; None where nothing was ever written to it."""
@@ -84,12 +85,23 @@ class Snapshot:
             return None
         return DeltaTable(str(self.location / name), version=version)
 
-    def files(self, name: str) -> list[DataFile]:
-        """The files of a materialised table."""
-        if name not in self._files:
-            delta = self.delta(name)
-            self._files[name] = [] if delta is None else _files(delta, TABLES[name].time or "")
-        return self._files[name]
+    def _files(self, name: str) -> list[DataFile]:
+        delta = self.delta(name)
+        if delta is None:
+            return []
+        time = TABLES[name].time or ""
+        return [
+            DataFile(
+                row["path"],
+                row["size_bytes"],
+                row["num_records"] or 0,
+                _micros(row.get(f"min.{time}")),
+                _micros(row.get(f"max.{time}")),
+                row.get("min.segment") or "",
+                row.get("max.segment") or "",
+            )
+            for row in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        ]
 
     def table(self, name: str) -> ds.Dataset:
         """A materialised table. Raises `NotFound` for any other name."""
@@ -146,21 +158,6 @@ class Snapshot:
         dataset = self.table(name)
         wanted = None if columns is None else list(dict.fromkeys(columns))
         return dataset.to_table(columns=wanted, filter=_filter(name, window, hub))
-
-
-def _files(delta: DeltaTable, time: str) -> list[DataFile]:
-    return [
-        DataFile(
-            row["path"],
-            row["size_bytes"],
-            row["num_records"] or 0,
-            _micros(row.get(f"min.{time}")),
-            _micros(row.get(f"max.{time}")),
-            row.get("min.segment") or "",
-            row.get("max.segment") or "",
-        )
-        for row in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-    ]
 
 
 def _micros(time: datetime | None) -> int | None:

@@ -44,15 +44,7 @@ EVENTS: Final = pa.schema(
 """As segments are written. A column that an older segment does not have reads as null."""
 
 IDENTITY: Final = (
-    "offset",
-    "at",
-    "kind",
-    "hub",
-    "node",
-    "channel",
-    "session",
-    "message_id",
-    "serial",
+    *("offset", "at", "kind", "hub", "node", "channel", "session", "message_id", "serial"),
 )
 """Columns that tell whether two segments hold the same events."""
 Hashes = npt.NDArray[np.uint64]

@@ -33,16 +33,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Totals:
+    table: str
     key: tuple[str, ...]
     shape: pa.Schema
     """The columns of all parts; null in a part that does not have them."""
     compute: Callable[[pa.Table], pa.Table]
-    """From the parts of keys, all that a month has of them, to rows of the table of its name."""
+    """From the parts of keys, all that a month has of them, to rows of the table."""
     parts: tuple[Part, ...]
-
-    @property
-    def table(self) -> str:
-        return self.compute.__name__
 
 
 def peer_months(parts: pa.Table) -> pa.Table:
@@ -83,6 +80,7 @@ _PEER: Final = schema(
 )
 TOTALS: Final = (
     Totals(
+        "peer_months",
         ("hub", "peer"),
         _PEER,
         peer_months,
@@ -99,6 +97,7 @@ TOTALS: Final = (
         ),
     ),
     Totals(
+        "sequence_months",
         WHOM,
         schema("time month", RUN),
         sequence_months,

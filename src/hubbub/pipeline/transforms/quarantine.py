@@ -18,12 +18,9 @@ def unfit_records(events: pa.Table, reasons: pa.Array, hour: str) -> pa.Table:
     first seen."""
     return pa.table(
         {
-            "segment": events["segment"],
-            "offset": events["offset"],
+            **{name: events[name] for name in ("segment", "offset", "kind", "hub")},
             "reason": reasons,
             "detail": pa.nulls(len(events), pa.string()),
-            "kind": events["kind"],
-            "hub": events["hub"],
             "record": pa.array([_said(row) for row in events.to_pylist()], pa.string()),
             "hour": pa.repeat(hour, len(events)),
         }

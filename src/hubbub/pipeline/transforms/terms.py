@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.transforms.stop_words import STOP_WORDS
 from hubbub.pipeline.transforms.words import words_of
 
+STOP_WORDS = (files("hubbub.pipeline") / "transforms/stop_words.txt").read_text("utf-8").split()
+"""They say nothing of what a message is about, in the languages of most of our users."""
 READ_CHARACTERS = 1000
 """Of each message; what it is about is said by then."""
 _AT_ONCE = 16_384

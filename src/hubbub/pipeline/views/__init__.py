@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
 from hubbub.domain.analytics import TABLES
 from hubbub.pipeline.views.view import View
 
-_MODULES: Final = (
-    *("traffic", "latency", "sessions", "activity", "conversations", "peers", "success"),
-    *("trending", "audit", "shared_state", "forecast"),
-)
-_BY_NAME: Final[dict[str, View]] = {
-    view.name: view for module in _MODULES for view in import_module(f"{__name__}.{module}").VIEWS
+_BY_NAME: Final = {
+    one.name: one
+    for module in iter_modules(__path__)
+    for one in vars(import_module(f"{__name__}.{module.name}")).values()
+    if isinstance(one, View)
 }
 
 VIEWS: Final = {table.name: _BY_NAME[table.name] for table in TABLES}

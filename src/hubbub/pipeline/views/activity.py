@@ -22,7 +22,7 @@ from hubbub.pipeline.views.columns import (
     times,
     union,
 )
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 SHOWN_DAYS = 31
 COUNTS = (
@@ -36,6 +36,13 @@ _SHOWN = (
 _KEYS = ("hub", "time", "hour")
 
 
+@view(
+    schema("text hub, time time", f"whole {' '.join(COUNTS)}", "text hour"),
+    sessions="hub opened_at closed_at",
+    subscriptions="hub started_at ended_at",
+    publish_facts="hub channel time",
+    delivery_facts="hub channel time",
+)
 def changes(sources: Sources) -> pa.Table:
     """`hour` is that in which the session or subscription began, also where `time`, at which it
     ended, is much later. A channel is active where something was published or delivered."""
@@ -63,6 +70,7 @@ def _active_channels(facts: pa.Table) -> pa.Table:
     return Groups(active, _KEYS).added({"active_channels": (ones(active), "sum")})
 
 
+@view(schema("text hub, time time", f"whole {' '.join(_SHOWN)}"), changes="")
 def activity(sources: Sources) -> pa.Table:
     """A session is active in each slot of five minutes that it was open in, even for a moment:
     what began up to the slot's end, less what ended before the slot. `*` is all hubs together.
@@ -119,18 +127,3 @@ def _rows(hub: str, first: int, active: Mapping[str, Integers]) -> pa.Table:
     return pa.table(
         {"hub": pa.repeat(hub, slots), "time": time, **{name: active[name] for name in _SHOWN}}
     )
-
-
-VIEWS = (
-    View(
-        changes,
-        schema("text hub, time time", f"whole {' '.join(COUNTS)}", "text hour"),
-        {
-            "sessions": ("hub", "opened_at", "closed_at"),
-            "subscriptions": ("hub", "started_at", "ended_at"),
-            "publish_facts": ("hub", "channel", "time"),
-            "delivery_facts": ("hub", "channel", "time"),
-        },
-    ),
-    View(activity, schema("text hub, time time", f"whole {' '.join(_SHOWN)}"), {"changes": ()}),
-)

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from hubbub.domain import journal
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import hours, schema, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.columns import schema, with_columns
+from hubbub.pipeline.views.view import Sources, view
 
 RUN = schema(
     "text kind hub channel epoch user name, flag again, whole first last count",
@@ -21,13 +21,14 @@ WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
 _NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
-def runs(sources: Sources) -> pa.Table:
-    """Unbroken runs of numbers: what producers put and what durable subscriptions were handed. A
-    run ends with its segment at the latest."""
-    facts = sources["sequence_facts"]
-    return with_columns(facts, hour=hours(facts["began"]))
-
-
+@view(
+    schema(
+        "text kind hub channel epoch user name verdict",
+        "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
+        "time since",
+    ),
+    sequence_months=(*WHOM, *_NUMBERS),
+)
 def audit(sources: Sources) -> pa.Table:
     """One row for each producer, for each durable subscription, and for each session from which
     live messages were dropped.
@@ -50,15 +51,9 @@ def _kinds(what: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _verdicts(found: pa.Table) -> pa.ChunkedArray:
-    words = {
-        "waiting": "waiting",
-        "out_of_order": "out of order",
-        "doubled": "doubled",
-        "lost": "lost",
-    }
     verdict: pa.ChunkedArray = pa.chunked_array([pa.repeat("exactly once", len(found))])
-    for name, word in words.items():
-        verdict = pc.if_else(pc.greater(found[name], 0), word, verdict)
+    for name in ("waiting", "out_of_order", "doubled", "lost"):
+        verdict = pc.if_else(pc.greater(found[name], 0), name.replace("_", " "), verdict)
     return verdict
 
 
@@ -166,17 +161,3 @@ def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bo
     high = np.maximum.accumulate(ids * len(values) + ranks)
     before = np.concatenate(([0], high[:-1]))[: len(ids)]
     return (values[before % len(values)] if len(values) else last), is_first
-
-
-VIEWS = (
-    View(runs, schema(RUN, "text hour"), {"sequence_facts": RUN.names}, reach="hour"),
-    View(
-        audit,
-        schema(
-            "text kind hub channel epoch user name verdict",
-            "whole messages lost doubled out_of_order redelivered waiting dead expired first last",
-            "time since",
-        ),
-        {"sequence_months": (*WHOM, *_NUMBERS)},
-    ),
-)

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import TIME, days, differ, hours, ones, schema, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.columns import days, differ, hours, ones, schema, with_columns
+from hubbub.pipeline.views.view import Sources, view
 
-_LINK = schema(
+LINK = schema(
     "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
 )
 _REPLY = schema(
@@ -27,6 +27,7 @@ _OF_THREAD = schema(
 )
 
 
+@view(schema(LINK, "text hour"), "hour", linked_messages=LINK.names)
 def links(sources: Sources) -> pa.Table:
     """The messages that belong to a conversation or answer another one, without their content."""
     rows = sources["linked_messages"]
@@ -35,6 +36,11 @@ def links(sources: Sources) -> pa.Table:
     return with_columns(rows, hour=hours(rows["at"]))
 
 
+@view(
+    schema(_REPLY, "text hour"),
+    "hour",
+    linked_messages=[_ORIGINAL.get(name, name) for name in _REPLY.names],
+)
 def replies(sources: Sources) -> pa.Table:
     """The provenance graph: who answered what, and how long it took."""
     rows = sources["linked_messages"].rename_columns(_REPLY.names)
@@ -42,6 +48,9 @@ def replies(sources: Sources) -> pa.Table:
     return with_columns(rows, hour=hours(rows["answered_at"]))
 
 
+@view(
+    schema("text hub peer day, whole answers askers", spreads.fields("response")), "day", replies=""
+)
 def responses(sources: Sources) -> pa.Table:
     """Answers to oneself, and answers to questions that the journal does not have, are no
     measure of how fast somebody is."""
@@ -56,20 +65,30 @@ def responses(sources: Sources) -> pa.Table:
     return with_columns(found, answers=found["response_count"], askers=askers)
 
 
+@view(schema(_OF_THREAD, "text hour"), linked_messages=(*_OF_THREAD.names, "thread_began"))
 def thread_messages(sources: Sources) -> pa.Table:
     """`hour` is that of the thread's first message."""
     rows = sources["linked_messages"]
     return with_columns(rows, hour=hours(rows["thread_began"]))
 
 
+@view(
+    schema(
+        "text hub thread started_by, time first_at last_at",
+        "whole duration messages participants channels conversations",
+        "flag crosses, whole answers, real response_mean, text hour",
+    ),
+    thread_messages="",
+)
 def threads(sources: Sources) -> pa.Table:
     """`crosses`: it spans several channels or conversations."""
     messages = sources["thread_messages"]
     groups = Groups(messages, ("hub", "thread"))
-    at = messages["at"].cast(pa.int64())
+    at = messages["at"]
     threads = groups.added(
-        {"first": (at, "min"), "last": (at, "max"), "messages": (ones(messages), "sum")}
+        {"first_at": (at, "min"), "last_at": (at, "max"), "messages": (ones(messages), "sum")}
     )
+    first, last = (threads[name].cast(pa.int64()) for name in ("first_at", "last_at"))
     counts = {
         name: pa.array(groups.different(messages[column]))
         for name, column in (
@@ -86,9 +105,7 @@ def threads(sources: Sources) -> pa.Table:
     more = {
         **counts,
         "started_by": messages["peer"].take(pa.array(start_of)),
-        "first_at": threads["first"].cast(TIME),
-        "last_at": threads["last"].cast(TIME),
-        "duration": pc.subtract(threads["last"], threads["first"]),
+        "duration": pc.subtract(last, first),
         "crosses": several,
         "answers": answers,
         "response_mean": mean,
@@ -107,34 +124,3 @@ def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
     measured = np.bincount(groups.ids, pc.is_valid(took).to_numpy(), count)
     with np.errstate(invalid="ignore"):
         return pa.array(answers.astype(np.int64)), pa.array(times / measured, from_pandas=True)
-
-
-VIEWS = (
-    View(links, schema(_LINK, "text hour"), {"linked_messages": _LINK.names}, reach="hour"),
-    View(
-        replies,
-        schema(_REPLY, "text hour"),
-        {"linked_messages": [_ORIGINAL.get(name, name) for name in _REPLY.names]},
-        reach="hour",
-    ),
-    View(
-        responses,
-        schema("text hub peer day, whole answers askers", spreads.fields("response")),
-        {"replies": ()},
-        reach="day",
-    ),
-    View(
-        thread_messages,
-        schema(_OF_THREAD, "text hour"),
-        {"linked_messages": (*_OF_THREAD.names, "thread_began")},
-    ),
-    View(
-        threads,
-        schema(
-            "text hub thread started_by, time first_at last_at",
-            "whole duration messages participants channels conversations",
-            "flag crosses, whole answers, real response_mean, text hour",
-        ),
-        {"thread_messages": ()},
-    ),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from hubbub.pipeline.views.columns import (
     with_columns,
 )
 from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, Reals, predicted
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, View, view
 
 MEASURES = ("messages_in", "messages_out")
 BUSIEST_HUBS = 20
@@ -54,7 +54,7 @@ SCHEMA = schema(
 )
 
 
-def forecast(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
+def _load(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
     """The rows that are `held_back` are of the past: what was forecast on the day before, beside
     what came and what the same hour of the day before would have said."""
     traffic = sources["traffic"]
@@ -171,6 +171,14 @@ def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) ->
     return pa.array(np.maximum(np.ceil(np.round(nodes, 6)), 1).astype(np.int64))
 
 
+@view(
+    schema(
+        "text hub measure, whole hours",
+        "real mean error error_share yesterday_error yesterday_error_share",
+        "flag better, text verdict",
+    ),
+    forecast="",
+)
 def forecast_errors(sources: Sources) -> pa.Table:
     """`error` is the mean distance from what came, in messages per hour, `error_share` the same
     as a share of the mean hour. `yesterday` is the guess that an hour will be as the same hour
@@ -209,27 +217,14 @@ def _errors(held_back: pa.Table, measure: str) -> pa.Table:
 
 
 def make_view(capacity: Capacity = MEASURED) -> View:
-    @wraps(forecast)
-    def compute(sources: Sources) -> pa.Table:
-        return forecast(sources, capacity)
-
+    hours = (TRAINING_DAYS + HELD_BACK_DAYS) * 24
     return View(
-        compute,
+        "forecast",
+        partial(_load, capacity=capacity),
         SCHEMA,
         {"traffic": ("hub", "time", *MEASURES)},
-        recent_hours=(TRAINING_DAYS + HELD_BACK_DAYS) * 24,
+        recent_hours=hours,
     )
 
 
-VIEWS = (
-    make_view(),
-    View(
-        forecast_errors,
-        schema(
-            "text hub measure, whole hours",
-            "real mean error error_share yesterday_error yesterday_error_share",
-            "flag better, text verdict",
-        ),
-        {"forecast": ()},
-    ),
-)
+forecast = make_view()

@@ -7,13 +7,19 @@ import pyarrow as pa
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import hours, schema, slot_bits, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 _KEYS = ("hub", "channel", "technology")
 _TOTALS = ("deliveries", "bytes")
+_SHOWN = spreads.fields("latency")
 _SUMS = (*_KEYS, *_TOTALS, *spreads.sums("latency").names)
 
 
+@view(
+    schema("text hub channel technology, whole deliveries bytes slots", _SHOWN, "text hour"),
+    "hour",
+    delivery_facts=(*_SUMS, "time"),
+)
 def latency(sources: Sources) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was delivered."""
     facts = sources["delivery_facts"]
@@ -23,6 +29,7 @@ def latency(sources: Sources) -> pa.Table:
     return with_columns(spreads.described(_added(facts, groups), "latency"), slots=bits)
 
 
+@view(schema("text hub channel technology, whole deliveries bytes", _SHOWN), delivery_facts=_SUMS)
 def latency_overall(sources: Sources) -> pa.Table:
     """The row without a channel is the hub's sum over all of its channels."""
     facts = sources["delivery_facts"]
@@ -34,22 +41,3 @@ def latency_overall(sources: Sources) -> pa.Table:
 
 def _added(rows: pa.Table, groups: Groups) -> pa.Table:
     return spreads.added(rows, groups, "latency", {name: rows[name] for name in _TOTALS})
-
-
-VIEWS = (
-    View(
-        latency,
-        schema(
-            "text hub channel technology, whole deliveries bytes slots",
-            spreads.fields("latency"),
-            "text hour",
-        ),
-        {"delivery_facts": (*_SUMS, "time")},
-        reach="hour",
-    ),
-    View(
-        latency_overall,
-        schema("text hub channel technology, whole deliveries bytes", spreads.fields("latency")),
-        {"delivery_facts": _SUMS},
-    ),
-)

@@ -8,9 +8,16 @@ import pyarrow.compute as pc
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import days, hours, ones, schema, starts_of_hours, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
+
+_COUNTS = schema("whole sessions still_open", spreads.fields("duration"))
 
 
+@view(
+    schema("text hub, time time", _COUNTS, "text hour"),
+    "hour",
+    sessions="hub opened_at duration closed_at",
+)
 def sessions_hourly(sources: Sources) -> pa.Table:
     sessions = spreads.of_each(sources["sessions"], "duration", "duration")
     sessions = with_columns(sessions, time=starts_of_hours(sessions["opened_at"]))
@@ -22,35 +29,10 @@ def sessions_hourly(sources: Sources) -> pa.Table:
     return with_columns(spreads.described(found, "duration"), hour=hours(found["time"]))
 
 
+@view(schema("text hub", _COUNTS, "text day"), "day", sessions_hourly="")
 def sessions_daily(sources: Sources) -> pa.Table:
     hourly = sources["sessions_hourly"]
     hourly = with_columns(hourly, day=days(hourly["time"]))
     totals = {name: hourly[name] for name in ("sessions", "still_open")}
     found = spreads.added(hourly, Groups(hourly, ("hub", "day")), "duration", totals)
     return spreads.described(found, "duration")
-
-
-_COUNTS = schema("whole sessions still_open", spreads.fields("duration"))
-
-VIEWS = (
-    View(
-        sessions_hourly,
-        schema("text hub, time time", _COUNTS, "text hour"),
-        {"sessions": ("hub", "opened_at", "duration", "closed_at")},
-        reach="hour",
-    ),
-    View(
-        sessions_daily,
-        schema("text hub", _COUNTS, "text day"),
-        {
-            "sessions_hourly": (
-                "hub",
-                "time",
-                "sessions",
-                "still_open",
-                *spreads.sums("duration").names,
-            )
-        },
-        reach="day",
-    ),
-)

@@ -9,12 +9,20 @@ from hubbub.domain.journal import PUSH_OUTCOMES
 from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import REAL, days, schema, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 _DOCUMENT = ("hub", "channel", "day")
 _PUSH = ("hub", "platform", "day")
 
 
+@view(
+    schema(
+        "text hub channel, whole changes authors bytes version document_bytes",
+        "time first_at last_at, text day",
+    ),
+    "day",
+    document_facts="hub channel user time changes bytes version document_bytes first_at last_at",
+)
 def documents(sources: Sources) -> pa.Table:
     """`version` and `document_bytes` are those after the last change of the day."""
     facts = sources["document_facts"]
@@ -32,6 +40,11 @@ def documents(sources: Sources) -> pa.Table:
     return with_columns(found, authors=pa.array(groups.different(facts["user"])))
 
 
+@view(
+    schema("text hub, whole created unread", spreads.fields("read"), "text day"),
+    "day",
+    notification_facts=("hub", "time", "created", *spreads.sums("read").names),
+)
 def notifications(sources: Sources) -> pa.Table:
     """By the day on which they were created; those that were read since count there, too."""
     facts = sources["notification_facts"]
@@ -43,6 +56,15 @@ def notifications(sources: Sources) -> pa.Table:
     return with_columns(spreads.described(found, "read"), unread=unread)
 
 
+@view(
+    schema(
+        f"text hub platform, whole {' '.join(('attempts', *PUSH_OUTCOMES))}, real success",
+        spreads.fields("duration"),
+        "text day",
+    ),
+    "day",
+    push_facts=(*_PUSH[:2], "outcome", "time", "attempts", *spreads.sums("duration").names),
+)
 def pushes(sources: Sources) -> pa.Table:
     """`success` is the share of attempts that the service of the platform took."""
     facts = sources["push_facts"]
@@ -54,44 +76,3 @@ def pushes(sources: Sources) -> pa.Table:
     found = spreads.added(facts, Groups(facts, _PUSH), "duration", totals)
     success = pc.divide(found["ok"].cast(REAL), found["attempts"].cast(REAL))
     return with_columns(spreads.described(found, "duration"), success=success)
-
-
-VIEWS = (
-    View(
-        documents,
-        schema(
-            "text hub channel, whole changes authors bytes version document_bytes",
-            "time first_at last_at, text day",
-        ),
-        {
-            "document_facts": (
-                *("hub", "channel", "user", "time", "changes", "bytes", "version"),
-                *("document_bytes", "first_at", "last_at"),
-            )
-        },
-        reach="day",
-    ),
-    View(
-        notifications,
-        schema("text hub, whole created unread", spreads.fields("read"), "text day"),
-        {"notification_facts": ("hub", "time", "created", *spreads.sums("read").names)},
-        reach="day",
-    ),
-    View(
-        pushes,
-        schema(
-            "text hub platform",
-            f"whole {' '.join(('attempts', *PUSH_OUTCOMES))}",
-            "real success",
-            spreads.fields("duration"),
-            "text day",
-        ),
-        {
-            "push_facts": (
-                *("hub", "platform", "outcome", "time", "attempts"),
-                *spreads.sums("duration").names,
-            )
-        },
-        reach="day",
-    ),
-)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views.columns import REAL, schema
+from hubbub.pipeline.views.columns import REAL, schema, with_columns
 
 Reals = npt.NDArray[np.float64]
 
@@ -59,9 +59,7 @@ def of_each(rows: pa.Table, duration: str, prefix: str) -> pa.Table:
         "squares": pc.multiply(real, real),
         "buckets": buckets,
     }
-    for name, column in sums.items():
-        rows = rows.append_column(f"{prefix}_{name}", column)
-    return rows
+    return with_columns(rows, **{f"{prefix}_{name}": column for name, column in sums.items()})
 
 
 def added(
@@ -94,9 +92,8 @@ def described(rows: pa.Table, prefix: str) -> pa.Table:
         middle = _middles(buckets, fraction)
         within = np.fmin(np.fmax(middle, low), high)
         shown[name] = np.where(np.isnan(middle), np.nan, within)
-    for name, values in shown.items():
-        rows = rows.append_column(f"{prefix}_{name}", pa.array(values, from_pandas=True))
-    return rows
+    columns = {f"{prefix}_{name}": pa.array(each, from_pandas=True) for name, each in shown.items()}
+    return with_columns(rows, **columns)
 
 
 def _middles(buckets: pa.MapArray, fraction: float) -> Reals:

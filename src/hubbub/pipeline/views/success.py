@@ -10,20 +10,27 @@ from hubbub.domain.journal import WEBHOOK_ATTEMPT
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import days, ones, schema, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
 NEEDS_FIRST = ("PREFERRED",)
-_NAMED_FROM = (
-    *("kind", "hub", "adapter", "policy", "technology", "message_id", "peer", "subscription"),
-    *("outcome", "at"),
-)
+_NAMED_FROM = "kind hub adapter policy technology message_id peer subscription outcome at"
 _ADAPTER = ("hub", "adapter", "policy", "day")
 _DELIVERY = ("_place", "message_id", "target")
 _POLICY = ("hub", "policy", "day")
 _MESSAGE = (*_POLICY, "message_id", "target")
 
 
+@view(
+    schema(
+        "text hub adapter policy, whole attempts attempts_ok deliveries delivered",
+        "whole delivered_at_once, real success, text usual_failure",
+        spreads.fields("duration"),
+        "text day",
+    ),
+    "day",
+    attempts=f"{_NAMED_FROM} attempt reason duration",
+)
 def adapter_success(sources: Sources) -> pa.Table:
     """A delivery is one message to one peer or subscription. It is delivered if any attempt of
     the day went well, at once if the first one did. Webhooks count as an adapter `webhook`."""
@@ -37,13 +44,13 @@ def adapter_success(sources: Sources) -> pa.Table:
     each = _deliveries(attempts.append_column("_place", pa.array(places.ids)), ok)
     place: Integers = each["_place"].to_numpy()
     count = np.bincount(place, minlength=len(places))
-    delivered = np.bincount(place, _is(each["delivered"]), len(places)).astype(np.int64)
+    delivered, at_once = (
+        np.bincount(place, _is(each[name]), len(places)) for name in ("delivered", "at_once")
+    )
     more = {
         "deliveries": pa.array(count),
         "delivered": pa.array(delivered),
-        "delivered_at_once": pa.array(
-            np.bincount(place, _is(each["at_once"]), len(places)).astype(np.int64)
-        ),
+        "delivered_at_once": pa.array(at_once),
         "success": pa.array(delivered / count),
         "usual_failure": usual(place, each["failure"], len(places)),
     }
@@ -100,6 +107,11 @@ def _is(column: pa.ChunkedArray) -> Integers:
     return found
 
 
+@view(
+    schema("text hub policy, whole deliveries met failed, real success, text day"),
+    "day",
+    attempts=f"{_NAMED_FROM} segment offset",
+)
 def policy_success(sources: Sources) -> pa.Table:
     """A policy that names all needs every adapter to succeed, PREFERRED the one that was tried
     first, any other one adapter at least. Attempts without a policy are not counted here."""
@@ -132,25 +144,3 @@ def policy_success(sources: Sources) -> pa.Table:
     )
     success = pc.divide(found["met"].cast(pa.float64()), found["deliveries"].cast(pa.float64()))
     return found.append_column("success", success)
-
-
-VIEWS = (
-    View(
-        adapter_success,
-        schema(
-            "text hub adapter policy",
-            "whole attempts attempts_ok deliveries delivered delivered_at_once",
-            "real success, text usual_failure",
-            spreads.fields("duration"),
-            "text day",
-        ),
-        {"attempts": (*_NAMED_FROM, "attempt", "reason", "duration")},
-        reach="day",
-    ),
-    View(
-        policy_success,
-        schema("text hub policy, whole deliveries met failed, real success, text day"),
-        {"attempts": (*_NAMED_FROM, "segment", "offset")},
-        reach="day",
-    ),
-)

@@ -18,13 +18,22 @@ from hubbub.pipeline.views.columns import (
     union,
     with_columns,
 )
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
 _NO_BUCKETS = pa.scalar([], BUCKETS)
 _CHANNEL = ("hub", "channel", "event")
 
 
+@view(
+    schema(
+        f"text hub, time time, whole {' '.join(_COUNTS)}", spreads.fields("latency"), "text hour"
+    ),
+    "hour",
+    publish_facts="hub time messages bytes",
+    delivery_facts=("hub", "time", "deliveries", "bytes", *spreads.sums("latency").names),
+    drops="kind hub at count",
+)
 def traffic(sources: Sources) -> pa.Table:
     """Of each hub in five minutes, with the latency of what went out."""
     parts = union(
@@ -56,6 +65,11 @@ def _dropped(drops: pa.Table) -> pa.Table:
     )
 
 
+@view(
+    schema("text hub channel event, whole messages bytes slots, text hour"),
+    "hour",
+    publish_facts=(*_CHANNEL, "time", "messages", "bytes"),
+)
 def channels(sources: Sources) -> pa.Table:
     """`slots` has a bit for each five minutes of the hour in which something was published."""
     facts = sources["publish_facts"]
@@ -64,34 +78,3 @@ def channels(sources: Sources) -> pa.Table:
     groups = Groups(facts, (*_CHANNEL, "hour"))
     found = groups.added({name: (facts[name], "sum") for name in ("messages", "bytes")})
     return with_columns(found, slots=pa.array(slot_bits(groups, facts["time"])))
-
-
-VIEWS = (
-    View(
-        traffic,
-        schema(
-            "text hub, time time",
-            f"whole {' '.join(_COUNTS)}",
-            spreads.fields("latency"),
-            "text hour",
-        ),
-        {
-            "publish_facts": ("hub", "time", "messages", "bytes"),
-            "delivery_facts": (
-                "hub",
-                "time",
-                "deliveries",
-                "bytes",
-                *spreads.sums("latency").names,
-            ),
-            "drops": ("kind", "hub", "at", "count"),
-        },
-        reach="hour",
-    ),
-    View(
-        channels,
-        schema("text hub channel event, whole messages bytes slots, text hour"),
-        {"publish_facts": (*_CHANNEL, "time", "messages", "bytes")},
-        reach="hour",
-    ),
-)

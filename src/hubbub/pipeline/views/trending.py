@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, Integers
 from hubbub.pipeline.views.columns import HOUR, hours, schema, times, with_columns
-from hubbub.pipeline.views.view import Sources, View
+from hubbub.pipeline.views.view import Sources, view
 
 MIN_MESSAGES = 2
 """A word of a single message in an hour is no trend, and most words are such."""
@@ -20,6 +20,9 @@ TOP = 20
 """The best of each hub, kind and hour."""
 
 
+@view(
+    schema("text hub term, whole messages, text hour"), "hour", term_facts="hub term time messages"
+)
 def terms(sources: Sources) -> pa.Table:
     facts = sources["term_facts"]
     found = Groups(facts, ("hub", "term", "time")).added({"messages": (facts["messages"], "sum")})
@@ -27,6 +30,12 @@ def terms(sources: Sources) -> pa.Table:
     return with_columns(found, hour=hours(found["time"]))
 
 
+@view(
+    schema("text hub kind name, time time, whole messages, real usual score", "whole rank"),
+    recent_hours=SHOWN_HOURS + PAST_HOURS,
+    channels="",
+    terms="",
+)
 def trending(sources: Sources) -> pa.Table:
     """`usual` is the mean of the hours of a week before, or since the hub's first hour if that is
     later; hours without a message count as 0. `score` says how many usual deviations an hour is
@@ -123,19 +132,3 @@ def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
             "messages": found["messages"],
         }
     )
-
-
-VIEWS = (
-    View(
-        terms,
-        schema("text hub term, whole messages, text hour"),
-        {"term_facts": ("hub", "term", "time", "messages")},
-        reach="hour",
-    ),
-    View(
-        trending,
-        schema("text hub kind name, time time, whole messages, real usual score", "whole rank"),
-        {"channels": (), "terms": ()},
-        recent_hours=SHOWN_HOURS + PAST_HOURS,
-    ),
-)

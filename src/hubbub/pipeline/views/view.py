@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import pyarrow as pa
 
 Reach = Literal["hour", "day", "all"]
 Sources = Mapping[str, pa.Table]
 """Tables and views by name."""
-
-
-class Compute(Protocol):
-    __name__: str
-
-    def __call__(self, sources: Sources, /) -> pa.Table: ...
+Compute = Callable[[Sources], pa.Table]
 
 
 @dataclass(frozen=True)
 class View:
-    """`compute` has the view's name and is pure: from the sources, with the named columns, to rows
-    with the columns of `schema` in any order."""
+    """`compute` is pure: from the sources, with the named columns, to rows with the columns of
+    `schema` in any order."""
 
+    name: str
     compute: Compute
     schema: pa.Schema
     sources: Mapping[str, Sequence[str]]
@@ -33,13 +29,20 @@ class View:
     recent_hours: int | None = None
     """How many hours of the sources matter, counted back from the newest event."""
 
-    @property
-    def name(self) -> str:
-        return self.compute.__name__
-
     def evaluate(self, sources: Sources) -> pa.Table:
         chosen = {
             name: sources[name].select(list(columns)) if columns else sources[name]
             for name, columns in self.sources.items()
         }
         return self.compute(chosen).select(self.schema.names).cast(self.schema)
+
+
+def view(
+    shape: pa.Schema,
+    reach: Reach = "all",
+    recent_hours: int | None = None,
+    **sources: str | Sequence[str],
+) -> Callable[[Compute], View]:
+    """Makes a function the view of its name. Columns may be named in one text."""
+    read = {name: each.split() if isinstance(each, str) else each for name, each in sources.items()}
+    return lambda compute: View(compute.__name__, compute, shape, read, reach, recent_hours)
