@@ -48,6 +48,7 @@ test: $(DEV_READY) $(PIPELINE_READY) ## run the tests
 	@sh scripts/java.sh || echo "setup: going on without the tests that need Java" >&2
 	@sh scripts/jeromq.sh
 	@sh scripts/push-services.sh
+	@sh scripts/series.sh $(VENV)
 	@$(BIN)/python -m compileall -q src # tests start many processes, also where Python may not keep what it compiles
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 

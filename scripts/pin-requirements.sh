@@ -21,3 +21,7 @@ pin pyproject.toml run.txt "$@"
 for name in dev docs bench pipeline; do
     pin "requirements/$name.in" "$name.txt" "$@"
 done
+# Of this one only the package itself: its files are read, nothing of it is run.
+pin requirements/series.in series.txt "$@"
+awk '/^[a-z]/ { wanted = /^pmdarima==/ } wanted' requirements/series.txt > requirements/series.new
+mv requirements/series.new requirements/series.txt

@@ -70,14 +70,17 @@ def compact(
 
 def prune(warehouse: Location, before: int, now: Callable[[], int]) -> Upkeep:
     """Removes rows of events before a time, in microseconds since 1970, from all tables but those
-    about segments and rounds. Old versions hold them until they are vacuumed."""
-    moment = f"{datetime.fromtimestamp(before / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    about segments and rounds, and totals of whole months. Old versions hold them until they are
+    vacuumed."""
+    moment = datetime.fromtimestamp(before / 1e6, UTC)
+    month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
     def work(delta: DeltaTable) -> int:
         time = TABLES[str(delta.metadata().name)].time
         if time is None:
             return 0
-        found = delta.delete(f"{time} < arrow_cast('{moment}', '{_TYPE}')")
+        since = f"{month if time == 'month' else moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+        found = delta.delete(f"{time} < arrow_cast('{since}', '{_TYPE}')")
         return int(found.get("num_deleted_rows") or 0)
 
     removed = _each(warehouse, now, work)

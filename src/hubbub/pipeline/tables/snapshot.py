@@ -156,7 +156,7 @@ class Snapshot:
         self, name: str, window: Window, columns: Sequence[str] | None, hub: str | None = None
     ) -> pa.Table:
         dataset = self.table(name)
-        wanted = None if columns is None else list(dict.fromkeys(columns))
+        wanted = list(dict.fromkeys(columns)) if columns else None
         return dataset.to_table(columns=wanted, filter=_filter(name, window, hub))
 
 

@@ -74,6 +74,7 @@ _OPENED: Final = (
     " coalesce(closed_at, opened_at) AS last_at, coalesce(duration, 0) AS session_time"
 )
 _ANSWERED: Final = f"{_OF_OTHERS} AND peer IS NOT NULL AND response_time IS NOT NULL"
+_ASKED: Final = "hub, asker AS peer, asked_at AS time, question_id"
 _PEER: Final = schema(
     f"text hub peer question_id, whole {' '.join(peers.COUNTS)} response_time",
     "time month time first_at last_at",
@@ -88,12 +89,7 @@ TOTALS: Final = (
             Part("peer_facts", "time", _WROTE),
             Part("sessions", "opened_at", _OPENED, "user IS NOT NULL"),
             Part("linked_messages", "at", "hub, peer, at AS time, response_time", _ANSWERED),
-            Part(
-                "linked_messages",
-                "asked_at",
-                "hub, asker AS peer, asked_at AS time, question_id",
-                f"{_OF_OTHERS} AND asker IS NOT NULL",
-            ),
+            Part("linked_messages", "asked_at", _ASKED, f"{_OF_OTHERS} AND asker IS NOT NULL"),
         ),
     ),
     Totals(
