@@ -410,6 +410,20 @@ class Enqueued(Notice, frozen=True):
     req_id: int = 0
 
 
+class CommandReceived(Notice, frozen=True):
+    """Event `HCommand`: somebody asks this client to do something."""
+
+    command: dict[str, Any]
+    req_id: int = 0
+
+
+class CommandAnswered(Notice, frozen=True):
+    """Event `HResult`: how the client's own command ended."""
+
+    result: dict[str, Any]
+    req_id: int = 0
+
+
 class NotificationNew(Notice, frozen=True):
     channel: str
     revision: int

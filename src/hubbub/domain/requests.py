@@ -273,6 +273,20 @@ class Enqueue(Request, frozen=True):
     req_id: int = 0
 
 
+class SendCommand(Request, frozen=True):
+    """An hCommand, as `domain.commands` reads it."""
+
+    command: dict[str, Any]
+    req_id: int = 0
+
+
+class AnswerCommand(Request, frozen=True):
+    """The hResult of a command that the client was handed. Not answered."""
+
+    result: dict[str, Any]
+    req_id: int = 0
+
+
 class MarkNotifications(Request, frozen=True):
     """As read. Exactly one of `ids`, `up_to` (a timestamp) and `all` is given. Without a request id
     nobody waits for an answer."""

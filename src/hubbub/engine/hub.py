@@ -19,7 +19,7 @@ from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, Notice
 from hubbub.domain.patterns import PatternSet
-from hubbub.domain.permissions import Identity, Reader
+from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.rules import HubConfiguration, Rules
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.access.tokens import Tokens
@@ -82,6 +82,13 @@ class Hub:
             quotas.deliveries_per_second, quotas.deliveries_per_second, now
         )
         self._rules = {}
+
+    def next_message_id(self) -> str:
+        return f"{self.message_prefix}{next(self.message_numbers):x}"
+
+    def service_for(self, user_id: str) -> Identity:
+        """As whom the hub stores what a user asked for, where users have no access."""
+        return Identity(user_id=user_id, level=Level.SERVICE)
 
     def bind(self, configuration: HubConfiguration) -> None:
         """The owner of a channel decided something, and nothing else changed: what counts towards

@@ -25,6 +25,7 @@ from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.commands.service import Commands
 from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
@@ -128,6 +129,14 @@ class Node:
         self.queries = Queries(bus, limits, clock)
         self.filters = SessionFilters(self.restore_keys, self.queries)
         self.services = Services(caller, streams, clock, limits)
+        self.commands = Commands(
+            store=store,
+            bus=bus,
+            clock=clock,
+            directory=directory,
+            publisher=self.publisher,
+            limits=limits,
+        )
         self.authentication = Authentication(
             tokens,
             self.credentials,
@@ -174,6 +183,7 @@ class Node:
             notifications=NotificationRequests(self.notifications),
             document_requests=DocumentRequests(self.documents),
             services=self.services,
+            commands=self.commands,
             chronicle=self.chronicle,
             tasks=self._tasks,
             close=self.close,

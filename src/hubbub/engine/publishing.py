@@ -57,12 +57,14 @@ class Publisher:
         technology: str | None = None,
         session: str | None = None,
         permitted: bool = False,
+        message_id: str | None = None,
     ) -> str:
         """Check the message and hand it on to its channel's owner; returns its id. Raises the
         errors of `check`, in which case `reply` is not called. A put (a message with a producer)
         is refused through `reply` instead: it may be a repeat, which is answered like the original
         before anything is checked. `technology` and `session` name the way in, for the journal.
-        `permitted`: `check_place` found nothing, for the same caller under the same settings."""
+        `permitted`: `check_place` found nothing, for the same caller under the same settings.
+        `message_id`: one of `Hub.next_message_id`."""
         started = perf_counter()
         if item.producer is not None:
             message = self._message(hub, identity, item, technology, session)
@@ -71,6 +73,8 @@ class Publisher:
             check_place(hub, identity, item)
         self._check(hub, identity, item)
         message = self._message(hub, identity, item, technology, session)
+        if message_id is not None:
+            message.id = message_id
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
@@ -82,7 +86,13 @@ class Publisher:
         return message.id
 
     async def settle(
-        self, hub: Hub, identity: Identity, item: PublishItem, technology: str | None = None
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: PublishItem,
+        technology: str | None = None,
+        session: str | None = None,
+        message_id: str | None = None,
     ) -> tuple[str, PublishOutcome]:
         """Publish, and wait for what becomes of it. Raises what `publish` raises."""
         done: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
@@ -91,8 +101,10 @@ class Publisher:
             if not done.done():  # else whoever waited is gone
                 done.set_result(outcome)
 
-        message_id = self.publish(hub, identity, item, conclude, technology)
-        return message_id, await done
+        published = self.publish(
+            hub, identity, item, conclude, technology, session, message_id=message_id
+        )
+        return published, await done
 
     def _message(
         self,

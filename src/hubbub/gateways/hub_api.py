@@ -17,6 +17,7 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
+from hubbub.gateways.commands_api import CommandsApi
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.exchange import Exchange
@@ -50,6 +51,7 @@ class HubApi:
         self._notifications = NotificationsApi(node)
         self._documents = DocumentsApi(node)
         self._threads = ThreadsApi(node)
+        self._commands = CommandsApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -91,6 +93,8 @@ class HubApi:
             self._topics.handle(request, target, exchange, hub)
         elif rest[0] in ("rpc", "streams"):
             self._services.handle(request, target, exchange, hub)
+        elif rest == ("commands",):
+            self._commands.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
                 raise wrong_method(request, "POST")

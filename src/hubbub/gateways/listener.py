@@ -44,7 +44,7 @@ from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
 from hubbub.tasks import TaskSet
 
-_API = frozenset(("channels", "messages", "rpc", "streams", "subscriptions", "topics"))
+_API = frozenset(("channels", "commands", "messages", "rpc", "streams", "subscriptions", "topics"))
 _OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, PUSH_HEADER, *FIELDS.values())
 
 

@@ -77,6 +77,8 @@ REQUESTS = (
     ),
     Event("RPC", requests.Call, "RpcRequest", checks.check_call),
     Event("StreamEnqueue", requests.Enqueue, "StreamEnqueueRequest", checks.check_enqueue),
+    Event("HCommand", requests.SendCommand, "CommandMessage"),
+    Event("HResult", requests.AnswerCommand, "ResultMessage"),
 )
 """From clients. The items of a Publish are checked one by one (`checks.check_item`)."""
 
@@ -121,6 +123,8 @@ NOTICES = (
     Event("NotificationList", notices.NotificationPage, "NotificationListResponse"),
     Event("RPC", notices.CallAnswered, "RpcResponse"),
     Event("StreamEnqueue", notices.Enqueued, "StreamEnqueueResponse"),
+    Event("HCommand", notices.CommandReceived, "CommandMessage"),
+    Event("HResult", notices.CommandAnswered, "ResultMessage"),
 )
 """From the hub. Of several structs for an event, the first whose `answer` fits is read."""
 

@@ -56,6 +56,8 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SetFilter: _ClassVar[EventType]
     UnsetFilter: _ClassVar[EventType]
     ListFilters: _ClassVar[EventType]
+    HCommand: _ClassVar[EventType]
+    HResult: _ClassVar[EventType]
 UNSPECIFIED: EventType
 Ping: EventType
 Pong: EventType
@@ -102,6 +104,8 @@ TopicSubscriptions: EventType
 SetFilter: EventType
 UnsetFilter: EventType
 ListFilters: EventType
+HCommand: EventType
+HResult: EventType
 
 class Frame(_message.Message):
     __slots__ = ("envelopes",)
@@ -1291,6 +1295,22 @@ class StreamEnqueueResponse(_message.Message):
     req_id: int
     msg_id: str
     def __init__(self, req_id: _Optional[int] = ..., msg_id: _Optional[str] = ...) -> None: ...
+
+class CommandMessage(_message.Message):
+    __slots__ = ("req_id", "command")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    command: bytes
+    def __init__(self, req_id: _Optional[int] = ..., command: _Optional[bytes] = ...) -> None: ...
+
+class ResultMessage(_message.Message):
+    __slots__ = ("req_id", "result")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    result: bytes
+    def __init__(self, req_id: _Optional[int] = ..., result: _Optional[bytes] = ...) -> None: ...
 
 class ServiceCall(_message.Message):
     __slots__ = ("hub_id", "method", "payload", "content_type", "user_id", "session_id")

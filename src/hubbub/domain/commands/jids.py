@@ -21,10 +21,17 @@ from hubbub.domain.names import (
     kind_of,
     user_channel,
 )
+from hubbub.domain.rules import COLLECTIONS
 
 HUB_USER: Final = "hnode"
 """The user id that stands for the hub itself."""
-RESERVED_CHANNELS: Final = frozenset({"hAdminChannel", "hChannelAdmin"})
+RESERVED_CHANNELS: Final = COLLECTIONS | {
+    "hAdminChannel",
+    "hChannelAdmin",
+    "hChannels",
+    "hMessages",
+    "hSubscriptions",
+}
 _JID: Final = re.compile("([^@/<>'\"]+)@([^@/<>'\"]+)(?:/([^/<>'\"]*))?")
 _TO_ENCODE: Final = re.compile("[@/<>'\"%]")
 _FORBIDDEN_IN_CHANNELS: Final = re.compile("[@/<>'\"]")

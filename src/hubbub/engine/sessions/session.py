@@ -20,12 +20,14 @@ from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import Request
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.commands.service import Commands
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.services.calls import Services
 from hubbub.engine.sessions.acknowledgements import Acknowledgement
 from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.command_requests import CommandRequests
 from hubbub.engine.sessions.document_requests import DocumentRequests
 from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.journal import Chronicle
@@ -64,6 +66,7 @@ class Capabilities:
     notifications: NotificationRequests
     document_requests: DocumentRequests
     services: Services
+    commands: Commands
     chronicle: Chronicle
     tasks: TaskSet
     close: Callable[[SessionState, bool], None]
@@ -80,6 +83,7 @@ class Session(SessionState):
     __slots__ = (
         "_bucket",
         "_can",
+        "_command_requests",
         "_refused",
         "_service_requests",
         "_topic_requests",
@@ -102,6 +106,7 @@ class Session(SessionState):
         0: none is."""
         self._refused = 0
         self._service_requests: ServiceRequests | None = None
+        self._command_requests: CommandRequests | None = None
         self._topic_requests: TopicRequests | None = None
 
     # -- access that ends -----------------------------------------------------------------------
@@ -188,6 +193,12 @@ class Session(SessionState):
                     self, self._can.tasks, self._can.services, self._can.limits.session_calls
                 )
             self._service_requests.take(request)
+        elif isinstance(request, requests.SendCommand | requests.AnswerCommand):
+            if self._command_requests is None:
+                self._command_requests = CommandRequests(
+                    self, self._can.tasks, self._can.commands, self._can.limits.session_calls
+                )
+            self._command_requests.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know

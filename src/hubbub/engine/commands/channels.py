@@ -1,0 +1,156 @@
+"""Commands about channels: create, replace and list them, subscribe and unsubscribe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec import UNSET
+
+from hubbub.domain.commands.jids import channel_id
+from hubbub.domain.commands.objects import HChannel, read_channel, write_channel
+from hubbub.domain.commands.status import CommandRefused, Status, not_authorized
+from hubbub.domain.permissions import Level, granted
+from hubbub.engine.commands.asking import Asker, Extensions
+from hubbub.engine.commands.parameters import channel_in, required_object, valid_object
+from hubbub.engine.commands.records import ChannelRecords, check_active
+from hubbub.engine.directory import Directory
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import Bus
+from hubbub.ports.storage import Store
+
+DEFAULT_QUOTA = 10_000
+_PAGE = 500
+_CHANNELS_IN_A_TURN = 200
+
+
+class ChannelCommands:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        directory: Directory,
+        records: ChannelRecords,
+        extensions: Extensions,
+        session_channels: int,
+    ) -> None:
+        """`session_channels`: how many channels a user may be subscribed to, like a session."""
+        self._store = store
+        self._bus = bus
+        self._directory = directory
+        self._records = records
+        self._extensions = extensions
+        self._session_channels = session_channels
+
+    # -- channels -------------------------------------------------------------------------------
+
+    async def create_or_update(self, asker: Asker, params: Any) -> Any:
+        hub = asker.hub
+        record = read_channel(valid_object(params), asker.jid)
+        known = hub.configuration.bindings.get(record.channel)
+        if known is None:
+            await self._check_takeable(asker, record.channel)
+        elif known.owner != asker.user_id:
+            raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
+        value = write_channel(record, hub.name)
+        await self._extensions.hooks.validate(hub, "hChannels", value)
+        await self._save(hub, record)
+        await self._extensions.hooks.saved(hub, "hChannels", value)
+        return UNSET
+
+    async def _save(self, hub: Hub, record: HChannel) -> None:
+        most = hub.configuration.settings.quotas.owned_channels or DEFAULT_QUOTA
+        await self._directory.settle(hub.name)
+        saved = await self._store.save_channel_record(hub.name, record, most)
+        if saved == "owned":
+            raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
+        if saved == "full":
+            raise CommandRefused(Status.TECHNICAL, f"the hub has {most} such channels, its quota")
+        await asyncio.shield(self._directory.binding_changed(hub.name, record.channel))
+
+    async def _check_takeable(self, asker: Asker, channel: str) -> None:
+        """Nobody takes over a channel that others use or decided about. Raises `CommandRefused`
+        (5)."""
+        identity, configuration = asker.identity, asker.hub.configuration
+        if identity.level is not Level.CLIENT or (
+            granted(identity.grants, "publish", channel)
+            and granted(identity.grants, "subscribe", channel)
+        ):
+            return
+        if (
+            configuration.is_decided(channel)
+            or channel in configuration.channels
+            or channel in configuration.topic_keys
+            or await self._store.read_head(asker.hub.name, channel) is not None
+        ):
+            raise not_authorized(
+                f"chid {channel!r} is in use without an owner; only who has the permissions to "
+                "publish and subscribe to it may own it"
+            )
+
+    async def visible(self, asker: Asker, params: Any) -> Any:
+        names = [name async for name in _visible(asker)]
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(names), _PAGE):
+            part = names[start : start + _PAGE]
+            records = await self._store.read_channel_records(asker.hub.name, part)
+            found += [write_channel(record, asker.hub.name) for record in records]
+            await asyncio.sleep(0)
+        return found
+
+    # -- subscriptions --------------------------------------------------------------------------
+
+    async def subscribe(self, asker: Asker, params: Any) -> Any:
+        hub, channel = asker.hub, channel_in(asker, required_object(params))
+        self._records.check(asker, channel)
+        held = await self._store.read_user_subscriptions(hub.name, asker.user_id)
+        if channel in held:
+            raise not_authorized(f"{asker.jid.bare} is already subscribed to {channel!r}")
+        if len(held) >= self._session_channels:
+            raise CommandRefused(
+                Status.TECHNICAL, f"a user may subscribe to {self._session_channels} channels"
+            )
+        value = {"chid": channel_id(channel, hub.name), "subscriber": str(asker.jid.bare)}
+        await self._extensions.hooks.validate(hub, "hSubscriptions", value)
+        if not await self._store.add_user_subscription(hub.name, channel, asker.user_id):
+            raise not_authorized(f"{asker.jid.bare} is already subscribed to {channel!r}")
+        await self._bus.announce_user(hub.name, asker.user_id, channel, True)
+        await self._extensions.hooks.saved(hub, "hSubscriptions", value)
+        return UNSET
+
+    async def unsubscribe(self, asker: Asker, params: Any) -> Any:
+        hub, channel = asker.hub, channel_in(asker, required_object(params))
+        binding = hub.configuration.bindings.get(channel)
+        if binding is None:
+            raise not_authorized(f"there is no channel {channel_id(channel, hub.name)}")
+        check_active(binding, channel)
+        if not await self._store.delete_user_subscription(hub.name, channel, asker.user_id):
+            raise not_authorized(f"{asker.jid.bare} is not subscribed to {channel!r}")
+        await self._bus.announce_user(hub.name, asker.user_id, channel, False)
+        return UNSET
+
+    async def subscriptions(self, asker: Asker, params: Any) -> Any:
+        bindings = asker.hub.configuration.bindings
+        held = await self._store.read_user_subscriptions(asker.hub.name, asker.user_id)
+        return [
+            channel_id(channel, asker.hub.name)
+            for channel in held
+            if channel in bindings and bindings[channel].active
+        ]
+
+
+async def _visible(asker: Asker) -> AsyncIterator[str]:
+    """The channels that the asker may know of, in order."""
+    hub, user_id = asker.hub, asker.user_id
+    everything = asker.identity.level is Level.ADMIN
+    for number, (channel, binding) in enumerate(sorted(hub.configuration.bindings.items()), 1):
+        if number % _CHANNELS_IN_A_TURN == 0:
+            await asyncio.sleep(0)
+        if (
+            everything
+            or binding.owner == user_id
+            or binding.admits(user_id)
+            or hub.rules_for(channel).public
+        ):
+            yield channel

@@ -1,0 +1,128 @@
+"""Commands that read stored messages. The filters of the asking session apply."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from hubbub.domain.commands.attributes import is_number
+from hubbub.domain.commands.mapping import from_message
+from hubbub.domain.commands.objects import (
+    MAX_MSG_RETRIEVAL,
+    HChannel,
+    number_of,
+    write_message,
+)
+from hubbub.domain.filters.filters import NO_FILTERS, Filters
+from hubbub.domain.filters.view import MessageView
+from hubbub.domain.history import HistoryQuery
+from hubbub.domain.messages import Message
+from hubbub.engine.commands.asking import Asker
+from hubbub.engine.commands.parameters import channel_in, page_in, required_object, valid_object
+from hubbub.engine.commands.records import ChannelRecords
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
+
+DEFAULT_LAST: Final = 10
+MAX_LAST: Final = 1000
+ANSWER_BYTES: Final = 4 * 1024 * 1024
+"""Payloads in one answer; further messages are left out."""
+SCANNED: Final = 100_000
+"""Of the newest messages of a channel that one command looks at."""
+_PAGE: Final = 200
+
+
+class HistoryCommands:
+    def __init__(self, bus: Bus, clock: Clock, records: ChannelRecords) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._records = records
+
+    async def last_messages(self, asker: Asker, params: Any) -> Any:
+        """The newest N that pass the filters, the newest `published` first."""
+        given = required_object(params)
+        channel = channel_in(asker, given)
+        self._records.check(asker, channel)
+        wanted = _wanted(given, await self._records.read(asker.hub, channel))
+        answer = _Answer(self._now(), filters_of(asker), wanted)
+        async for message in self._backwards(asker.hub, channel):
+            if answer.full:
+                break
+            answer.offer(message)
+        found = sorted(answer.messages, key=lambda each: -(from_message(each).published or 0))
+        return await self._written(asker.hub, found)
+
+    async def relevant_messages(self, asker: Asker, params: Any) -> Any:
+        """Those whose relevance is not over, the newest first."""
+        given = valid_object(params)
+        channel = channel_in(asker, given)
+        self._records.check(asker, channel)
+        limit, after = page_in(given)
+        now = self._now()
+        answer = _Answer(now, filters_of(asker), limit)
+        skipping = after is not None
+        async for message in self._backwards(asker.hub, channel):
+            if answer.full:
+                break
+            until = message.attributes.relevant_until if message.attributes else None
+            if not skipping and until is not None and until >= now:
+                answer.offer(message)
+            skipping = skipping and message.id != after
+        return await self._written(asker.hub, answer.messages)
+
+    # -- pages ----------------------------------------------------------------------------------
+
+    async def _backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
+        """The newest messages, the newest first."""
+        before: int | None = None
+        for _ in range(0, SCANNED, _PAGE):
+            page = await self._bus.history(HistoryQuery(hub.name, channel, _PAGE, before=before))
+            for message in reversed(page.messages):
+                yield message
+            if not page.more or not page.messages:
+                return
+            before = page.messages[0].serial
+
+    async def _written(self, hub: Hub, messages: list[Message]) -> list[dict[str, Any]]:
+        await hub.take_turn(sum(len(message.payload) for message in messages))
+        return [write_message(from_message(message)) for message in messages]
+
+    def _now(self) -> int:
+        return int(self._clock.now() * 1000)
+
+
+class _Answer:
+    """The messages that pass, as many as were asked for and fit."""
+
+    def __init__(self, now: int, filters: Filters, limit: int) -> None:
+        self._now = now
+        self._filters = filters
+        self._limit = limit
+        self._room = ANSWER_BYTES
+        self.messages: list[Message] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self.messages) >= self._limit or self._room <= 0
+
+    def offer(self, message: Message) -> bool:
+        """Whether there is room for another one."""
+        if not self.full and self._filters.passes(MessageView(message, self._now)):
+            self.messages.append(message)
+            self._room -= len(message.payload)
+        return not self.full
+
+
+def filters_of(asker: Asker) -> Filters:
+    """Those of the session."""
+    return NO_FILTERS
+
+
+def _wanted(params: dict[str, Any], record: HChannel | None) -> int:
+    given: Any = params.get("nbLastMsg")
+    if given is None:
+        given = number_of(((record and record.headers) or {}).get(MAX_MSG_RETRIEVAL))
+    if not is_number(given) or given < 1:
+        return DEFAULT_LAST
+    return int(min(given, MAX_LAST))

@@ -1,0 +1,99 @@
+"""The command hPublish: an hMessage to a channel, or to a user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub.domain.commands.jids import HUB_USER, Jid, parse_target
+from hubbub.domain.commands.mapping import to_item
+from hubbub.domain.commands.objects import (
+    HMessage,
+    complete,
+    read_message,
+    write_message,
+)
+from hubbub.domain.commands.status import invalid, not_available
+from hubbub.domain.errors import InvalidAttribute
+from hubbub.engine.commands.asking import Asker, Extensions
+from hubbub.engine.commands.parameters import required_object
+from hubbub.engine.commands.records import ChannelRecords, check_active, check_participant
+from hubbub.engine.publishing import Publisher
+from hubbub.ports.clock import Clock
+
+DIRECT_MESSAGES = "hDirectMessages"
+
+
+class PublishCommand:
+    def __init__(
+        self,
+        publisher: Publisher,
+        clock: Clock,
+        records: ChannelRecords,
+        extensions: Extensions,
+    ) -> None:
+        self._publisher = publisher
+        self._clock = clock
+        self._records = records
+        self._extensions = extensions
+
+    async def publish(self, asker: Asker, params: Any) -> Any:
+        message = read_message(required_object(params), asker.jid)
+        target = parse_target(message.chid, asker.hub.name)
+        if isinstance(target, Jid):
+            return await self._send_to(asker, message, target)
+        binding = self._records.existing(asker.hub, target)
+        check_participant(binding, asker, target)
+        check_active(binding, target)
+        completed = self._completed(asker, message, await self._records.read(asker.hub, target))
+        stores = _stores(completed, asker.hub.rules_for(target).store_by_default)
+        return await self._publish(asker, completed, target, stores)
+
+    async def _send_to(self, asker: Asker, message: HMessage, receiver: Jid) -> Any:
+        """To a user's sessions; no participation is needed."""
+        if receiver.domain != asker.hub.name or receiver.user == HUB_USER:
+            raise not_available(f"chid {message.chid!r} is no user of {asker.hub.name!r}")
+        completed = self._completed(asker, message, None)
+        if completed.transient is False:
+            written = await self._publish(asker, completed, DIRECT_MESSAGES, True)
+        else:
+            to_item(completed, DIRECT_MESSAGES)  # says what cannot be delivered
+            written = write_message(completed)
+        await self._extensions.router.deliver(asker.hub, receiver, completed)
+        return written
+
+    async def _publish(
+        self, asker: Asker, message: HMessage, channel: str, stores: bool
+    ) -> dict[str, Any]:
+        hub, written = asker.hub, write_message(message)
+        item = to_item(message, channel)
+        if stores:
+            await self._extensions.hooks.validate(hub, channel, written)
+        identity = asker.identity
+        if channel == DIRECT_MESSAGES:
+            identity = hub.service_for(asker.user_id)
+        session = None if asker.session is None else asker.session.id
+        try:
+            _, outcome = await self._publisher.settle(
+                hub, identity, item, asker.technology, session, message.msgid
+            )
+        except InvalidAttribute as error:
+            raise invalid(_in_words_of_hmessages(error.message)) from None
+        if outcome.error is not None:
+            raise outcome.error
+        if stores:
+            await self._extensions.hooks.saved(hub, channel, written)
+        return written
+
+    def _completed(self, asker: Asker, message: HMessage, record: Any) -> HMessage:
+        now = int(self._clock.now() * 1000)
+        return complete(message, record, asker.hub.next_message_id(), now)
+
+
+def _in_words_of_hmessages(text: str) -> str:
+    for name, known in (("conversationID", "convid"), ("relevantUntil", "relevance")):
+        text = text.replace(name, known)
+    return text
+
+
+def _stores(message: HMessage, by_default: bool) -> bool:
+    return message.transient is False or (message.transient is None and by_default)

@@ -1,0 +1,212 @@
+"""Commands: one service behind all doors. Whatever happens, the answer is an hResult."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.domain.commands.jids import HUB_USER, Jid, parse_jid
+from hubbub.domain.commands.objects import HCommand, HResult, read_command, refusal
+from hubbub.domain.commands.status import (
+    CommandRefused,
+    Status,
+    not_authorized,
+    not_available,
+)
+from hubbub.domain.errors import (
+    BadRequest,
+    Denied,
+    HubbubError,
+    IncompleteFilter,
+    InvalidToken,
+    NotAuthenticated,
+    NotFound,
+    NotPermitted,
+)
+from hubbub.engine.commands.archive import CommandArchive
+from hubbub.engine.commands.asking import Asker, Extensions, Handler
+from hubbub.engine.commands.channels import ChannelCommands
+from hubbub.engine.commands.history import HistoryCommands
+from hubbub.engine.commands.publishing import PublishCommand
+from hubbub.engine.commands.records import ChannelRecords
+from hubbub.engine.directory import Directory
+from hubbub.engine.limits import EngineLimits
+from hubbub.engine.publishing import Publisher
+from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage import Store
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_MS: Final = 5000
+ECHO: Final = "hecho"
+_STATUSES: Final[tuple[tuple[type[HubbubError], Status], ...]] = (
+    (NotPermitted, Status.NOT_AUTHORIZED),
+    (NotAuthenticated, Status.NOT_AUTHORIZED),
+    (InvalidToken, Status.NOT_AUTHORIZED),
+    (Denied, Status.NOT_AUTHORIZED),
+    (IncompleteFilter, Status.MISSING),
+    (NotFound, Status.NOT_AVAILABLE),
+    (BadRequest, Status.INVALID),
+)
+"""Of errors of the hub; all others are technical."""
+
+
+class Commands:
+    """Of one node. `extensions` are replaced by who has them."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        directory: Directory,
+        publisher: Publisher,
+        limits: EngineLimits,
+    ) -> None:
+        self._clock = clock
+        self.extensions = Extensions()
+        self.records = ChannelRecords(store)
+        self._archive = CommandArchive(publisher, self.extensions)
+        channels = ChannelCommands(
+            store, bus, directory, self.records, self.extensions, limits.session_channels
+        )
+        history = HistoryCommands(bus, clock, self.records)
+        publishing = PublishCommand(publisher, clock, self.records, self.extensions)
+        builtin: dict[str, Handler] = {
+            "hEcho": _echo,
+            "hCreateUpdateChannel": channels.create_or_update,
+            "hSubscribe": channels.subscribe,
+            "hUnsubscribe": channels.unsubscribe,
+            "hPublish": publishing.publish,
+            "hGetSubscriptions": channels.subscriptions,
+            "hGetChannels": channels.visible,
+            "hGetLastMessages": history.last_messages,
+            "hRelevantMessages": history.relevant_messages,
+        }
+        self._builtin = {name.lower(): handler for name, handler in builtin.items()}
+
+    @property
+    def core_names(self) -> frozenset[str]:
+        """Of the built-in commands, in lower case; no plugin may take one."""
+        return frozenset(self._builtin)
+
+    async def answer(self, asker: Asker, given: object) -> HResult:
+        """The result of an hCommand as it came in, a JSON value."""
+        begun = self.begin(asker, given)
+        return begun if isinstance(begun, HResult) else await begun
+
+    def begin(self, asker: Asker, given: object) -> HResult | Coroutine[Any, Any, HResult]:
+        """Like `answer`, at once where nothing has to be waited for."""
+        try:
+            command = read_command(given)
+        except CommandRefused as error:
+            return refusal(given, error)
+        return self.begin_read(asker, command)
+
+    async def execute(self, asker: Asker, command: HCommand) -> HResult:
+        begun = self.begin_read(asker, command)
+        return begun if isinstance(begun, HResult) else await begun
+
+    def begin_read(self, asker: Asker, command: HCommand) -> HResult | Coroutine[Any, Any, HResult]:
+        try:
+            acting = self._acting(asker, command)
+            entity = _entity(asker, command)
+        except CommandRefused as error:
+            return HResult(command.cmd, command.reqid, error.status, error.text)
+        if (
+            command.cmd.lower() == ECHO
+            and entity.user == HUB_USER
+            and command.transient is not False
+        ):
+            return HResult(command.cmd, command.reqid, Status.OK, command.params)
+        return self._execute(acting, command, entity)
+
+    async def _execute(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
+        if command.sent is None:
+            now = int(self._clock.now() * 1000)
+            command = msgspec.structs.replace(command, sent=now)
+        result = await self._result(asker, command, entity)
+        if command.transient is False:
+            await self._archive.keep(asker, command, result)
+        return result
+
+    async def _result(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
+        try:
+            return await self._dispatch(asker, command, entity)
+        except CommandRefused as error:
+            status, text = error.status, error.text
+        except HubbubError as error:
+            status, text = _status_of(error), error.message
+        except TimeoutError:
+            status, text = Status.TIMEOUT, f"{command.cmd} took too long"
+        except Exception:
+            logger.exception("the command %r failed in an unforeseen way", command.cmd[:40])
+            status, text = Status.TECHNICAL, "the hub failed to handle the command"
+        return HResult(command.cmd, command.reqid, status, text)
+
+    async def _dispatch(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
+        """Raises `CommandRefused`, `HubbubError` and `TimeoutError`."""
+        if entity.user != HUB_USER:
+            return await self.extensions.router.route(asker, command, entity)
+        name = command.cmd.lower()
+        handler = self._builtin.get(name)
+        if handler is None:
+            plugin = self.extensions.plugins.find(asker.hub, name)
+            if plugin is None:
+                raise not_available(f"there is no command {command.cmd[:60]!r}")
+            return await plugin.run(asker, command)
+        async with asyncio.timeout((command.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000):
+            result = await handler(asker, command.params)
+        return HResult(command.cmd, command.reqid, Status.OK, result)
+
+    def _acting(self, asker: Asker, command: HCommand) -> Asker:
+        """The asker as whom the command acts: the sender, or the requester that a service names.
+        Raises `CommandRefused`."""
+        hub, identity = asker.hub, asker.identity
+        if not hub.configuration.settings.commands:
+            raise not_available(
+                f"hub {hub.name!r} takes no commands; its setting `commands` is off"
+            )
+        sender = parse_jid(command.sender)
+        assert sender is not None
+        if (
+            identity.user_id is None
+            or sender.bare != Jid(identity.user_id, hub.name)
+            or sender.user == HUB_USER
+        ):
+            raise not_authorized(f"sender is {command.sender!r}, which is not who asks")
+        requester = parse_jid(command.requester) if command.requester is not None else None
+        if requester is None or requester.bare == sender.bare:
+            return asker
+        if not asker.speaks_for_others or requester.domain != hub.name:
+            raise not_authorized(
+                f"requester is {command.requester!r}; only services act for other users of the hub"
+            )
+        acting = msgspec.structs.replace(identity, user_id=requester.user)
+        return Asker(hub, acting, asker.session, asker.technology)
+
+
+async def _echo(asker: Asker, params: Any) -> Any:
+    return params
+
+
+def _entity(asker: Asker, command: HCommand) -> Jid:
+    """Raises `CommandRefused` (9) for a channel and for another domain."""
+    entity = parse_jid(command.entity)
+    assert entity is not None
+    if command.entity.startswith("#") or entity.domain != asker.hub.name:
+        raise not_available(f"entity {command.entity!r} is nobody of {asker.hub.name!r}")
+    return entity
+
+
+def _status_of(error: HubbubError) -> Status:
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return Status.TECHNICAL

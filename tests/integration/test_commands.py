@@ -1,0 +1,555 @@
+"""The built-in commands, through every door: results, statuses, and the order of checks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.commands import DOORS, Door, Stage, User
+from harness.running_hub import StartHub
+from harness.topics import STORED, until
+from hubbub.domain.notices import Delivery, Failed
+from hubbub.domain.permissions import Grant, Level
+from hubbub.domain.requests import Publish, PublishItem, SendCommand
+from hubbub.engine.commands import history
+
+pytestmark = pytest.mark.spec("CMD-03")
+
+OK, TECHNICAL, NOT_CONNECTED, NOT_AUTHORIZED, MISSING, INVALID, NOT_AVAILABLE, TIMEOUT = (
+    0, 1, 3, 5, 6, 7, 9, 10,
+)  # fmt: skip
+
+
+@pytest.fixture(params=DOORS)
+async def every(request: pytest.FixtureRequest, start_hub: StartHub) -> AsyncIterator[Stage]:
+    """Each door in turn."""
+    stage = await Stage.open(start_hub, request.param)
+    yield stage
+    await stage.close()
+
+
+@pytest.fixture
+async def stage(start_hub: StartHub) -> AsyncIterator[Stage]:
+    stage = await Stage.open(start_hub)
+    yield stage
+    await stage.close()
+
+
+@pytest.fixture
+async def ann(stage: Stage) -> User:
+    return stage.user("ann")
+
+
+# -- commands -------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_through_every_door(every: Stage) -> None:
+    ann, bob, eve = every.user("ann"), every.user("bob"), every.user("eve")
+    assert await ann.ask("hEcho", {"a": [1, None]}) == (OK, {"a": [1, None]})
+    assert await ann.create("#news@demo", "ann", "bob") == (OK, None)
+    assert await bob.ask("hSubscribe", {"chid": "news"}) == (OK, None)
+    assert await bob.ask("hGetSubscriptions") == (OK, ["#news@demo"])
+    status, message = await ann.publish("news", {"text": "hi"}, transient=False, type="greeting")
+    assert status == OK
+    assert (message["convid"], message["priority"]) == (message["msgid"], 1)
+    assert await bob.ask("hGetLastMessages", {"chid": "#news"}) == (OK, [message])
+    assert (await eve.ask("hGetLastMessages", {"chid": "#news"}))[0] == NOT_AUTHORIZED
+    status, channels = await bob.ask("hGetChannels")
+    assert (status, [each["chid"] for each in channels]) == (OK, ["#news@demo"])
+    assert await eve.ask("hGetChannels") == (OK, [])
+    assert await bob.ask("hUnsubscribe", {"chid": "news"}) == (OK, None)
+    assert await bob.ask("hGetSubscriptions") == (OK, [])
+
+
+@pytest.mark.parametrize("name", ["hEcho", "HECHO", "hecho"])
+async def test_names_match_whole_whatever_their_case(ann: User, name: str) -> None:
+    assert await ann.ask(name, 1) == (OK, 1)
+    assert (await ann.ask(f"{name}2", 1))[0] == NOT_AVAILABLE
+
+
+async def test_an_echo_of_nothing_is_null(ann: User) -> None:
+    assert await ann.ask("hEcho") == (OK, None)
+
+
+@pytest.mark.spec("CMD-01")
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"sender": "bob@demo"}, NOT_AUTHORIZED),
+        ({"sender": "ann@elsewhere"}, NOT_AUTHORIZED),
+        ({"sender": "hnode@demo"}, NOT_AUTHORIZED),
+        ({"sender": "ann@demo/any"}, OK),
+        ({"sender": None}, MISSING),
+        ({"requester": "bob@demo"}, NOT_AUTHORIZED),
+        ({"requester": "ann@demo/x"}, OK),
+        ({"entity": "#news@demo"}, NOT_AVAILABLE),
+        ({"entity": "hnode@elsewhere"}, NOT_AVAILABLE),
+        ({"entity": "bob@demo"}, NOT_AVAILABLE),
+        ({"sent": "never", "sender": "bob@demo"}, INVALID),
+    ],
+)
+async def test_who_asks_whom_is_checked_after_the_structure(
+    every: Stage, more: dict[str, Any], status: int
+) -> None:
+    assert (await every.user("ann").ask("hEcho", 1, **more))[0] == status
+
+
+async def test_a_service_asks_for_another_user(stage: Stage, ann: User) -> None:
+    service = stage.user("backend", Level.SERVICE)
+    await ann.create("news", "ann")
+    named = {"requester": "ann@demo"}
+    assert await service.ask("hSubscribe", {"chid": "news"}, **named) == (OK, None)
+    assert await ann.ask("hGetSubscriptions") == (OK, ["#news@demo"])
+    message = {"chid": "news", "publisher": "ann@demo", "payload": 1}
+    assert (await service.ask("hPublish", message, **named))[0] == OK
+    elsewhere = await service.ask("hGetSubscriptions", requester="ann@elsewhere")
+    assert elsewhere[0] == NOT_AUTHORIZED
+    assert (await service.ask("hSubscribe", {"chid": "news"}))[0] == NOT_AUTHORIZED
+
+
+async def test_a_hub_without_the_setting_takes_no_commands(start_hub: StartHub) -> None:
+    stage = await Stage.open(start_hub, "http")
+    off = msgspec.structs.replace(stage.hub.server.directory.get("demo").settings, commands=False)
+    await stage.hub.server.directory.put("demo", "hub", "", off)
+    status, text = await stage.user("ann").ask("hEcho", 1)
+    assert (status, "`commands`" in text) == (NOT_AVAILABLE, True)
+
+
+async def test_over_http_only_what_is_no_command_has_another_status(start_hub: StartHub) -> None:
+    stage = await Stage.open(start_hub, "http")
+    headers = {"Authorization": f"Bearer {stage.user('ann').token}"}
+    path = "/v1/hubs/demo/commands"
+    for body, status in ((b"{", 400), (b"", 400), (b"\xff", 400), (b"[]", 200), (b"1", 200)):
+        async with stage.hub.http.post(path, data=body, headers=headers) as answer:
+            assert (answer.status, body) == (status, body)
+    async with stage.hub.http.post(path, data=b"{}") as answer:
+        assert answer.status == 401
+    async with stage.hub.http.get(path, headers=headers) as answer:
+        assert answer.status == 405
+    large = json.dumps({"params": "x" * 70 * 1024 * 1024})
+    async with stage.hub.http.post(path, data=large, headers=headers) as answer:
+        assert answer.status == 413
+    assert (await stage.user("ann").send({"reqid": 5}))["status"] == INVALID
+
+
+async def test_a_frame_that_holds_no_object_is_refused_by_the_protocol(stage: Stage) -> None:
+    socket = await stage.hub.socket("demo", token=stage.user("ann").token)
+    await socket.send("HCommand", reqID=3, command=[])
+    assert (await socket.find("Error"))["error"]["code"] == "malformed"
+    await socket.send("HResult", result={"status": 0})
+    await socket.send("HCommand", reqID=4, command={})
+    answered = await socket.find("HResult")
+    assert (answered["reqID"], answered["result"]["status"]) == (4, MISSING)
+
+
+async def test_too_many_commands_of_a_session_at_once_are_refused(
+    stage: Stage, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        await gate.wait()
+
+    commands = stage.hub.server.node.commands
+    monkeypatch.setitem(commands._builtin, "hgetchannels", wait)
+    socket = await ann.connected()
+    limit = stage.hub.server.node.limits.session_calls
+    given = {"reqid": "1", "sender": ann.jid, "entity": "hnode@demo", "cmd": "hGetChannels"}
+    for number in range(limit + 1):
+        await socket.send(SendCommand(given, 100 + number))
+    refused = await socket.hear(100 + limit)
+    assert isinstance(refused, Failed)
+    gate.set()
+    assert (await socket.hear(100)).result["status"] == OK
+
+
+async def test_a_command_that_takes_too_long_is_answered(
+    stage: Stage, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    builtin = stage.hub.server.node.commands._builtin
+    monkeypatch.setitem(builtin, "hgetchannels", hang)
+    assert (await ann.ask("hGetChannels", timeout=5))[0] == TIMEOUT
+    monkeypatch.setitem(builtin, "hgetchannels", fail)
+    assert (await ann.ask("hGetChannels"))[0] == TECHNICAL
+
+
+# -- channels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CMD-02")
+async def test_an_update_replaces_the_whole_channel_and_only_its_owner_may(
+    stage: Stage, ann: User
+) -> None:
+    bob = stage.user("bob")
+    assert await ann.create("news", "ann", chdesc="all", priority=3) == (OK, None)
+    assert (await bob.create("news", "bob"))[0] == NOT_AUTHORIZED
+    assert (await bob.create("news", "bob", owner="ann@demo"))[0] == NOT_AUTHORIZED
+    assert (await ann.ask("hCreateUpdateChannel", {"chid": "news", "active": False}))[0] == MISSING
+    assert await ann.create("news", "bob") == (OK, None)
+    shown = {"chid": "#news@demo", "owner": "ann@demo", "participants": ["bob@demo"]}
+    assert await ann.ask("hGetChannels") == (OK, [{**shown, "active": True}])
+    wrong: tuple[Any, ...] = (None, [], "news")
+    for params in wrong:
+        assert (await ann.ask("hCreateUpdateChannel", params))[0] == INVALID
+
+
+async def test_a_channel_that_others_use_cannot_be_taken(start_hub: StartHub) -> None:
+    stage = await Stage.open(start_hub, rules=STORED)
+    ann, service = stage.user("ann"), stage.user("backend", Level.SERVICE)
+    socket = await service.connected()
+    item = PublishItem("orders", "", b"1", "application/json", store=True)
+    await socket.ask(lambda req_id: Publish((msgspec.structs.replace(item, req_id=req_id),)))
+    for name in ("orders", "public:x"):
+        status, text = await ann.create(name, "ann")
+        assert (status, "in use" in text) == (NOT_AUTHORIZED, True)
+    granted = stage.user("ann", grants=(Grant("orders", publish=True, subscribe=True),))
+    half = stage.user("ann", grants=(Grant("public:x", publish=True),))
+    assert (await half.create("public:x"))[0] == NOT_AUTHORIZED
+    assert (await granted.create("orders"))[0] == OK
+    assert (await service.create("public:x"))[0] == OK
+    await stage.close()
+
+
+async def test_a_hub_has_a_quota_of_channels(start_hub: StartHub) -> None:
+    stage = await Stage.open(start_hub, "http")
+    directory = stage.hub.server.directory
+    settings = directory.get("demo").settings
+    quotas = msgspec.structs.replace(settings.quotas, owned_channels=2)
+    await directory.put("demo", "hub", "", msgspec.structs.replace(settings, quotas=quotas))
+    ann = stage.user("ann")
+    assert [(await ann.create(f"c{n}"))[0] for n in range(3)] == [OK, OK, TECHNICAL]
+    assert (await ann.create("c1", "ann"))[0] == OK
+
+
+async def test_only_public_channels_and_ones_own_are_listed(stage: Stage, ann: User) -> None:
+    service = stage.user("backend", Level.SERVICE)
+    for name, user in (("mine", "ann"), ("shared", "bob"), ("hidden", "eve")):
+        owner = stage.user(user)
+        await owner.create(name, *(("ann",) if name == "shared" else ()), active=name != "mine")
+    await service.create("public:x")
+    everybody = stage.user("root", Level.ADMIN)
+
+    async def seen(user: User) -> list[str]:
+        return [each["chid"] for each in (await user.ask("hGetChannels"))[1]]
+
+    assert await seen(ann) == ["#mine@demo", "#public:x@demo", "#shared@demo"]
+    assert await seen(everybody) == [
+        "#hidden@demo", "#mine@demo", "#public:x@demo", "#shared@demo",
+    ]  # fmt: skip
+
+
+CHANNEL_COMMANDS: dict[str, dict[str, Any]] = {
+    "hSubscribe": {},
+    "hPublish": {"publisher": "ann@demo"},
+    "hGetLastMessages": {},
+    "hRelevantMessages": {},
+}
+
+
+@pytest.mark.parametrize("cmd", CHANNEL_COMMANDS)
+async def test_a_channel_must_exist_be_active_and_have_the_sender(
+    stage: Stage, ann: User, cmd: str
+) -> None:
+    bob, params = stage.user("bob"), {**CHANNEL_COMMANDS[cmd], "chid": "news"}
+    assert (await ann.ask(cmd, params))[0] == NOT_AVAILABLE
+    for active, participants, status, word in (
+        (False, ("bob",), NOT_AUTHORIZED, "participant" if cmd == "hPublish" else "inactive"),
+        (True, ("bob",), NOT_AUTHORIZED, "participant"),
+        (False, ("ann",), NOT_AUTHORIZED, "inactive"),
+        (True, ("ann",), OK, ""),
+    ):
+        await bob.create("news", *participants, active=active)
+        found, result = await ann.ask(cmd, params)
+        assert (found, word in str(result)) == (status, True)
+    for chid, status in (("#news@elsewhere", NOT_AVAILABLE), ("a<b", INVALID), (1, INVALID)):
+        assert (await ann.ask(cmd, {**params, "chid": chid}))[0] == status
+    assert (await ann.ask(cmd, {k: v for k, v in params.items() if k != "chid"}))[0] == MISSING
+    missing = INVALID if cmd == "hRelevantMessages" else MISSING
+    others: tuple[Any, ...] = (None, [], 5)
+    for wrong in others:
+        assert (await ann.ask(cmd, wrong))[0] == missing
+
+
+async def test_unsubscribing_is_refused_in_the_stated_order(stage: Stage, ann: User) -> None:
+    async def unsubscribe(chid: str) -> tuple[int, str]:
+        status, text = await ann.ask("hUnsubscribe", {"chid": chid})
+        return status, text
+
+    assert await unsubscribe("news") == (NOT_AUTHORIZED, "there is no channel #news@demo")
+    assert (await unsubscribe("#news@elsewhere"))[0] == NOT_AVAILABLE
+    await ann.create("news", "ann", active=False)
+    assert "inactive" in (await unsubscribe("news"))[1]
+    await ann.create("news", "ann")
+    assert "not subscribed" in (await unsubscribe("news"))[1]
+    assert (await ann.ask("hUnsubscribe"))[0] == MISSING
+    assert (await ann.ask("hUnsubscribe", {}))[0] == MISSING
+
+
+# -- subscriptions --------------------------------------------------------------------------------
+
+
+async def deliveries(user: User, count: int) -> list[Any]:
+    """The payloads of the next messages that the user's session gets."""
+    socket = await user.connected()
+    found: list[Any] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            for notice in socket._codec.decode_notices(await _frame(socket)):
+                if isinstance(notice, Delivery):
+                    found.append(msgspec.json.decode(notice.message.payload))
+    return found
+
+
+async def _frame(socket: Any) -> bytes:
+    frame = await socket.connection.recv()
+    return frame.encode() if isinstance(frame, str) else frame
+
+
+async def test_a_subscription_serves_all_sessions_of_the_user_now_and_later(
+    stage: Stage, ann: User
+) -> None:
+    await ann.create("news", "ann", "bob")
+    bob, elsewhere, later = (stage.user("bob") for _ in range(3))
+    await elsewhere.connected()
+    assert await bob.ask("hSubscribe", {"chid": "news"}) == (OK, None)
+    assert (await bob.ask("hSubscribe", {"chid": "news"}))[0] == NOT_AUTHORIZED
+    await later.connected()
+    node = stage.hub.server.node
+    await until(lambda: node.hub("demo").feeds["news"].subscribers == 3)
+    await ann.publish("news", 1)
+    for session in (bob, elsewhere, later):
+        assert await deliveries(session, 1) == [1]
+    assert await elsewhere.ask("hUnsubscribe", {"chid": "news"}) == (OK, None)
+    assert "news" not in node.hub("demo").feeds
+
+
+async def test_new_participants_are_not_subscribed_and_removed_ones_are_no_longer(
+    stage: Stage, ann: User
+) -> None:
+    bob = stage.user("bob")
+    await ann.create("news", "ann")
+    await ann.create("news", "ann", "bob")
+    assert await bob.ask("hGetSubscriptions") == (OK, [])
+    await bob.ask("hSubscribe", {"chid": "news"})
+    await ann.create("news", "ann", active=False)
+    await ann.create("news", "ann", "bob")
+    assert await bob.ask("hGetSubscriptions") == (OK, [])
+    assert "news" not in stage.hub.server.node.hub("demo").feeds
+
+
+async def test_a_subscription_rests_while_its_channel_is_inactive(stage: Stage, ann: User) -> None:
+    await ann.create("news", "ann")
+    await ann.ask("hSubscribe", {"chid": "news"})
+    await ann.create("news", "ann", active=False)
+    assert await ann.ask("hGetSubscriptions") == (OK, [])
+    later = stage.user("ann")
+    await later.connected()
+    await ann.create("news", "ann")
+    assert await ann.ask("hGetSubscriptions") == (OK, ["#news@demo"])
+    feeds = stage.hub.server.node.hub("demo").feeds
+    await until(lambda: feeds["news"].subscribers == 2)
+
+
+async def test_over_http_there_is_no_session_to_serve(start_hub: StartHub) -> None:
+    stage = await Stage.open(start_hub, "http")
+    ann = stage.user("ann")
+    await ann.create("news", "ann")
+    assert await ann.ask("hSubscribe", {"chid": "news"}) == (OK, None)
+    session = stage.user("ann", door="json")
+    await session.connected()
+    await until(lambda: "news" in stage.hub.server.node.hub("demo").feeds)
+    await stage.close()
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CMD-01")
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"publisher": "bob@demo"}, NOT_AUTHORIZED),
+        ({"publisher": None}, MISSING),
+        ({"priority": 9}, INVALID),
+        ({"convid": "x" * 300}, INVALID),
+        ({"convid": "a\nb"}, INVALID),
+        ({"location": {"lat": 100}}, INVALID),
+        ({"headers": {"k": "x" * 9000}}, INVALID),
+        ({"payload": "x" * 200_000}, INVALID),
+    ],
+)
+async def test_a_message_that_cannot_be_is_refused(
+    ann: User, more: dict[str, Any], status: int
+) -> None:
+    await ann.create("news", "ann")
+    params = {"chid": "news", "publisher": "ann@demo", **more}
+    found, text = await ann.ask("hPublish", params)
+    assert (found, next(iter(more)) in text) == (status, True)
+
+
+@pytest.mark.spec("CMD-07")
+async def test_only_messages_that_are_not_transient_are_stored(stage: Stage, ann: User) -> None:
+    await ann.create("news", "ann")
+    for number, more in enumerate(({}, {"transient": True}, {"transient": False})):
+        assert (await ann.publish("news", number, **more))[0] == OK
+    status, found = await ann.ask("hGetLastMessages", {"chid": "news"})
+    assert (status, [each["payload"] for each in found]) == (OK, [2])
+    rules = msgspec.structs.replace(STORED, store_by_default=True)
+    await stage.hub.server.directory.put("demo", "rules", "closed", rules)
+    await ann.publish("news", 3)
+    await ann.publish("news", 4, transient=True)
+    status, found = await ann.ask("hGetLastMessages", {"chid": "news"})
+    assert [each["payload"] for each in found] == [3, 2]
+
+
+@pytest.mark.spec("CMD-07")
+async def test_history_returns_messages_as_they_were_delivered(stage: Stage, ann: User) -> None:
+    await ann.create(
+        "news",
+        "ann",
+        "bob",
+        priority=2,
+        headers={"h": 1, "MAX_MSG_RETRIEVAL": 5},
+        location={"a": 1},
+    )
+    more = {
+        "type": "hAlert",
+        "author": "zoe@elsewhere",
+        "published": "2012-07-06T10:00:00.000Z",
+        "relevance": "2100-01-01T00:00:00.000Z",
+        "publisher": "ann@demo/tab 1",
+        "strange": [1],
+        "transient": False,
+    }
+    status, sent = await ann.publish("news", {"deep": [1, {"b": None}]}, **more)
+    assert status == OK
+    assert sent == {
+        **more,
+        "msgid": sent["msgid"],
+        "convid": sent["msgid"],
+        "chid": "#news@demo",
+        "priority": 2,
+        "headers": {"h": 1},
+        "location": {"a": 1},
+        "payload": {"deep": [1, {"b": None}]},
+    }
+    await ann.create("news", "ann", "bob", priority=4)
+    bob = stage.user("bob")
+    assert await bob.ask("hGetLastMessages", {"chid": "news"}) == (OK, [sent])
+    assert await bob.ask("hRelevantMessages", {"chid": "news"}) == (OK, [sent])
+
+
+async def test_the_last_messages_are_as_many_as_asked_for(stage: Stage, ann: User) -> None:
+    await ann.create("news", "ann", headers={"MAX_MSG_RETRIEVAL": "12"})
+    for number in range(15):
+        await ann.publish("news", number, transient=False)
+
+    async def last(**params: Any) -> list[int]:
+        status, found = await ann.ask("hGetLastMessages", {"chid": "news", **params})
+        assert status == OK
+        return [each["payload"] for each in found]
+
+    newest = list(reversed(range(15)))
+    assert await last(nbLastMsg=3) == newest[:3]
+    assert await last(nbLastMsg=2.0) == newest[:2]
+    assert await last() == newest[:12]
+    odds: tuple[Any, ...] = ("3", True, 0, -1, [], 0.5)
+    for odd in odds:
+        assert await last(nbLastMsg=odd) == newest[:10]
+    assert await last(nbLastMsg=5000) == newest
+    await ann.create("news", "ann", headers={"MAX_MSG_RETRIEVAL": "many"})
+    assert await last() == newest[:10]
+
+
+async def test_last_messages_come_in_the_order_of_their_publication(ann: User) -> None:
+    await ann.create("news", "ann")
+    for year in (2001, 2003, 2002):
+        await ann.publish("news", year, transient=False, published=f"{year}-01-01")
+    _, found = await ann.ask("hGetLastMessages", {"chid": "news"})
+    assert [each["payload"] for each in found] == [2003, 2002, 2001]
+
+
+async def test_relevant_messages_come_in_pages_the_newest_first(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "_PAGE", 4)
+    await ann.create("news", "ann")
+    for number in range(11):
+        relevance = "2100-01-01" if number % 2 else "2001-01-01"
+        await ann.publish("news", number, transient=False, relevance=relevance)
+    await ann.publish("news", "never", transient=False)
+    page: dict[str, Any] = {"chid": "news", "limit": 2}
+    found: list[int] = []
+    while messages := (await ann.ask("hRelevantMessages", page))[1]:
+        found += [each["payload"] for each in messages]
+        page["after"] = messages[-1]["msgid"]
+    assert found == [9, 7, 5, 3, 1]
+    for name, value in (("limit", 0), ("limit", 1001), ("limit", True), ("after", 1)):
+        wrong = {"chid": "news", name: value}
+        assert (await ann.ask("hRelevantMessages", wrong))[0] == INVALID
+
+
+async def test_messages_of_other_doors_are_hmessages(stage: Stage, ann: User) -> None:
+    await ann.create("news", "ann")
+    headers = {"Authorization": f"Bearer {ann.token}", "Content-Type": "text/plain"}
+    path = "/v1/hubs/demo/channels/news/messages?store=true&event=note"
+    async with stage.hub.http.post(path, data=b"plain", headers=headers) as answer:
+        assert answer.status == 200
+    _, (message,) = await ann.ask("hGetLastMessages", {"chid": "news"})
+    assert (message["payload"], message["type"], message["publisher"]) == (
+        "plain", "note", "ann@demo",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chid", "status"),
+    [("bob@elsewhere", NOT_AVAILABLE), ("hnode@demo", NOT_AVAILABLE), ("@demo", INVALID)],
+)
+async def test_nobody_outside_of_the_hub_is_sent_a_message(
+    ann: User, chid: str, status: int
+) -> None:
+    assert (await ann.publish(chid, 1))[0] == status
+
+
+# -- storing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CMD-07")
+async def test_commands_are_stored_with_their_results_under_one_id(stage: Stage, ann: User) -> None:
+    assert (await ann.ask("hEcho", {"a": 1}, transient=False))[0] == OK
+    assert (await ann.ask("hNothing", transient=False))[0] == NOT_AVAILABLE
+    for more in ({}, {"transient": True}):
+        await ann.ask("hEcho", 2, **more)
+    store = stage.hub.server.store
+    commands = (await store.read_after("demo", "hCommands", 0, 10)).messages
+    results = (await store.read_after("demo", "hResults", 0, 10)).messages
+    assert [message.id for message in commands] == [message.id for message in results]
+    kept = [msgspec.json.decode(message.payload) for message in commands]
+    sent = kept[0].pop("sent")
+    assert kept[0] == {
+        "sender": "ann@demo", "entity": "hnode@demo", "cmd": "hEcho", "params": {"a": 1},
+    }  # fmt: skip
+    assert sent.endswith("Z")
+    kept = [msgspec.json.decode(message.payload) for message in results]
+    assert kept[0] == {"cmd": "hEcho", "status": 0, "result": {"a": 1}}
+    assert kept[1]["status"] == NOT_AVAILABLE
+    headers = {"Authorization": f"Bearer {ann.token}"}
+    path = "/v1/hubs/demo/channels/hCommands/messages"
+    async with stage.hub.http.get(path, headers=headers) as answer:
+        assert answer.status == 403
+    assert (await ann.create("hCommands", "ann"))[0] == INVALID
+
+
+def test_every_door_is_tried() -> None:
+    assert set(DOORS) == set(Door.__args__)  # type: ignore[attr-defined]
