@@ -21,6 +21,7 @@ from harness.topics import STORED, HttpTopic, TopicSocket, until
 from harness.zeromq import ANY_PORT, ZeroMqClients, zeromq_clients
 from hubbub.domain import requests
 from hubbub.domain.commands.objects import HChannel
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import JSON
 from hubbub.domain.notices import Published, Subscribed, Unsubscribed
 from hubbub.domain.permissions import Identity, Level
@@ -184,6 +185,18 @@ async def presence_over_websocket(stage: Stage, user: str) -> str:
     return await stage.ask(user, PresenceQuery, CLUB)
 
 
+async def threads_over_websocket(stage: Stage, user: str) -> str:
+    return await stage.ask(user, requests.Threads, CLUB)
+
+
+async def threads_over_http(stage: Stage, user: str) -> str:
+    return await stage.http(user, "GET", "/channels/club/threads")
+
+
+async def filter_over_websocket(stage: Stage, user: str) -> str:
+    return await stage.ask(user, requests.SetFilter, FilterDefinition("f", CLUB, relevant=True))
+
+
 async def topic_over_websocket(stage: Stage, user: str) -> str:
     said = await stage.ask(user, TopicSubscribe, CLUB, "s")
     if said:
@@ -249,6 +262,9 @@ DOORS = (
     subscribe_over_websocket,
     history_over_websocket,
     presence_over_websocket,
+    threads_over_websocket,
+    threads_over_http,
+    filter_over_websocket,
     topic_over_websocket,
     producer_over_websocket,
     producer_over_http,
@@ -265,6 +281,7 @@ TRIED = {
     requests.Subscribe,
     requests.History,
     requests.PresenceQuery,
+    requests.Threads,
     requests.TopicSubscribe,
     requests.TopicGet,
     requests.TopicAck,
@@ -274,6 +291,8 @@ TRIED = {
 ELSEWHERE = {
     requests.Unsubscribe,  # takes nothing
     requests.TopicUnsubscribe,
+    requests.UnsetFilter,
+    requests.ListFilters,
     requests.Restore,  # asks the registry of subscribers for each channel
     requests.DocumentGet,  # a document has no owner
     requests.DocumentChange,

@@ -135,6 +135,7 @@ class Node:
             clock=clock,
             directory=directory,
             publisher=self.publisher,
+            filters=self.filters,
             limits=limits,
         )
         self.authentication = Authentication(

@@ -135,6 +135,7 @@ class Server:
         self._fabric.connect(self.owner, self.node)
         self.plugins = make_plugins(settings.hcommands)
         self._hooks = StoringHooks(self.plugins)
+        self.node.commands.extensions.hooks = self._hooks
         if self.plugins is not None:
             self.node.publisher.publications = Publications(self._hooks)
         self.driver = self.owner.webhooks = Driver(

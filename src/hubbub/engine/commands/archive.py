@@ -8,12 +8,10 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.commands.objects import HCommand, HResult, write_command, write_result
-from hubbub.domain.commands.status import CommandRefused
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes
 from hubbub.domain.requests import PublishItem
-from hubbub.engine.commands.asking import Asker, Extensions
-from hubbub.engine.hub import Hub
+from hubbub.engine.commands.asking import Asker
 from hubbub.engine.publishing import Publisher
 
 logger = logging.getLogger(__name__)
@@ -23,9 +21,8 @@ RESULTS = "hResults"
 
 
 class CommandArchive:
-    def __init__(self, publisher: Publisher, extensions: Extensions) -> None:
+    def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._extensions = extensions
 
     async def keep(self, asker: Asker, command: HCommand, result: HResult) -> None:
         """Both under one id that the hub makes. What cannot be stored is logged, and changes
@@ -37,15 +34,14 @@ class CommandArchive:
         ):
             kept = {k: v for k, v in value.items() if k not in ("reqid", "transient")}
             try:
-                await self._store(asker, collection, correlation, command.cmd, kept)
-            except (HubbubError, CommandRefused) as error:
+                await self._store(asker, collection, correlation, kept)
+            except HubbubError as error:
                 logger.warning("not stored in %s of hub %r: %s", collection, asker.hub.name, error)
 
     async def _store(
-        self, asker: Asker, collection: str, correlation: str, event: str, value: dict[str, Any]
+        self, asker: Asker, collection: str, correlation: str, value: dict[str, Any]
     ) -> None:
-        hub: Hub = asker.hub
-        await self._extensions.hooks.validate(hub, collection, value)
+        hub = asker.hub
         item = PublishItem(
             collection,
             "",
@@ -60,4 +56,3 @@ class CommandArchive:
         )
         if outcome.error is not None:
             raise outcome.error
-        await self._extensions.hooks.saved(hub, collection, value)

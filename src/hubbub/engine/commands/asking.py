@@ -1,4 +1,4 @@
-"""Who asks, and who answers what the hub itself does not: plugins, other clients, hooks of storing.
+"""Who asks, and who answers what the hub itself does not: plugins and other clients.
 
 Their implementations are elsewhere; a hub without them answers that they are not available.
 """
@@ -14,6 +14,7 @@ from hubbub.domain.commands.objects import HCommand, HMessage, HResult
 from hubbub.domain.commands.status import not_available
 from hubbub.domain.permissions import Identity, Level
 from hubbub.engine.hub import Hub, SessionState
+from hubbub.engine.storing.hooks import StoringHooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,6 @@ class Router(Protocol):
         nobody asked for is dropped."""
 
 
-class SaveHooks(Protocol):
-    """What validators and savers say about objects (as JSON) that are about to be stored in a
-    collection, or are stored."""
-
-    async def validate(self, hub: Hub, collection: str, value: dict[str, Any]) -> None:
-        """Raises `CommandRefused`: nothing is stored or delivered."""
-
-    async def saved(self, hub: Hub, collection: str, value: dict[str, Any]) -> None:
-        """Never raises."""
-
-
 class NoPlugins:
     def find(self, hub: Hub, name: str) -> PluginCommand | None:
         return None
@@ -97,18 +87,11 @@ class NoRouter:
         """Nobody was asked."""
 
 
-class NoHooks:
-    async def validate(self, hub: Hub, collection: str, value: dict[str, Any]) -> None:
-        pass
-
-    async def saved(self, hub: Hub, collection: str, value: dict[str, Any]) -> None:
-        pass
-
-
 @dataclass(slots=True)
 class Extensions:
     """What a node adds to the built-in commands."""
 
     plugins: CommandPlugins = field(default_factory=NoPlugins)
     router: Router = field(default_factory=NoRouter)
-    hooks: SaveHooks = field(default_factory=NoHooks)
+    hooks: StoringHooks = field(default_factory=StoringHooks)
+    """Of channels and subscriptions; those of messages stand where messages are published."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from hubbub.domain.commands.jids import channel_id
@@ -22,6 +23,8 @@ from hubbub.ports.storage import Store
 
 DEFAULT_QUOTA = 10_000
 _PAGE = 500
+_CHANNELS = ("hChannels",)
+_SUBSCRIPTIONS = ("hSubscriptions",)
 _CHANNELS_IN_A_TURN = 200
 
 
@@ -53,10 +56,11 @@ class ChannelCommands:
             await self._check_takeable(asker, record.channel)
         elif known.owner != asker.user_id:
             raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
-        value = write_channel(record, hub.name)
-        await self._extensions.hooks.validate(hub, "hChannels", value)
+        encoded = msgspec.json.encode(write_channel(record, hub.name))
+        sender, hooks = str(asker.jid.bare), self._extensions.hooks
+        await hooks.validate(hub.name, _CHANNELS, encoded, sender)
         await self._save(hub, record)
-        await self._extensions.hooks.saved(hub, "hChannels", value)
+        await hooks.saved(hub.name, _CHANNELS, encoded, sender)
         return UNSET
 
     async def _save(self, hub: Hub, record: HChannel) -> None:
@@ -111,12 +115,14 @@ class ChannelCommands:
             raise CommandRefused(
                 Status.TECHNICAL, f"a user may subscribe to {self._session_channels} channels"
             )
-        value = {"chid": channel_id(channel, hub.name), "subscriber": str(asker.jid.bare)}
-        await self._extensions.hooks.validate(hub, "hSubscriptions", value)
+        sender, hooks = str(asker.jid.bare), self._extensions.hooks
+        value = {"chid": channel_id(channel, hub.name), "subscriber": sender}
+        encoded = msgspec.json.encode(value)
+        await hooks.validate(hub.name, _SUBSCRIPTIONS, encoded, sender)
         if not await self._store.add_user_subscription(hub.name, channel, asker.user_id):
             raise not_authorized(f"{asker.jid.bare} is already subscribed to {channel!r}")
         await self._bus.announce_user(hub.name, asker.user_id, channel, True)
-        await self._extensions.hooks.saved(hub, "hSubscriptions", value)
+        await hooks.saved(hub.name, _SUBSCRIPTIONS, encoded, sender)
         return UNSET
 
     async def unsubscribe(self, asker: Asker, params: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from hubbub.domain.commands.attributes import is_number
+from hubbub.domain.commands.attributes import is_number, read_required_text, read_text
 from hubbub.domain.commands.mapping import from_message
 from hubbub.domain.commands.objects import (
     MAX_MSG_RETRIEVAL,
@@ -17,6 +17,7 @@ from hubbub.domain.filters.filters import NO_FILTERS, Filters
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
+from hubbub.domain.threads import MAX_PAGE, Thread, ThreadsQuery
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.commands.parameters import channel_in, page_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords
@@ -71,6 +72,41 @@ class HistoryCommands:
             skipping = skipping and message.id != after
         return await self._written(asker.hub, answer.messages)
 
+    async def thread(self, asker: Asker, params: Any) -> Any:
+        """The messages of one conversation, the oldest first, if its first one passes."""
+        given = valid_object(params)
+        channel = channel_in(asker, given)
+        convid = read_required_text(given, "convid")
+        self._records.check(asker, channel)
+        limit, after = page_in(given)
+        filters, answer = filters_of(asker), _Answer(self._now(), NO_FILTERS, limit)
+        skipping, first = after is not None, True
+        async for message in self._conversation(asker.hub, channel, convid):
+            if first and not filters.passes(MessageView(message, self._now())):
+                return []
+            first = False
+            if not skipping and not answer.offer(message):
+                break
+            skipping = skipping and message.id != after
+        return await self._written(asker.hub, answer.messages)
+
+    async def threads(self, asker: Asker, params: Any) -> Any:
+        """Conversations in the order of their first messages, which the filters test."""
+        given = valid_object(params)
+        channel = channel_in(asker, given)
+        status = read_text(given, "status")
+        self._records.check(asker, channel)
+        limit, after = page_in(given)
+        start = 0 if after is None else await self._first_serial(asker.hub, channel, after)
+        filters, now = filters_of(asker), self._now()
+        found: list[str] = []
+        async for thread in self._threads(asker.hub, channel, start, status):
+            if filters.passes(MessageView(thread.first, now)):
+                found.append(thread.conversation_id)
+            if len(found) == limit:
+                break
+        return found
+
     # -- pages ----------------------------------------------------------------------------------
 
     async def _backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
@@ -83,6 +119,34 @@ class HistoryCommands:
             if not page.more or not page.messages:
                 return
             before = page.messages[0].serial
+
+    async def _conversation(self, hub: Hub, channel: str, convid: str) -> AsyncIterator[Message]:
+        after = 0
+        while True:
+            query = HistoryQuery(hub.name, channel, _PAGE, after=after, conversation=convid)
+            page = await self._bus.history(query)
+            for message in page.messages:
+                yield message
+            if not page.more or not page.messages:
+                return
+            after = page.messages[-1].serial
+
+    async def _first_serial(self, hub: Hub, channel: str, convid: str) -> int:
+        async for message in self._conversation(hub, channel, convid):
+            return message.serial
+        return 0
+
+    async def _threads(
+        self, hub: Hub, channel: str, after: int, status: str | None
+    ) -> AsyncIterator[Thread]:
+        for _ in range(0, SCANNED, MAX_PAGE):
+            query = ThreadsQuery(hub.name, channel, MAX_PAGE, after, status)
+            page = await self._bus.threads(query)
+            for thread in page.threads:
+                yield thread
+            if not page.more or not page.threads:
+                return
+            after = page.threads[-1].first.serial
 
     async def _written(self, hub: Hub, messages: list[Message]) -> list[dict[str, Any]]:
         await hub.take_turn(sum(len(message.payload) for message in messages))
@@ -115,8 +179,8 @@ class _Answer:
 
 
 def filters_of(asker: Asker) -> Filters:
-    """Those of the session."""
-    return NO_FILTERS
+    """Those of the session; over HTTP there are none."""
+    return NO_FILTERS if asker.session is None else asker.session.filters
 
 
 def _wanted(params: dict[str, Any], record: HChannel | None) -> int:

@@ -18,9 +18,8 @@ from hubbub.engine.commands.asking import Asker, Extensions
 from hubbub.engine.commands.parameters import required_object
 from hubbub.engine.commands.records import ChannelRecords, check_active, check_participant
 from hubbub.engine.publishing import Publisher
+from hubbub.engine.storing.hooks import DIRECT_MESSAGES
 from hubbub.ports.clock import Clock
-
-DIRECT_MESSAGES = "hDirectMessages"
 
 
 class PublishCommand:
@@ -45,8 +44,7 @@ class PublishCommand:
         check_participant(binding, asker, target)
         check_active(binding, target)
         completed = self._completed(asker, message, await self._records.read(asker.hub, target))
-        stores = _stores(completed, asker.hub.rules_for(target).store_by_default)
-        return await self._publish(asker, completed, target, stores)
+        return await self._publish(asker, completed, target)
 
     async def _send_to(self, asker: Asker, message: HMessage, receiver: Jid) -> Any:
         """To a user's sessions; no participation is needed."""
@@ -54,20 +52,16 @@ class PublishCommand:
             raise not_available(f"chid {message.chid!r} is no user of {asker.hub.name!r}")
         completed = self._completed(asker, message, None)
         if completed.transient is False:
-            written = await self._publish(asker, completed, DIRECT_MESSAGES, True)
+            written = await self._publish(asker, completed, DIRECT_MESSAGES)
         else:
             to_item(completed, DIRECT_MESSAGES)  # says what cannot be delivered
             written = write_message(completed)
         await self._extensions.router.deliver(asker.hub, receiver, completed)
         return written
 
-    async def _publish(
-        self, asker: Asker, message: HMessage, channel: str, stores: bool
-    ) -> dict[str, Any]:
+    async def _publish(self, asker: Asker, message: HMessage, channel: str) -> dict[str, Any]:
         hub, written = asker.hub, write_message(message)
         item = to_item(message, channel)
-        if stores:
-            await self._extensions.hooks.validate(hub, channel, written)
         identity = asker.identity
         if channel == DIRECT_MESSAGES:
             identity = hub.service_for(asker.user_id)
@@ -80,8 +74,6 @@ class PublishCommand:
             raise invalid(_in_words_of_hmessages(error.message)) from None
         if outcome.error is not None:
             raise outcome.error
-        if stores:
-            await self._extensions.hooks.saved(hub, channel, written)
         return written
 
     def _completed(self, asker: Asker, message: HMessage, record: Any) -> HMessage:
@@ -93,7 +85,3 @@ def _in_words_of_hmessages(text: str) -> str:
     for name, known in (("conversationID", "convid"), ("relevantUntil", "relevance")):
         text = text.replace(name, known)
     return text
-
-
-def _stores(message: HMessage, by_default: bool) -> bool:
-    return message.transient is False or (message.transient is None and by_default)

@@ -26,16 +26,19 @@ from hubbub.domain.errors import (
     NotAuthenticated,
     NotFound,
     NotPermitted,
+    ValidationFailed,
 )
 from hubbub.engine.commands.archive import CommandArchive
 from hubbub.engine.commands.asking import Asker, Extensions, Handler
 from hubbub.engine.commands.channels import ChannelCommands
+from hubbub.engine.commands.filters import FilterCommands
 from hubbub.engine.commands.history import HistoryCommands
 from hubbub.engine.commands.publishing import PublishCommand
 from hubbub.engine.commands.records import ChannelRecords
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
+from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
@@ -67,16 +70,18 @@ class Commands:
         clock: Clock,
         directory: Directory,
         publisher: Publisher,
+        filters: SessionFilters,
         limits: EngineLimits,
     ) -> None:
         self._clock = clock
         self.extensions = Extensions()
         self.records = ChannelRecords(store)
-        self._archive = CommandArchive(publisher, self.extensions)
+        self._archive = CommandArchive(publisher)
         channels = ChannelCommands(
             store, bus, directory, self.records, self.extensions, limits.session_channels
         )
         history = HistoryCommands(bus, clock, self.records)
+        filtering = FilterCommands(filters, self.records)
         publishing = PublishCommand(publisher, clock, self.records, self.extensions)
         builtin: dict[str, Handler] = {
             "hEcho": _echo,
@@ -88,6 +93,11 @@ class Commands:
             "hGetChannels": channels.visible,
             "hGetLastMessages": history.last_messages,
             "hRelevantMessages": history.relevant_messages,
+            "hGetThread": history.thread,
+            "hGetThreads": history.threads,
+            "hSetFilter": filtering.set,
+            "hUnsetFilter": filtering.unset,
+            "hListFilters": filtering.listed,
         }
         self._builtin = {name.lower(): handler for name, handler in builtin.items()}
 
@@ -206,6 +216,8 @@ def _entity(asker: Asker, command: HCommand) -> Jid:
 
 
 def _status_of(error: HubbubError) -> Status:
+    if isinstance(error, ValidationFailed):
+        return Status(error.details["status"])
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status
