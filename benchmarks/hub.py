@@ -58,6 +58,25 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections)
 
+    def acknowledged(self, channel: str, size: int, connections: int) -> Requests:
+        """Publishes to a live channel that wait for their acknowledgement."""
+        message = _publish(channel, json_payload(size), ',"reqID":7')
+        publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
+        return Requests(publication, b'"success":true', connections)
+
+    def echoes(self, size: int, connections: int) -> Requests:
+        """Commands that are answered with their params."""
+        head = (
+            f'{{"event":"HCommand","payload":{{"reqID":7,"command":{{"reqid":"7",'
+            f'"sender":"bench@{self.hub}","entity":"hnode@{self.hub}","cmd":"hEcho","params":'
+        )
+        token = self.token("bench")
+        path = f"/v1/hubs/{self.hub}/socket?token={token}"
+        route = Route(self.port, (wire.upgrade(path, expect=b'"SessionInfo"'),))
+        message = head.encode() + json_payload(size) + b"}}}"
+        publication = Publication(route, message, Framing.TEXT)
+        return Requests(publication, b'"status":0', connections)
+
     def changes(self, channel: str, size: int, connections: int, follow: bool = False) -> Requests:
         """Changes of one member of a document that wait for their answer."""
         head = f'{{"event":"DocumentChange","payload":{{"reqID":7,"channel":"{channel}","ops":['
@@ -73,9 +92,11 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections, limit=count)
 
-    def token(self) -> str:
-        """A token of a service."""
+    def token(self, user: str | None = None) -> str:
+        """A token of a service, which may have a user id."""
         arguments = ["--hub", self.hub, "--level", "service", "--config", str(self.config)]
+        if user is not None:
+            arguments += ["--user", user]
         done = subprocess.run(
             [_program(), "token", *arguments],
             cwd=self.config.parent,
@@ -124,7 +145,7 @@ def hubbub(
 
 def configuration(port: int) -> dict[str, dict[str, object]]:
     hub = {
-        "settings": {"allowAnonymous": True, "defaultRules": "open"},
+        "settings": {"allowAnonymous": True, "defaultRules": "open", "commands": True},
         "rules": {"open": _OPEN, "stored": {**_OPEN, "store": True}},
         "namespaces": {"log": "stored"},
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from benchmarks.findings import Scenario
 from benchmarks.scenarios.channels import channels
+from benchmarks.scenarios.commands import commands
 from benchmarks.scenarios.documents import documents
 from benchmarks.scenarios.fanout import saturated, steady
 from benchmarks.scenarios.idle import idle
@@ -34,4 +35,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "notifications": notifications,
     "push": push,
     "threads": threads,
+    "commands": commands,
 }

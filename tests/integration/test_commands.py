@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.command import hubbub
 from harness.commands import DOORS, Door, Stage, User
 from harness.running_hub import StartHub
 from harness.topics import STORED, until
+from hubbub.client import CommandRefused, connect, sync
 from hubbub.domain.notices import Delivery, Failed
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Publish, PublishItem, SendCommand
@@ -665,6 +667,43 @@ async def test_validators_of_channels_subscriptions_and_messages_answer_commands
     assert (await ann.publish("news", "bad"))[0] == OK
     assert await ann.ask("hGetLastMessages", {"chid": "news"}) == (OK, [])
     assert seen == ["hChannels", "hChannels", "hSubscriptions", "#news@demo"]
+
+
+# -- clients --------------------------------------------------------------------------------------
+
+
+async def test_the_python_client_sends_commands(stage: Stage, ann: User) -> None:
+    async with connect(f"ws://{stage.hub.address}", hub="demo", token=ann.token) as client:
+        assert await client.command("hEcho", [1]) == [1]
+        record = {"chid": "news", "owner": ann.jid, "participants": [], "active": True}
+        assert await client.command("hCreateUpdateChannel", record) is None
+        with pytest.raises(CommandRefused) as refused:
+            await client.command("hSubscribe", {"chid": "news"})
+        assert refused.value.status == NOT_AUTHORIZED
+        with pytest.raises(CommandRefused, match="nobody"):
+            await client.command("hEcho", entity="bob@elsewhere", timeout=1)
+
+    def ask() -> Any:
+        url = f"ws://{stage.hub.address}"
+        with sync.connect(url, hub="demo", token=ann.token) as blocking:
+            return blocking.command("hEcho", {"a": None})
+
+    assert await asyncio.to_thread(ask) == {"a": None}
+
+
+async def test_the_command_line_sends_commands(stage: Stage, ann: User) -> None:
+    env = {
+        "HUBBUB_URL": f"http://{stage.hub.address}",
+        "HUBBUB_HUB": "demo",
+        "HUBBUB_TOKEN": ann.token,
+    }
+    done = await hubbub("command", "hEcho", '{"a": 1}', env=env)
+    assert (done.code, done.out.strip()) == (0, '{"a": 1}')
+    done = await hubbub("command", "hSubscribe", '{"chid": "x"}', env=env)
+    assert done.code == 1
+    assert "status 9: there is no channel #x@demo" in done.err
+    done = await hubbub("command", "hEcho", "{", env=env)
+    assert (done.code, "PARAMS is no JSON" in done.err) == (2, True)
 
 
 def test_every_door_is_tried() -> None:

@@ -20,6 +20,7 @@ from hubbub.cli.administration.webhooks import webhooks
 from hubbub.cli.completion import completion
 from hubbub.cli.journal import journal
 from hubbub.cli.messages.calling import call, submit
+from hubbub.cli.messages.commanding import command
 from hubbub.cli.messages.getting import get
 from hubbub.cli.messages.publishing import publish
 from hubbub.cli.messages.putting import put
@@ -44,7 +45,7 @@ def main() -> None:
     """One message hub for applications, services, devices and people."""
 
 
-_TALKING = (publish, subscribe, history, threads, presence, document, call, submit)
+_TALKING = (publish, subscribe, history, threads, presence, document, call, submit, command)
 _FETCHING = (put, get, ack, topics, unsubscribe, shell)
 _ADMINISTERING = (
     hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
@@ -54,10 +55,10 @@ _RUNNING = (
     serve, config_group, token, plugin, backup, restore, journal, pipeline, bench, completion,
 )  # fmt: skip
 
-for command in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
-    main.add_command(command)
-for command in (show, report, compact, prune, vacuum, *QUERIES):
-    pipeline.add_command(command)
+for each in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
+    main.add_command(each)
+for each in (show, report, compact, prune, vacuum, *QUERIES):
+    pipeline.add_command(each)
 
 
 if __name__ == "__main__":

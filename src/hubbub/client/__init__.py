@@ -61,6 +61,7 @@ from hubbub.client.subscription import Subscription
 from hubbub.client.topics.reader import TopicReader
 from hubbub.client.topics.shared import SharedReader
 from hubbub.client.topics.topics import Topics
+from hubbub.domain.commands.status import CommandRefused
 from hubbub.domain.errors import HubbubError, PatchFailed, VersionMismatch
 from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
@@ -74,6 +75,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ClientFailed",
+    "CommandRefused",
     "Connected",
     "ConnectionLost",
     "CopyMismatch",

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
+from uuid import uuid4
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.establishing import authenticate
@@ -38,11 +39,14 @@ from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.topics.topics import Topics
 from hubbub.domain import notices
+from hubbub.domain.commands.jids import Jid, hub_jid
+from hubbub.domain.commands.objects import HCommand, write_command
+from hubbub.domain.commands.status import CommandRefused, Status
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.names import user_notifications
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.patterns import is_pattern
-from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery, Threads
+from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery, SendCommand, Threads
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.tasks import TaskSet
@@ -339,6 +343,42 @@ class Client:
         `ConnectionLost` where nobody knows whether the stream has it."""
         request = Enqueue(stream, event, *encode_data(data, content_type))
         return (await self._supervisor.ask_once(request, notices.Enqueued)).message_id
+
+    # -- commands -------------------------------------------------------------------------------
+
+    async def command(
+        self,
+        cmd: str,
+        params: object = None,
+        *,
+        entity: str | None = None,
+        requester: str | None = None,
+        transient: bool = True,
+        timeout: float | None = None,
+    ) -> Any:
+        """Have the hub, or the `entity` with another JID, carry out a command; answers the result,
+        None where there is nothing to say. `timeout` is in seconds. Raises `CommandRefused` with
+        the status of any other result, and `ConnectionLost` where nobody knows whether the command
+        was carried out."""
+        info = self._state.info
+        user_id = info.user_id if info is not None else None
+        command = HCommand(
+            reqid=uuid4().hex,
+            sender=str(Jid(user_id or "anonymous", self.hub)),
+            entity=entity or str(hub_jid(self.hub)),
+            cmd=cmd,
+            params=params,
+            transient=None if transient else False,
+            requester=requester,
+            timeout_ms=None if timeout is None else timeout * 1000,
+        )
+        more_seconds = self.options.request_timeout if timeout is None else timeout
+        request = SendCommand(write_command(command))
+        answer = await self._supervisor.ask_once(request, notices.CommandAnswered, more_seconds)
+        status = Status(answer.result["status"])
+        if status is not Status.OK:
+            raise CommandRefused(status, str(answer.result.get("result", "")))
+        return answer.result.get("result")
 
 
 def connect(

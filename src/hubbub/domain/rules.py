@@ -232,7 +232,8 @@ class HubSettings(Setting, frozen=True):
     """How push services of browsers reach who sends: `mailto:` or `https://`. Without it,
     `push.contact`."""
     commands: bool = False
-    """Users may send commands, and create channels that have an owner and participants."""
+    """Users may send [commands](commands.md), and create channels that have an owner and
+    participants."""
 
 
 NATS_SCHEME = "nats:"

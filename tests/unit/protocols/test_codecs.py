@@ -252,6 +252,8 @@ a_request: st.SearchStrategy[Request] = st.one_of(
     ),
     a_topic_request,
     a_threads_request,
+    st.builds(requests.SendCommand, extra, int64),
+    st.builds(requests.AnswerCommand, extra, int64),
     st.builds(
         lambda method, body, seconds, req_id: requests.Call(
             method, body[0], body[1], seconds, req_id
@@ -400,6 +402,8 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
     st.builds(lambda page, error: notices.HistoryPage(error=error, **page), page, error),
     st.builds(notices.ThreadsPage, text, threads, text, st.booleans(), int64, st.none() | error),
     st.builds(notices.ChannelReset, text, text, serial),
+    st.builds(notices.CommandReceived, extra, int64),
+    st.builds(notices.CommandAnswered, extra, int64),
     st.builds(notices.Presence, text, members, int64, st.none() | error),
     st.builds(notices.Joined, text, members),
     st.builds(notices.Left, text, members),
@@ -714,7 +718,7 @@ def test_an_error_of_a_newer_hub_keeps_its_code_as_a_note() -> None:
 ATTRIBUTES = {field.json_name for field in pb.Attributes.DESCRIPTOR.fields}
 
 
-AS_BYTES = ("headers", "location", "template", "condition", "filter")
+AS_BYTES = ("headers", "location", "template", "condition", "filter", "command", "result")
 """JSON objects that are bytes in protobuf."""
 
 

@@ -114,6 +114,7 @@ class Client(Blocking[AsyncClient]):
     presence = waits(AsyncClient.presence)
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)
+    command = waits(AsyncClient.command)
 
     def document(self, channel: str) -> Document:
         """The document of a channel whose name begins with `doc:`."""

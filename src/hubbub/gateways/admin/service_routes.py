@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hubbub.domain.errors import (
     Limited,
     NotPermitted,
@@ -24,6 +26,16 @@ class Submitted(Open, frozen=True):
     msg_id: str
 
 
+class CommandResult(msgspec.Struct, frozen=True):
+    """`cmd` and `reqid` as they were sent; `result` is data, or a text for a status other than
+    0."""
+
+    cmd: Any
+    reqid: Any
+    status: int
+    result: Any | msgspec.UnsetType = msgspec.UNSET
+
+
 SERVICE_ROUTES = Routes("/v1/hubs/{hub}", "Services", Access.HUB)
 SERVICE_ROUTES.describe(
     "POST", "/rpc/{method}", "callService",
@@ -33,6 +45,11 @@ SERVICE_ROUTES.describe(
         NotPermitted, ServiceNotFound, ServiceRefused, ServiceTimeout, ServiceFailed,
         ServiceUnavailable, TooLarge, Limited,
     ),
+)  # fmt: skip
+SERVICE_ROUTES.describe(
+    "POST", "/commands", "sendCommand",
+    "Have the hub or a client carry out a command; the answer is its hResult, whatever its status",
+    body=Any, answers={200: CommandResult}, errors=(TooLarge,),
 )  # fmt: skip
 SERVICE_ROUTES.describe(
     "POST", "/streams/{stream}/events", "submitEvent",

@@ -151,6 +151,7 @@ def _demo_hub() -> HubConfiguration:
             topic_rules="topic",
             open_topics=True,
             callback_addresses="loopback",
+            commands=True,
         ),
         rules={
             "open": opened,
