@@ -698,7 +698,7 @@ async def test_the_command_line_sends_commands(stage: Stage, ann: User) -> None:
         "HUBBUB_TOKEN": ann.token,
     }
     done = await hubbub("command", "hEcho", '{"a": 1}', env=env)
-    assert (done.code, done.out.strip()) == (0, '{"a": 1}')
+    assert (done.code, done.out.strip()) == (0, '{"a":1}')
     done = await hubbub("command", "hSubscribe", '{"chid": "x"}', env=env)
     assert done.code == 1
     assert "status 9: there is no channel #x@demo" in done.err
