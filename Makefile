@@ -9,7 +9,7 @@ BENCH_READY := $(VENV)/.ready-to-measure
 DOCS_READY := $(VENV)/.ready-to-document
 PIPELINE_READY := $(VENV)/.ready-to-analyse
 
-.PHONY: faults-pipeline help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack faults faults-cluster faults-documents campaign docs format proto requirements clean
+.PHONY: faults-pipeline help run cluster test pipeline lint check spec bench bench-pipeline bench-once bench-cluster bench-turns bench-webhooks soak attack attack-plugins faults faults-cluster faults-documents campaign docs format proto requirements clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -85,6 +85,9 @@ campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="
 
 attack: $(BENCH_READY) ## attack a hub with two tenants in every way, and tell what held (ARGS=--quick)
 	@PYTHONPATH=.:tests $(BIN)/python -m attack $(ARGS)
+
+attack-plugins: $(BENCH_READY) ## what hostile plugins get, and how another tenant fares meanwhile
+	@PYTHONPATH=.:tests $(BIN)/python -m attack.plugins
 
 bench-once: $(BENCH_READY) ## measure exactly-once beside JetStream (ARGS=--quick: less data)
 	@$(BIN)/python -m benchmarks.once $(ARGS)

@@ -64,11 +64,11 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections)
 
-    def echoes(self, size: int, connections: int) -> Requests:
-        """Commands that are answered with their params."""
+    def echoes(self, size: int, connections: int, cmd: str = "hEcho") -> Requests:
+        """Commands that are answered with the status 0."""
         head = (
             f'{{"event":"HCommand","payload":{{"reqID":7,"command":{{"reqid":"7",'
-            f'"sender":"bench@{self.hub}","entity":"hnode@{self.hub}","cmd":"hEcho","params":'
+            f'"sender":"bench@{self.hub}","entity":"hnode@{self.hub}","cmd":"{cmd}","params":'
         )
         token = self.token("bench")
         path = f"/v1/hubs/{self.hub}/socket?token={token}"

@@ -85,6 +85,9 @@ def _settings(blocks: list[Block], folder: Path, ports: dict[str, int]) -> Setti
         "storage.path": str(folder / "data"),
         "zeromq.endpoint": "tcp://127.0.0.1:*",
     }
+    if "hcommands:" in configuration:
+        overrides["hcommands.path"] = str(folder)
+        overrides["hcommands.workers"] = 1
     if "cert.pem" in configuration:
         overrides["listener.tls.certificate"] = str(folder / "cert.pem")
         overrides["listener.tls.key"] = str(folder / "key.pem")
@@ -183,7 +186,7 @@ class Examples:
         elif block.language == "sh":
             await self._run_commands(block)
         elif block.language == "python" and block.name:
-            self._write(block)
+            await self._write(block)
         elif block.language == "python":
             self._output = await _run_to_end(
                 [sys.executable, "-c", self._local(block.text)], self._folder, self._environment
@@ -199,12 +202,14 @@ class Examples:
             return False
         return True
 
-    def _write(self, block: Block) -> None:
+    async def _write(self, block: Block) -> None:
         """A file that commands use. One of the project is there already, and must say the same."""
         if "/" in block.name:
             expect_text(block.text, (ROOT / block.name).read_text(), {}, block.where)
         else:
             (self._folder / block.name).write_text(self._local(block.text))
+            if self._hub.server.plugins is not None:  # sooner than developer mode looks by itself
+                await self._hub.server.plugins.reload_changed()
 
     def _local(self, text: str) -> str:
         """The text with the ports and paths of this test."""

@@ -82,7 +82,8 @@ HOSTILE = (
     ),
     Hostile(
         "machine_code",
-        _run("import mmap\nreturn len(mmap.mmap(-1, 4096, prot=7))"), "import", "Error",
+        _run("import ctypes\nraise ValueError(ctypes.CDLL(None).mmap(0, 4096, 7, 34, -1, 0))"),
+        "import", "ValueError: -1",
     ),
     Hostile(
         "subclasses",

@@ -70,6 +70,19 @@ class HubProcess:
             str(self.config),
         ]
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def token(self, hub: str, user: str) -> str:
+        """A client's, made on the command line."""
+        made = await asyncio.create_subprocess_exec(
+            *self.command("token", "--hub", hub, "--user", user), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await made.communicate()
+        return said.decode().strip()
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -256,6 +256,16 @@ async def test_without_limits_of_the_system_nothing_is_loaded_and_the_hub_says_w
         assert "vax" in caplog.text
 
 
+async def test_a_folder_that_is_not_there_is_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugins = Workers(tmp_path / "none", PluginLimits())
+    await plugins.start()
+    assert "none cannot be read (No such file or directory)" in plugins.unavailable
+    assert plugins.unavailable in caplog.text
+    await plugins.stop()
+
+
 async def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
     async with running(tmp_path, {"greet": ECHO}, workers=1) as plugins:
         assert await plugins.ask("greet", 1) == (0, 1)

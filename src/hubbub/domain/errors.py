@@ -149,6 +149,7 @@ class ValidationFailed(BadRequest):
 
     def __init__(self, message: str, status: int = 7) -> None:
         super().__init__(message)
+        self.status = status
         self.details["status"] = status
 
 

@@ -22,6 +22,8 @@ from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.administration import Administration, Survey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.channels.retention import Retention
+from hubbub.engine.commands.collections import Collections
+from hubbub.engine.commands.plugins import PluginCommands
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS, Node
@@ -138,6 +140,17 @@ class Server:
         self.node.commands.extensions.hooks = self._hooks
         if self.plugins is not None:
             self.node.publisher.publications = Publications(self._hooks)
+            self.node.commands.extensions.plugins = PluginCommands(
+                self.plugins,
+                self.node.commands,
+                Collections(
+                    self.store,
+                    clock,
+                    self.node.publisher,
+                    self.node.commands.records,
+                    self.node.commands.history,
+                ),
+            )
         self.driver = self.owner.webhooks = Driver(
             store=self.store,
             clock=clock,

@@ -29,8 +29,12 @@ from hubbub.frames import FrameReader, FrameTooLarge
 START_SECONDS = 20.0
 LOAD_SECONDS = 5.0
 
+NICENESS = 10
+"""Plugins yield to the hub where both want a processor, also while their process starts."""
+
 _BOOT = (
-    "import sys; sys.path += sys.argv[2:];from hubbub.connectors.plugins.worker import main; main()"
+    f"import os, sys; os.nice({NICENESS}); sys.path += sys.argv[2:];"
+    "from hubbub.connectors.plugins.worker import main; main()"
 )
 
 

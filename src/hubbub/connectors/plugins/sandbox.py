@@ -18,9 +18,6 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-NICENESS = 10
-"""Plugins yield to the hub where both want a processor."""
-
 _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22
 _PR_SET_NO_NEW_PRIVS = 38
@@ -73,7 +70,6 @@ class LimitsMissing(Exception):
 def lock_down(memory_bytes: int, cpu_seconds: int) -> None:
     """Once, from the only thread, with everything imported and open that is needed later. Raises
     `LimitsMissing`, also when a limit is there and does not hold."""
-    os.nice(NICENESS)
     _limit_resources(memory_bytes, cpu_seconds)
     libc = ctypes.CDLL(None, use_errno=True)
     _prctl(libc, "PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL)

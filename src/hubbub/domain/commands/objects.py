@@ -32,7 +32,7 @@ from hubbub.domain.commands.jids import (
     parse_jid,
     parse_target,
 )
-from hubbub.domain.commands.status import CommandRefused, Status, invalid, missing, not_authorized
+from hubbub.domain.commands.status import CommandRefused, invalid, missing, not_authorized
 
 RELEVANCE_OFFSET: Final = "RELEVANCE_OFFSET"
 """A header: milliseconds after `published` during which a message is relevant."""
@@ -104,7 +104,8 @@ class HResult(msgspec.Struct, frozen=True):
 
     cmd: Any
     reqid: Any
-    status: Status
+    status: int
+    """A `Status`; plugins may answer others."""
     result: Any | UnsetType = UNSET
     """Data, or a text for an error."""
 

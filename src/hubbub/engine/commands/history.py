@@ -47,7 +47,7 @@ class HistoryCommands:
         self._records.check(asker, channel)
         wanted = _wanted(given, await self._records.read(asker.hub, channel))
         answer = _Answer(self._now(), filters_of(asker), wanted)
-        async for message in self._backwards(asker.hub, channel):
+        async for message in self.backwards(asker.hub, channel):
             if answer.full:
                 break
             answer.offer(message)
@@ -63,7 +63,7 @@ class HistoryCommands:
         now = self._now()
         answer = _Answer(now, filters_of(asker), limit)
         skipping = after is not None
-        async for message in self._backwards(asker.hub, channel):
+        async for message in self.backwards(asker.hub, channel):
             if answer.full:
                 break
             until = message.attributes.relevant_until if message.attributes else None
@@ -109,7 +109,7 @@ class HistoryCommands:
 
     # -- pages ----------------------------------------------------------------------------------
 
-    async def _backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
+    async def backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
         """The newest messages, the newest first."""
         before: int | None = None
         for _ in range(0, SCANNED, _PAGE):

@@ -80,7 +80,7 @@ class Commands:
         channels = ChannelCommands(
             store, bus, directory, self.records, self.extensions, limits.session_channels
         )
-        history = HistoryCommands(bus, clock, self.records)
+        history = self.history = HistoryCommands(bus, clock, self.records)
         filtering = FilterCommands(filters, self.records)
         publishing = PublishCommand(publisher, clock, self.records, self.extensions)
         builtin: dict[str, Handler] = {
@@ -150,9 +150,9 @@ class Commands:
         try:
             return await self._dispatch(asker, command, entity)
         except CommandRefused as error:
-            status, text = error.status, error.text
+            status, text = int(error.status), error.text
         except HubbubError as error:
-            status, text = _status_of(error), error.message
+            status, text = status_of(error), error.message
         except TimeoutError:
             status, text = Status.TIMEOUT, f"{command.cmd} took too long"
         except Exception:
@@ -215,9 +215,9 @@ def _entity(asker: Asker, command: HCommand) -> Jid:
     return entity
 
 
-def _status_of(error: HubbubError) -> Status:
+def status_of(error: HubbubError) -> int:
     if isinstance(error, ValidationFailed):
-        return Status(error.details["status"])
+        return error.status
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status

@@ -13,6 +13,7 @@ from hubbub.domain.commands.jids import channel_id
 from hubbub.domain.commands.status import CommandRefused, Status
 from hubbub.domain.errors import ValidationFailed
 from hubbub.domain.plugins.shape import DEFAULT_TIMEOUT_MS, SAVED, VALIDATE, Shape
+from hubbub.domain.rules import PLUGIN_COLLECTION
 from hubbub.ports.plugins import CallContext, PluginCall, PluginHost, PluginReply, Plugins
 
 logger = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 ALL_MESSAGES = "hMessages"
 """The virtual collection of all messages, whatever channel or user they are for."""
 DIRECT_MESSAGES = "hDirectMessages"
-OF_COMMANDS = frozenset({"hChannels", "hCommands", "hResults", "hSubscriptions"})
+_OF_COMMANDS = frozenset({"hChannels", "hCommands", "hResults", "hSubscriptions"})
 """Collections of objects that are no messages."""
 
 Document = dict[str, Any]
@@ -53,8 +54,10 @@ class NoPlugins(Plugins):
 
 def collections_of(hub: str, channel: str) -> tuple[str, ...]:
     """Under which names validators and savers know the messages of a channel."""
-    if channel in OF_COMMANDS:
+    if channel in _OF_COMMANDS:
         return (channel,)
+    if channel.startswith(PLUGIN_COLLECTION):
+        return (channel.removeprefix(PLUGIN_COLLECTION),)
     if channel == DIRECT_MESSAGES:
         return (channel, ALL_MESSAGES)
     return (channel_id(channel, hub), f"#{channel}", ALL_MESSAGES)

@@ -13,7 +13,7 @@ from hubbub.domain.commands.objects import write_message
 from hubbub.domain.errors import HubbubError, Internal, Overloaded
 from hubbub.domain.messages import Message, change_of
 from hubbub.domain.rules import Rules
-from hubbub.engine.storing.hooks import OF_COMMANDS, StoringHooks, collections_of
+from hubbub.engine.storing.hooks import ALL_MESSAGES, StoringHooks, collections_of
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.tasks import TaskSet
 
@@ -101,8 +101,8 @@ class Publications:
         message = waiting.message
         document = msgspec.structs.replace(from_message(message), transient=False)
         sender = document.publisher
-        # Commands and results are stored as payloads.
-        is_payload = message.channel in OF_COMMANDS
+        # Commands, results and documents of plugins are stored as payloads.
+        is_payload = ALL_MESSAGES not in waiting.collections
         encoded = message.payload if is_payload else msgspec.json.encode(write_message(document))
         await self.hooks.validate(message.hub, waiting.collections, encoded, sender)
 

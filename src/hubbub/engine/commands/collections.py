@@ -1,0 +1,155 @@
+"""The collections of a hub, as plugins find documents in them and save documents to them.
+
+Plugins have collections of their own, too: channels that no client has access to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from hubbub.domain.commands.attributes import shown
+from hubbub.domain.commands.jids import channel_id, parse_channel
+from hubbub.domain.commands.mapping import from_message, payload_of
+from hubbub.domain.commands.objects import write_channel, write_message
+from hubbub.domain.commands.status import invalid, not_available
+from hubbub.domain.messages import JSON, Message
+from hubbub.domain.plugins.criteria import (
+    Document,
+    compile_criteria,
+    read_limit,
+    read_sort,
+    sorted_documents,
+)
+from hubbub.domain.requests import PublishItem
+from hubbub.domain.rules import PLUGIN_COLLECTION
+from hubbub.engine.commands.asking import Asker
+from hubbub.engine.commands.history import HistoryCommands
+from hubbub.engine.commands.records import ChannelRecords
+from hubbub.engine.hub import Hub
+from hubbub.engine.publishing import Publisher
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.commands import CommandStore
+
+SCANNED: Final = 10_000
+"""Documents that one search looks at, the newest first."""
+FOUND_BYTES: Final = 2 * 1024 * 1024
+
+_CHANNELS = "hChannels"
+_SUBSCRIPTIONS = "hSubscriptions"
+_AS_PAYLOADS = frozenset({"hCommands", "hResults"})
+_DIRECT = "hDirectMessages"
+_OWN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_PAGE = 500
+
+
+class Collections:
+    def __init__(
+        self,
+        store: CommandStore,
+        clock: Clock,
+        publisher: Publisher,
+        records: ChannelRecords,
+        history: HistoryCommands,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._publisher = publisher
+        self._records = records
+        self._history = history
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock.now() * 1000)
+
+    async def find(
+        self, asker: Asker, collection: object, criteria: object, sort: object, limit: object
+    ) -> list[Document]:
+        """Of the whole hub, whoever asks. Without `sort`, the newest first. Raises `CommandRefused`
+        and `HubbubError`."""
+        matches = compile_criteria(criteria, self.now())
+        keys, most = read_sort(sort), read_limit(limit)
+        found: list[Document] = []
+        room, scanned = FOUND_BYTES, 0
+        async for document, message in self._documents(asker, collection):
+            scanned += 1
+            if scanned > SCANNED or room <= 0 or (len(found) >= most and not keys):
+                break
+            if matches(document, message):
+                found.append(document)
+                room -= 100 if message is None else 100 + len(message.payload)
+        return sorted_documents(found, keys)[:most]
+
+    async def _documents(
+        self, asker: Asker, collection: object
+    ) -> AsyncIterator[tuple[Document, Message | None]]:
+        hub = asker.hub
+        if collection == _CHANNELS:
+            async for record in self._channels(hub):
+                yield record, None
+            return
+        if collection == _SUBSCRIPTIONS:
+            for channel in await self._store.read_user_subscriptions(hub.name, asker.user_id):
+                subscriber = str(asker.jid.bare)
+                yield {"chid": channel_id(channel, hub.name), "subscriber": subscriber}, None
+            return
+        channel, is_payload = _channel_of(hub, collection)
+        async for message in self._history.backwards(hub, channel):
+            yield (
+                payload_of(message) if is_payload else write_message(from_message(message)),
+                message,
+            )
+
+    async def _channels(self, hub: Hub) -> AsyncIterator[Document]:
+        names = sorted(hub.configuration.bindings)
+        for start in range(0, len(names), _PAGE):
+            part = names[start : start + _PAGE]
+            for record in await self._store.read_channel_records(hub.name, part):
+                yield write_channel(record, hub.name)
+
+    async def channel(self, hub: Hub, chid: object) -> Document:
+        """Raises `CommandRefused`."""
+        if not isinstance(chid, str):
+            raise invalid(f"chid is {shown(chid)}; give a text")
+        record = await self._records.read(hub, parse_channel(chid, hub.name))
+        if record is None:
+            raise not_available(f"there is no channel {chid}")
+        return write_channel(record, hub.name)
+
+    async def save(self, asker: Asker, collection: str, document: Document) -> Document:
+        """Add a document to a collection of plugins; its validators look at it. Raises
+        `CommandRefused` and `HubbubError`."""
+        hub = asker.hub
+        item = PublishItem(
+            PLUGIN_COLLECTION + collection, "", msgspec.json.encode(document), JSON, store=True
+        )
+        identity = hub.service_for(asker.user_id)
+        _, outcome = await self._publisher.settle(hub, identity, item, asker.technology)
+        if outcome.error is not None:
+            raise outcome.error
+        return document
+
+
+def is_own(collection: object) -> bool:
+    """Whether a plugin may give a collection of its own this name."""
+    taken = (_CHANNELS, _SUBSCRIPTIONS, _DIRECT, "hMessages", *_AS_PAYLOADS)
+    return (
+        isinstance(collection, str) and bool(_OWN.fullmatch(collection)) and collection not in taken
+    )
+
+
+def _channel_of(hub: Hub, collection: object) -> tuple[str, bool]:
+    """The channel of a collection, and whether its documents are payloads."""
+    if isinstance(collection, str):
+        if collection in _AS_PAYLOADS:
+            return collection, True
+        if collection == _DIRECT:
+            return collection, False
+        if collection.startswith("#"):
+            return parse_channel(collection, hub.name), False
+        if is_own(collection):
+            return PLUGIN_COLLECTION + collection, True
+    raise invalid(f"collection is {shown(collection)}; give #channel, hChannels or a name of yours")
