@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
 from hubbub.domain.documents.changes import ChangeOutcome, DocumentQuery, DocumentState
 from hubbub.domain.errors import HubbubError, Internal, Malformed, catalogue
 from hubbub.domain.history import HistoryQuery
@@ -159,6 +160,22 @@ class UserFollows(msgspec.Struct, frozen=True, tag="user_follows"):
     follows: bool
 
 
+class RouteCommand(msgspec.Struct, frozen=True, tag="route_command"):
+    """For sessions of the receiver; answered with how many there are."""
+
+    routed: RoutedCommand
+
+
+class RouteMessage(msgspec.Struct, frozen=True, tag="route_message"):
+    routed: RoutedMessage
+
+
+class ReturnResult(msgspec.Struct, frozen=True, tag="return_result"):
+    """To the node that asked."""
+
+    routed: RoutedResult
+
+
 Call = (
     Publish
     | Attach
@@ -179,6 +196,9 @@ Call = (
     | SessionTaken
     | WatchPatterns
     | AskWatches
+    | RouteCommand
+    | RouteMessage
+    | ReturnResult
     | Question
     | HubChanged
     | UserFollows
@@ -252,7 +272,17 @@ class Heads(msgspec.Struct, frozen=True, tag="heads"):
 
 
 _FOR_ANY_NODE = (
-    Tell | Renew | SessionTaken | WatchPatterns | AskWatches | Question | HubChanged | UserFollows
+    Tell
+    | Renew
+    | SessionTaken
+    | WatchPatterns
+    | AskWatches
+    | RouteCommand
+    | RouteMessage
+    | ReturnResult
+    | Question
+    | HubChanged
+    | UserFollows
 )
 
 

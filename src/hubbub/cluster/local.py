@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
@@ -15,6 +16,7 @@ from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import (
     Attachment,
+    CommandReceiver,
     FeedEvent,
     FeedSink,
     Following,
@@ -98,6 +100,18 @@ class LocalBus:
 
     def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         """There is nobody who asks."""
+
+    def receive_commands(self, receiver: CommandReceiver) -> None:
+        """There is no other node."""
+
+    async def route_command(self, routed: RoutedCommand) -> int:
+        return 0
+
+    def return_result(self, node: str, routed: RoutedResult) -> None:
+        """There is no other node."""
+
+    async def route_message(self, routed: RoutedMessage) -> None:
+        """There is no other node."""
 
     async def announce_hub_change(self, hub: str) -> None:
         self._owner.hub_changed(hub)

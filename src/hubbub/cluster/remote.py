@@ -23,6 +23,7 @@ from hubbub.cluster.routes import Routes
 from hubbub.cluster.sending import Patience, Requests
 from hubbub.cluster.service import RereadHub, Service
 from hubbub.cluster.transport import Owners, Transport
+from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError, Internal, Malformed
 from hubbub.domain.history import HistoryQuery
@@ -35,6 +36,7 @@ from hubbub.domain.topics import TopicAnswer, TopicRequest, answer_type, channel
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import (
     Attachment,
+    CommandReceiver,
     FeedSink,
     Following,
     Matches,
@@ -50,6 +52,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 QUESTION_LANE = -2
+COMMAND_LANE = -3
 QUESTION_SECONDS = 2.0
 PATTERN_LANE = -3
 
@@ -86,9 +89,10 @@ class RemoteBus:
         """Set until it is known that nobody else has this node's name: what is said to that name
         would not be meant for this one."""
         self._service: Service
+        self._command_receiver: CommandReceiver | None = None
 
     def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
-        self._service = Service(owner, sink, self._reread_hub)
+        self._service = Service(owner, sink, self._reread_hub, self._command_receiver)
         self._receiver.service = self._routes.service = self._emitter.service = self._service
         self._transport.listen(self._receive)
 
@@ -256,6 +260,32 @@ class RemoteBus:
 
     def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._service.answer = answer
+
+    def receive_commands(self, receiver: CommandReceiver) -> None:
+        self._command_receiver = receiver
+
+    async def route_command(self, routed: RoutedCommand) -> int:
+        return sum(await self._ask_for_clients(datagrams.RouteCommand(routed)))
+
+    def return_result(self, node: str, routed: RoutedResult) -> None:
+        self.requests.send(node, COMMAND_LANE, datagrams.ReturnResult(routed), None, ignore)
+
+    async def route_message(self, routed: RoutedMessage) -> None:
+        await self._ask_for_clients(datagrams.RouteMessage(routed))
+
+    async def _ask_for_clients(
+        self, call: datagrams.RouteCommand | datagrams.RouteMessage
+    ) -> list[int]:
+        """The answers of the other nodes that answer soon."""
+        answers = await asyncio.gather(
+            *(
+                self.requests.ask(node, COMMAND_LANE, call, int, QUESTION_SECONDS)
+                for node in self._nodes()
+                if node != self.node
+            ),
+            return_exceptions=True,
+        )
+        return [answer for answer in answers if isinstance(answer, int)]
 
     async def announce_hub_change(self, hub: str) -> None:
         """A node that cannot be reached now rereads the settings by itself later."""

@@ -8,7 +8,7 @@ from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Follow, Followed
 from hubbub.domain.errors import HubbubError, Unavailable
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.ports.bus import FeedSink
+from hubbub.ports.bus import CommandReceiver, FeedSink
 
 QUESTIONS = (
     datagrams.Attach
@@ -22,6 +22,8 @@ QUESTIONS = (
     | datagrams.AskNotifications
     | datagrams.WatchPatterns
     | datagrams.AskWatches
+    | datagrams.RouteCommand
+    | datagrams.RouteMessage
     | datagrams.Question
     | datagrams.HubChanged
     | datagrams.UserFollows
@@ -42,8 +44,10 @@ class Service:
         owner: ChannelOwner,
         sink: FeedSink,
         reread_hub: RereadHub,
+        commands: CommandReceiver | None = None,
     ) -> None:
         self.owner = owner
+        self._commands = commands
         self.sink = sink
         self._reread_hub = reread_hub
         self.answer: Callable[[bytes], Awaitable[bytes]] = _know_nothing
@@ -57,6 +61,9 @@ class Service:
             self.sink.owners_changed(call.partitions)
         elif isinstance(call, datagrams.SessionTaken):
             self.sink.session_replaced(call.hub, call.session_id, call.kept)
+        elif isinstance(call, datagrams.ReturnResult):
+            if self._commands is not None:
+                self._commands.result_routed(call.routed)
         elif isinstance(call, datagrams.Detach):
             owner.detach(node, call.hub, call.channel)
         elif isinstance(call, datagrams.Join):
@@ -91,6 +98,8 @@ class Service:
             return await owner.watch(node, call.watch)
         if isinstance(call, datagrams.AskWatches):
             return tuple(self.sink.watches())
+        if isinstance(call, datagrams.RouteCommand | datagrams.RouteMessage):
+            return self._route(node, call)
         if isinstance(call, datagrams.Question):
             return await self.answer(call.question)
         if isinstance(call, datagrams.HubChanged):
@@ -99,6 +108,15 @@ class Service:
         if isinstance(call, datagrams.UserFollows):
             await self.sink.user_follows(call.hub, call.user_id, call.channel, call.follows)
         return None
+
+    def _route(self, node: str, call: datagrams.RouteCommand | datagrams.RouteMessage) -> int:
+        """Answers how many sessions were handed the command."""
+        if self._commands is None:
+            return 0
+        if isinstance(call, datagrams.RouteCommand):
+            return self._commands.command_routed(node, call.routed)
+        self._commands.message_routed(call.routed)
+        return 0
 
     def changed(self, hub: str, channel: str | None) -> None:
         """The settings of a hub changed, or only what the owner of a channel decided about it."""

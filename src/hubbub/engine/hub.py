@@ -50,6 +50,8 @@ class Hub:
     """Ids of messages count within the hub, and tell nothing about other hubs."""
     message_numbers: count[int] = field(default_factory=lambda: count(1))
     sessions: dict[str, SessionState] = field(default_factory=dict)
+    """By id. Changed by `add_session` and `remove_session` only."""
+    _of_user: dict[str, dict[str, SessionState]] = field(default_factory=dict)
     feeds: dict[str, Feed] = field(default_factory=dict)
     patterns: HubPatterns | None = None
     """None while no session is subscribed to one."""
@@ -82,6 +84,45 @@ class Hub:
             quotas.deliveries_per_second, quotas.deliveries_per_second, now
         )
         self._rules = {}
+
+    def add_session(self, session: SessionState) -> None:
+        """In place of another session of the same id, if there is one."""
+        known = self.sessions.get(session.id)
+        if known is not None:
+            self._unindex(known)
+        self.sessions[session.id] = session
+        self._index(session)
+
+    def remove_session(self, session: SessionState) -> bool:
+        """False where it was not there, or another session had taken its id."""
+        if self.sessions.get(session.id) is not session:
+            return False
+        del self.sessions[session.id]
+        self._unindex(session)
+        return True
+
+    def identify(self, session: SessionState, identity: Identity) -> None:
+        """The session is somebody else from now on."""
+        self._unindex(session)
+        session.identity = identity
+        if self.sessions.get(session.id) is session:
+            self._index(session)
+
+    def sessions_of(self, user_id: str) -> list[SessionState]:
+        return list(self._of_user.get(user_id, {}).values())
+
+    def _index(self, session: SessionState) -> None:
+        user_id = session.identity.user_id
+        if user_id is not None:
+            self._of_user.setdefault(user_id, {})[session.id] = session
+
+    def _unindex(self, session: SessionState) -> None:
+        user_id = session.identity.user_id
+        known = self._of_user.get(user_id) if user_id is not None else None
+        if user_id is not None and known is not None and known.get(session.id) is session:
+            del known[session.id]
+            if not known:
+                del self._of_user[user_id]
 
     def next_message_id(self) -> str:
         return f"{self.message_prefix}{next(self.message_numbers):x}"

@@ -25,6 +25,7 @@ from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.commands.routing import ClientRouter
 from hubbub.engine.commands.service import Commands
 from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.counters import HubCounters
@@ -160,6 +161,7 @@ class Node:
             self.chronicle,
         )
         self.hubs: dict[str, Hub] = {}
+        self.commands.extensions.router = ClientRouter(bus, clock, self.hubs)
         self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
         self.counters: dict[str, HubCounters] = {}
         """Those of known hubs outlive them; a name that was only tried must not cost memory."""
@@ -302,7 +304,7 @@ class Node:
         if quota and len(hub.sessions) >= self.quotas.sessions(hub.name, quota):
             raise QuotaExceeded(f"hub {hub.name!r} already has {quota} sessions, its quota")
         session = Session(self._capabilities, hub, connection, identity, address)
-        hub.sessions[session.id] = session
+        hub.add_session(session)
         hub.counters.sessions_opened += 1
         self.session_count += 1
         self.heartbeats.add(session)
@@ -328,10 +330,8 @@ class Node:
         self.subscriptions.end_all(session)
         hub = session.hub
         self.access.remove(hub.name, session)
-        if hub.sessions.get(session.id) is session:
-            del hub.sessions[session.id]
-            if hub.missing is None:
-                self.chronicle.session_closed(session)
+        if hub.remove_session(session) and hub.missing is None:
+            self.chronicle.session_closed(session)
         hub.counters.sessions_closed += 1
         self.session_count -= 1
         hub.idle_since = self.clock.monotonic()

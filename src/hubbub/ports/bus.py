@@ -19,6 +19,7 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
 from hubbub.domain.documents.changes import (
     ChangeOutcome,
     DocumentAnswer,
@@ -228,6 +229,18 @@ class FeedSink(Protocol):
         """The patterns that sessions of this node are subscribed to, by hub."""
 
 
+class CommandReceiver(Protocol):
+    """A node, as other nodes reach its clients. Nothing here waits or raises."""
+
+    def command_routed(self, asking: str, routed: RoutedCommand) -> int:
+        """Hand a command of the node `asking` to the receiver's sessions; answers how many."""
+
+    def result_routed(self, routed: RoutedResult) -> None:
+        """A client of another node answers a command that was asked here."""
+
+    def message_routed(self, routed: RoutedMessage) -> None: ...
+
+
 class Bus(Protocol):
     """The way to the owners, for the sessions of one node."""
 
@@ -293,6 +306,20 @@ class Bus(Protocol):
 
     def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         """How this node answers such questions."""
+
+    def receive_commands(self, receiver: CommandReceiver) -> None:
+        """Who on this node is handed what other nodes route here. Called before the bus is in
+        use."""
+
+    async def route_command(self, routed: RoutedCommand) -> int:
+        """Hand a command to the receiver's sessions on all other nodes. Answers how many sessions
+        have it on the nodes that answer soon."""
+
+    def return_result(self, node: str, routed: RoutedResult) -> None:
+        """To the node that asked. Lost with that node only."""
+
+    async def route_message(self, routed: RoutedMessage) -> None:
+        """To the receiver's sessions on all other nodes that can be reached."""
 
     async def announce_hub_change(self, hub: str) -> None:
         """Tell every node, this one included, that a hub's settings changed."""

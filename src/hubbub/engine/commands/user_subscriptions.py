@@ -63,8 +63,9 @@ class UserSubscriptions:
 def _sessions_of(hub: Hub, users: Collection[str]) -> list[SessionState]:
     return [
         session
-        for session in hub.sessions.values()
-        if session.identity.user_id in users and session.connection.technology != _STREAM
+        for user_id in users
+        for session in hub.sessions_of(user_id)
+        if session.connection.technology != _STREAM
     ]
 
 

@@ -61,7 +61,7 @@ class Authentication:
             return
         if session.closed:
             return
-        session.identity = identity
+        session.hub.identify(session, identity)
         session.send(
             Authenticated(
                 req_id=request.req_id,

@@ -118,7 +118,7 @@ class Heartbeats:
     def _expire(self, session: SessionState, error: HubbubError) -> None:
         """The identity no longer holds. Where anonymity is allowed, that is what is left."""
         if session.hub.configuration.settings.allow_anonymous and not session.connection.one_way:
-            session.identity = ANONYMOUS
+            session.hub.identify(session, ANONYMOUS)
             self._subscriptions.recheck(session)
         else:
             session.connection.disconnect(error)

@@ -111,12 +111,12 @@ class Restorer:
 
     def _adopt(self, session: SessionState, state: RestorableState, key_hash: bytes) -> None:
         """Take over the identity and the id of the old session."""
-        session.hub.sessions.pop(session.id, None)
+        session.hub.remove_session(session)
         self._chronicle.session_closed(session, RESTORED)
         goes_on = state.session_id in session.hub.sessions
         session.id = state.session_id
-        session.hub.sessions[session.id] = session
         session.identity = state.identity
+        session.hub.add_session(session)
         session.filters = Filters(compile_filter(each) for each in state.filters)
         if not goes_on:
             self._chronicle.session_opened(session, RESTORED)

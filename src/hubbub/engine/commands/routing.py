@@ -1,0 +1,238 @@
+"""Commands and messages from one client to another, on this node or another one.
+
+The asking node makes a request id, hands the command to all sessions of the receiver on every node,
+and waits. A node remembers whom it handed a command to: only such a session can answer, once. The
+first answer ends the wait, and what comes later finds nobody who waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub.domain.commands.jids import Jid, parse_jid
+from hubbub.domain.commands.mapping import to_item
+from hubbub.domain.commands.objects import HCommand, HMessage, HResult, write_command
+from hubbub.domain.commands.routed import Receiver, RoutedCommand, RoutedMessage, RoutedResult
+from hubbub.domain.commands.status import CommandRefused, Status, invalid, not_available
+from hubbub.domain.filters.view import MessageView
+from hubbub.domain.messages import Message
+from hubbub.domain.names import user_channel
+from hubbub.domain.notices import CommandReceived, Delivery
+from hubbub.engine.commands.asking import Asker
+from hubbub.engine.hub import Hub, SessionState
+from hubbub.ports.bus import Bus
+from hubbub.ports.clock import Clock
+
+DEFAULT_SECONDS: Final = 5.0
+MOST_OF_HUB: Final = 10_000
+"""Commands of a hub that wait for the answers of clients, asked on one node."""
+MOST_OF_SESSION: Final = 100
+"""Commands that one session was handed and has not answered."""
+_STREAM: Final = "sse"
+"""A stream cannot answer."""
+
+
+class _HandedOut(msgspec.Struct, eq=False):
+    """A command that sessions of this node may answer, for the node that asks (None: this one)."""
+
+    asking: str | None
+    sessions: set[str]
+
+
+class ClientRouter:
+    """Implements `engine.commands.asking.Router` and `ports.bus.CommandReceiver` for one node."""
+
+    def __init__(self, bus: Bus, clock: Clock, hubs: Mapping[str, Hub]) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._hubs = hubs
+        self._waiting: dict[str, asyncio.Future[RoutedResult]] = {}
+        """By request id: what this node's clients asked for."""
+        self._waiting_of_hub: Counter[str] = Counter()
+        self._asking: set[asyncio.Future[int]] = set()
+        """Questions to other nodes that are under way."""
+        self._handed_out: dict[str, _HandedOut] = {}
+        self._unanswered: Counter[str] = Counter()
+        """By session."""
+        bus.receive_commands(self)
+
+    # -- for those who ask ----------------------------------------------------------------------
+
+    async def route(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
+        """Raises `CommandRefused`: 9 where nobody is there, 10 where nobody answers in time."""
+        routed = self._routed(asker, command, entity)
+        hub = asker.hub.name
+        if self._waiting_of_hub[hub] >= MOST_OF_HUB:
+            raise not_available(
+                f"{MOST_OF_HUB} commands of hub {hub!r} wait for an answer; try again later"
+            )
+        answer: asyncio.Future[RoutedResult] = asyncio.get_running_loop().create_future()
+        self._waiting[routed.req_id] = answer
+        self._waiting_of_hub[hub] += 1
+        try:
+            async with asyncio.timeout(routed.seconds):
+                await self._hand_to_all(routed, answer)
+                result = await answer
+        except TimeoutError:
+            raise CommandRefused(
+                Status.TIMEOUT, f"{entity} gave no answer within {routed.seconds:g} s"
+            ) from None
+        finally:
+            del self._waiting[routed.req_id]
+            _count_down(self._waiting_of_hub, hub)
+        found = msgspec.json.decode(result.result) if result.result else UNSET
+        return HResult(command.cmd, command.reqid, result.status, found)
+
+    def _routed(self, asker: Asker, command: HCommand, entity: Jid) -> RoutedCommand:
+        """The command with the proven address of the asker, under an id that nobody can guess."""
+        req_id = secrets.token_urlsafe(16)
+        handed = msgspec.structs.replace(
+            command, reqid=req_id, sender=str(asker.jid), requester=None, timeout_ms=None
+        )
+        seconds = DEFAULT_SECONDS if command.timeout_ms is None else command.timeout_ms / 1000
+        receiver = Receiver(entity.domain, entity.user, entity.resource)
+        return RoutedCommand(receiver, req_id, _encoded(write_command(handed)), seconds)
+
+    async def _hand_to_all(
+        self, routed: RoutedCommand, answer: asyncio.Future[RoutedResult]
+    ) -> None:
+        """Other nodes are asked also where this one has sessions of the receiver. Raises
+        `CommandRefused` (9) where no node has one."""
+        here = self._hand_out(None, routed)
+        elsewhere = asyncio.ensure_future(self._bus.route_command(routed))
+        self._asking.add(elsewhere)
+        elsewhere.add_done_callback(self._asking.discard)
+        if here:
+            return
+        await asyncio.wait((answer, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done() and not elsewhere.result():
+            raise not_available(f"no session of {routed.receiver.user_id!r} is there")
+
+    async def deliver(self, hub: Hub, receiver: Jid, message: HMessage) -> None:
+        item = to_item(message, user_channel(receiver.user))
+        routed = RoutedMessage(
+            Receiver(receiver.domain, receiver.user, receiver.resource),
+            Message(
+                id=message.msgid or hub.next_message_id(),
+                hub=hub.name,
+                channel=item.channel,
+                event=item.event,
+                payload=item.payload,
+                content_type=item.content_type,
+                published_at=int(self._clock.now() * 1000),
+                publisher=_user_of(message.publisher),
+                attributes=item.attributes,
+            ),
+        )
+        self.message_routed(routed)
+        await self._bus.route_message(routed)
+
+    # -- for those who are asked ----------------------------------------------------------------
+
+    def answered(self, session: SessionState, result: object) -> None:
+        given: Mapping[str, Any] = result if isinstance(result, dict) else {}
+        req_id = given.get("reqid")
+        handed = self._handed_out.get(req_id) if isinstance(req_id, str) else None
+        if handed is None or session.id not in handed.sessions:
+            return
+        assert isinstance(req_id, str)
+        handed.sessions.discard(session.id)
+        _count_down(self._unanswered, session.id)
+        routed = _read_result(req_id, given)
+        if handed.asking is None:
+            self.result_routed(routed)
+        else:
+            self._bus.return_result(handed.asking, routed)
+
+    def _hand_out(self, asking: str | None, routed: RoutedCommand) -> int:
+        """Answers to how many sessions of this node."""
+        sessions = [
+            session
+            for session in self._sessions(routed.receiver)
+            if self._unanswered[session.id] < MOST_OF_SESSION
+        ]
+        if not sessions:
+            return 0
+        self._handed_out[routed.req_id] = _HandedOut(asking, {each.id for each in sessions})
+        loop = asyncio.get_running_loop()
+        loop.call_later(routed.seconds, self._expire, routed.req_id)
+        notice = CommandReceived(msgspec.json.decode(routed.command))
+        for session in sessions:
+            self._unanswered[session.id] += 1
+            session.send(notice)
+        return len(sessions)
+
+    def _expire(self, req_id: str) -> None:
+        for session_id in self._handed_out.pop(req_id).sessions:
+            _count_down(self._unanswered, session_id)
+
+    def _sessions(self, receiver: Receiver) -> Iterable[SessionState]:
+        hub = self._hubs.get(receiver.hub)
+        found = [] if hub is None else hub.sessions_of(receiver.user_id)
+        return [
+            session
+            for session in found
+            if session.connection.technology != _STREAM
+            and receiver.session_id in (None, session.id)
+        ]
+
+    # -- between nodes --------------------------------------------------------------------------
+
+    def command_routed(self, asking: str, routed: RoutedCommand) -> int:
+        return self._hand_out(asking, routed)
+
+    def result_routed(self, routed: RoutedResult) -> None:
+        answer = self._waiting.get(routed.req_id)
+        if answer is not None and not answer.done():
+            answer.set_result(routed)
+
+    def message_routed(self, routed: RoutedMessage) -> None:
+        view = MessageView(routed.message, int(self._clock.now() * 1000))
+        for session in self._sessions(routed.receiver):
+            screen = session.screen(routed.message.channel)
+            if screen is None or screen.passes(view):
+                session.send(Delivery(routed.message))
+
+
+def _read_result(req_id: str, given: Mapping[str, Any]) -> RoutedResult:
+    """A result that cannot be read is a technical failure of the client that sent it."""
+    try:
+        status = _read_status(given.get("status"))
+        result = given.get("result")
+        return RoutedResult(req_id, status, b"" if result is None else _encoded(result))
+    except (ValueError, CommandRefused):
+        text = msgspec.json.encode("the client answered with an hResult that cannot be read")
+        return RoutedResult(req_id, Status.TECHNICAL, text)
+
+
+def _read_status(value: object) -> Status:
+    """Raises `ValueError`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(value)
+    return Status(value)
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise invalid(f"params cannot be handed on: {error}") from None
+
+
+def _user_of(publisher: str) -> str | None:
+    jid = parse_jid(publisher)
+    return None if jid is None else jid.user
+
+
+def _count_down(counter: Counter[str], key: str) -> None:
+    """What is at zero is not kept."""
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
