@@ -11,7 +11,8 @@ from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Request
 from hubbub.protocols import sse
-from hubbub.protocols.websocket import Deflate, frame
+from hubbub.protocols.hubiquitus import codec as hubiquitus
+from hubbub.protocols.websocket import Deflate, Opcode, frame
 
 _FRAME_UNITS = 1000
 _FRAME_BYTES = 256 * 1024
@@ -69,8 +70,24 @@ class WebSocketEncoder:
         return frame(self.codec.opcode, self.deflate.compress(payload), rsv1=True)
 
 
-@cache
+class HubiquitusEncoder(WebSocketEncoder):
+    """Events of Hubiquitus, one in a frame. Of one connection, whose events it counts."""
+
+    def pack(self, units: Sequence[bytes]) -> bytes:
+        return b"".join(self._event(text) for unit in units for text in unit.split(b"\n") if text)
+
+    def _event(self, text: bytes) -> bytes:
+        return frame(Opcode.PING, b"") if text == hubiquitus.PING else self._frame((text,))
+
+
 def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
+    if isinstance(codec, hubiquitus.HubiquitusCodec):
+        return HubiquitusEncoder(codec, deflate)
+    return _shared_encoder(codec, deflate)
+
+
+@cache
+def _shared_encoder(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
     return WebSocketEncoder(codec, deflate)
 
 

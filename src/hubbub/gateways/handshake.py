@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 
 from hubbub.domain.errors import BadRequest, UpgradeRequired
 from hubbub.gateways.credentials import TOKEN_SUBPROTOCOL, offered_subprotocols
 from hubbub.gateways.encoders import Codec
 from hubbub.gateways.http import Request
+from hubbub.protocols.hubiquitus.codec import SUBPROTOCOL, HubiquitusCodec
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.protocols.websocket import accept_key
 
 _CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
+
+_FIRST_RID = 1_000_000
 
 
 def checked_key(request: Request) -> str:
@@ -34,17 +38,18 @@ def checked_key(request: Request) -> str:
     return key
 
 
-def negotiate_codec(request: Request) -> Codec:
+def negotiate_codec(request: Request, hub: str) -> Codec:
     """The first offered subprotocol that is spoken here; JSON where none was offered."""
     offered = offered_subprotocols(request)
     for name in offered:
+        if name == SUBPROTOCOL:
+            return HubiquitusCodec(hub, secrets.randbelow(_FIRST_RID))
         if name in _CODECS:
             return _CODECS[name]
     if offered:
         shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
-        raise BadRequest(
-            f"none of the subprotocols {shown} is spoken here; offer one of {sorted(_CODECS)}"
-        )
+        spoken = sorted((*_CODECS, SUBPROTOCOL))
+        raise BadRequest(f"none of the subprotocols {shown} is spoken here; offer one of {spoken}")
     return JSON_V1
 
 

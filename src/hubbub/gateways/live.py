@@ -66,7 +66,7 @@ class LiveDoor:
         key = checked_key(request)
         self._admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
-        codec = negotiate_codec(request)
+        codec = negotiate_codec(request, target.segments[2])
         chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
         connection.transport.write(switching(key, chosen, extension))
         socket = WebSocketConnection(
