@@ -57,6 +57,22 @@ def test_the_page_has_every_part_and_the_figures_of_the_tables(warehouse: Path) 
 
 
 @pytest.mark.spec("PIPE-04")
+def test_documents_are_shown_where_there_are_any_and_gaps_are_gaps(tmp_path: Path) -> None:
+    changed = {"hub": "acme", "channel": NASTY, "user": "ann", "time": NOON, "changes": 3}
+    times = {"first_at": NOON, "last_at": NOON, "version": 7, "bytes": 9, "document_bytes": 1234}
+    facts = [published(minutes, 3) for minutes in (0, 5, 10, 40, 45)]
+    write_warehouse(tmp_path, {"document_facts": [{**changed, **times}], "publish_facts": facts})
+    source = make_report(tmp_path)
+    page = Page(source)
+    assert "Documents, notifications and pushes" in page.text
+    assert "1,234" in page.text
+    first = source[source.index("messages in over time") :].split("</svg>")[0]
+    assert first.count("<polyline") == 2
+    ticks = re.findall(r'text-anchor="end">([^<]*)<', first)
+    assert ticks == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.spec("PIPE-04")
 def test_the_page_says_how_good_the_forecast_was(tmp_path: Path) -> None:
     """Two weeks with quiet weekends, which the day before does not foretell."""
     hours = [NOON - timedelta(hours=number) for number in range(14 * 24)]

@@ -92,8 +92,7 @@ def _rows(work: Work, totals: Totals, part: Part, spans: Sequence[Span] = ()) ->
 
 
 def _selected(rows: DataFrame, totals: Totals, part: Part, *more: str) -> DataFrame:
-    month = f"date_trunc('MONTH', {part.time}) AS month"
-    columns = ", ".join((month, part.columns, *more))
+    columns = ", ".join((f"date_trunc('MONTH', {part.time}) AS month", part.columns, *more))
     sql = f"SELECT {columns} FROM {{rows}} WHERE {part.where}"  # noqa: S608, all of it is ours
     return _named(rows.sparkSession.sql(sql, rows=rows), totals)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from pyarrow import fs
 
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
@@ -110,7 +111,9 @@ class Snapshot:
         delta = self.delta(name)
         if delta is None:
             return ds.dataset(TABLES[name].schema.empty_table())
-        return delta.to_pyarrow_dataset(schema=TABLES[name].schema)
+        # Without one, Arrow's threads would call Python, which aborts a process that is ending.
+        native = fs.SubTreeFileSystem(*reversed((self.location / name).open()))
+        return delta.to_pyarrow_dataset(filesystem=native, schema=TABLES[name].schema)
 
     def read(
         self,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.grouping import Groups, whole
 from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import REAL, WHOLE, or_zero, schema, with_columns
+from hubbub.pipeline.views.columns import REAL, or_zero, schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 WRITTEN = ("messages", "bytes", "attempts", "attempts_ok")
@@ -16,7 +16,6 @@ COUNTS = (*WRITTEN, "sessions", "session_time")
 _SUMMED = (*COUNTS, "active_hours", "questions_answered")
 _KEYS = ("hub", "peer")
 HOURS_OF_A_DAY = 24
-_NONE = pa.scalar(None, WHOLE)
 _SPAN = schema("time first_at last_at")
 MONTH = schema(
     "text hub peer, time month",
@@ -58,7 +57,7 @@ def peers(sources: Sources) -> pa.Table:
     reach the peer that went well."""
     months = sources["peer_months"]
     totals = added(months, Groups(months, _KEYS))
-    tried = pc.if_else(pc.greater(totals["attempts"], 0), totals["attempts"], _NONE)
+    tried = pc.if_else(pc.greater(totals["attempts"], 0), totals["attempts"], None)
     more = {
         "busiest_hour": _busiest(whole(totals["hours"])),
         "answers": totals["response_count"],
