@@ -196,10 +196,19 @@ TABLES: Final = _by_name(
 """By name. `rounds` is beside them: `tables/rounds.py`."""
 
 
+def taken_from(table: str) -> str:
+    """Where rows of a table go that a round makes again."""
+    return f"_{table}"
+
+
 SCRATCH: Final = _by_name(
     Table("_session_events", schema("text hub channel session", EVENT), "at"),
     Table("_links", schema(LINK, _ORIGIN), "at"),
     Table("_pairs", schema("whole a b"), None),
+    *(
+        Table(taken_from(name), TABLES[name].schema, None)
+        for name in ("sessions", "subscriptions", "linked_messages")
+    ),
 )
 """What one plan of a round leaves for the next one; removed with the round. No Delta tables."""
 

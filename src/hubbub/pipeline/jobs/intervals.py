@@ -10,10 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.catalogue import EVENT, SCRATCH
+from hubbub.pipeline.catalogue import EVENT, SCRATCH, taken_from
 from hubbub.pipeline.jobs.work import Work
-from hubbub.pipeline.sources.table import FILE
-from hubbub.pipeline.tables.snapshot import DataFile
 from hubbub.pipeline.transforms.intervals import KEYS, KINDS, Endings, rows_of
 
 _EVENTS: Final = "_session_events"
@@ -28,11 +26,9 @@ def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:
         return
     parts = [work.new(_EVENTS)]
     for table in KEYS:
-        files, kept, again = _touched(work, table, parts[0], ended)
-        if files:
-            work.replace(table, files, kept)
-            parts.append(again)
-            events += sum(file.rows for file in files)
+        if work.base.files(table):
+            parts.append(_again(work, table, parts[0], ended))
+            events += work.rows_of(taken_from(table))
     every = reduce(DataFrame.unionByName, parts)
     work.make(every, events, ("hub", "session"), partial(_made, over))
 
@@ -42,25 +38,19 @@ def _made(over: Endings, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     return ((table, rows_of(table, events, over)) for table in KEYS)
 
 
-def _touched(
-    work: Work, table: str, fresh: DataFrame, ended: Collection[str]
-) -> tuple[list[DataFile], DataFrame, DataFrame]:
-    """The files with keys that changed, their rows of other keys, and the events of those keys."""
+def _again(work: Work, table: str, fresh: DataFrame, ended: Collection[str]) -> DataFrame:
+    """The events of keys that changed, whose rows are taken out of the table."""
     key, files = list(KEYS[table]), work.base.files(table)
     keys = fresh.where(F.col("kind").isin(*KINDS[table])).select(*key)
-    if (work.gone or ended) and files:
+    if work.gone or ended:
         is_gone = F.exists("events", lambda event: event["segment"].isin(*work.gone))
         begins = F.element_at("events", -1)["kind"] == KINDS[table][0]
         old = work.frame(table, files, [*key, "node", "events"])
         changed = is_gone | (begins & F.col("node").isin(*ended))
         keys = keys.unionByName(old.where(changed).select(*key))
-    keys = keys.distinct()
-    if files:
-        hit = work.frame(table, files, key, with_file=True).join(keys, key, "left_semi")
-        names = {row[FILE] for row in hit.select(FILE).distinct().collect()}
-        files = [file for file in files if file.path in names]
-    rows = work.frame(table, files)
-    each = rows.join(keys, key, "left_semi").withColumn("event", F.explode("events"))
+    there = work.frame(table, files, key, with_file=True)
+    rows = work.take_out(table, there.join(keys.distinct(), key, "left_semi").distinct())
+    each = rows.withColumn("event", F.explode("events"))
     again = each.select(
         *(
             F.col(name) if name in key else F.lit(None).cast("string").alias(name)
@@ -68,4 +58,4 @@ def _touched(
         ),
         *(F.col(f"event.{name}").alias(name) for name in EVENT.names),
     )
-    return files, rows.join(keys, key, "left_anti"), work.staying(again)
+    return work.staying(again)

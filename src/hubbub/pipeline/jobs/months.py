@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.jobs.work import Work, small
-from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.months import TOTALS, Part, Totals
@@ -43,7 +42,8 @@ def months(work: Work) -> None:
     touched = [each for each in parts if each[1].table in work.changed]
     if not touched:
         return
-    changed = _changed(_together(_signed(work, *each) for each in touched)).persist()
+    signed = (_selected(work.signed(part.table), totals, part, "sign") for totals, part in touched)
+    changed = _changed(_together(signed)).persist()
     until = F.expr("unix_micros(month + INTERVAL 1 MONTH)")
     found = changed.groupBy(F.unix_micros("month"), until).count().collect()
     if found:
@@ -67,16 +67,6 @@ def _changed(signed: DataFrame) -> DataFrame:
     high, low = (F.sum(half * F.col("sign")) != 0 for half in halves)
     found = signed.groupBy(*_WHICH).agg((high | low).alias("differs"))
     return found.where("differs").select(*_WHICH)
-
-
-def _signed(work: Work, totals: Totals, part: Part) -> DataFrame:
-    """Rows of files that the round adds, and with a minus of those that it removes."""
-    gone = work.removed[part.table]
-    lost = [file for file in work.base.files(part.table) if file.path in gone]
-    files = [*lost, *work.added.get(part.table, ())]
-    sign = F.when(F.col(FILE).isin(*gone), -1).otherwise(1) if lost else F.lit(1)
-    rows = work.frame(part.table, files, with_file=True).withColumn("sign", sign)
-    return _selected(rows, totals, part, "sign")
 
 
 def _rows(work: Work, totals: Totals, part: Part, spans: Sequence[Span] = ()) -> DataFrame:

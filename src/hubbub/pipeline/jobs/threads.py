@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.catalogue import SCRATCH
+from hubbub.pipeline.catalogue import SCRATCH, taken_from
 from hubbub.pipeline.jobs.labels import labels
 from hubbub.pipeline.jobs.work import Work, small
 from hubbub.pipeline.sources.table import FILE
@@ -30,18 +30,11 @@ _NODE: Final = "node"
 
 def threads(work: Work) -> None:
     """Of the links and messages that the round adds, and of those that go."""
-    files, touched = _touched(work)
-    new = work.rows_of("_links")
-    if not new and not files:
-        return
-    rows = work.frame(_TABLE, files)
-    links = work.staying(rows.join(touched, _THREAD, "left_semi").select(*_LINK))
-    links = links.unionByName(work.new("_links"))
-    count = new + sum(file.rows for file in files)
-    work.make(_labelled(work, links, count), count, ("label",), _made)
-    if files:
-        work.replace(_TABLE, files, rows.join(touched, _THREAD, "left_anti"))
-    touched.unpersist()
+    rows = _taken_out(work)
+    count = work.rows_of("_links") + work.rows_of(taken_from(_TABLE))
+    if count:
+        links = work.staying(rows.select(*_LINK)).unionByName(work.new("_links"))
+        work.make(_labelled(work, links, count), count, ("label",), _made)
 
 
 def _labelled(work: Work, links: DataFrame, count: int) -> DataFrame:
@@ -68,29 +61,26 @@ def _made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield _TABLE, threaded(rows.select(_LINK).cast(_LINKS))
 
 
-def _touched(work: Work) -> tuple[list[DataFile], DataFrame]:
-    """The files with threads that changed, and those threads."""
+def _taken_out(work: Work) -> DataFrame:
+    """The rows of threads that changed."""
     files = work.base.files(_TABLE)
     if not files:
-        return [], work.spark.createDataFrame([], "hub string, thread string")
+        return work.new(taken_from(_TABLE))
     columns = [*_THREAD, "message_id", "conversation_id", "refers_to", "segment"]
     old = work.frame(_TABLE, files, columns, with_file=True)
     # A message may come after those that refer to it.
     every = _nodes("message_id", "conversation_id", "refers_to")
     came = _messages(work, work.added.get("messages", ())).select(_message().alias(_NODE))
     came = came.unionByName(work.new("_links").select(F.explode(every).alias(_NODE)))
-    where = [*_THREAD, FILE]
-    found = old.select(*where, F.explode(every).alias(_NODE)).join(
+    found = old.select(*_THREAD, F.explode(every).alias(_NODE)).join(
         small(came, work.rows_of("messages")), _NODE, "left_semi"
     )
-    found = found.select(*where)
+    found = found.select(*_THREAD)
     if work.gone:
-        lost = old.where(F.col("segment").isin(*work.gone)).select(*where)
+        lost = old.where(F.col("segment").isin(*work.gone)).select(*_THREAD)
         found = found.unionByName(lost)
-    rows = found.distinct().persist()
-    names = {row[FILE] for row in rows.select(FILE).distinct().collect()}
-    hit = [file for file in files if file.path in names]
-    return hit, rows.select(*_THREAD).distinct()
+    there = old.select(*_THREAD, FILE).distinct()
+    return work.take_out(_TABLE, there.join(found.distinct(), _THREAD, "left_semi"))
 
 
 def _messages(work: Work, files: Iterable[StagedFile | DataFile]) -> DataFrame:

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.pipeline.catalogue import SCRATCH
-from hubbub.pipeline.sources.table import files_frame
+from hubbub.pipeline.catalogue import SCRATCH, TABLES, taken_from
+from hubbub.pipeline.sources.table import FILE, files_frame
+from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 
@@ -28,6 +32,14 @@ Made = Callable[[pa.Table], Iterable[tuple[str, pa.Table]]]
 _LEAST_ROWS: Final = 10_000
 _TASK_ROWS: Final = 250_000
 _BROADCAST_ROWS: Final = 2_000_000
+_AT_ONCE_ROWS: Final = 65_536
+
+
+class Divided(msgspec.Struct, frozen=True):
+    """What a task made of files: those with the rows that stay, and those with the others."""
+
+    replaced: list[str]
+    staged: list[StagedFile]
 
 
 @dataclass
@@ -43,6 +55,8 @@ class Work:
     """Segments whose rows go."""
     added: dict[str, list[StagedFile]] = field(default_factory=lambda: defaultdict(list))
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _divided: set[str] = field(default_factory=set)
+    """Files whose rows went on into others, and these."""
 
     @property
     def place(self) -> str:
@@ -102,6 +116,44 @@ class Work:
         self.removed[table].update(file.path for file in files)
         self.add(self.write(rows, table))
 
+    def take_out(self, table: str, hits: DataFrame) -> DataFrame:
+        """The rows of some keys; files that hold any are written again without. `hits` has the keys
+        and, as `file`, the names of those files."""
+        place, name, names = self.place, self.name, [each for each in hits.columns if each != FILE]
+
+        def divided(batches: Batches) -> Batches:
+            stage, some = stage_of(place, name), list(batches)
+            hits = pa.Table.from_batches(some) if some else pa.table({FILE: pa.array([], "string")})
+            files = hits[FILE].unique().to_pylist()
+            for file in files:
+                keys = hits.filter(pc.equal(hits[FILE], file)).select(names)
+                for rows in _rows_of_file(place, table, file):
+                    taken = _among(rows, keys)
+                    stage.add(table, rows.filter(pc.invert(taken)))
+                    stage.add(taken_from(table), rows.filter(taken))
+            yield from answered([Divided(files, stage.close())])
+
+        count = sum(file.rows for file in self.base.files(table))
+        parts = hits.repartition(task_count(self.spark, count, _LEAST_ROWS, _TASK_ROWS), FILE)
+        for one in answers(parts.mapInArrow(divided, ANSWER_TYPE), Divided):
+            self.add(one.staged)
+            self.removed[table].update(one.replaced)
+            kept = [file.path for file in one.staged if file.table == table]
+            self._divided.update(one.replaced, kept)
+        return self.new(taken_from(table))
+
+    def signed(self, table: str) -> DataFrame:
+        """The rows that the round adds to a table, and with the `sign` -1 those that it takes away.
+        A row of a file that is written again may be both."""
+        gone = self.removed[table] - self._divided
+        lost = [file for file in self.base.files(table) if file.path in gone]
+        came = [file for file in self.added.get(table, ()) if file.path not in self._divided]
+        went = self.frame(table, lost)
+        if taken := self.added.get(taken_from(table)):
+            went = went.unionByName(self.frame(taken_from(table), taken))
+        new = self.frame(table, came).withColumn("sign", F.lit(1))
+        return new.unionByName(went.withColumn("sign", F.lit(-1)))
+
     def make(self, rows: DataFrame, count: int, keys: Sequence[str], made: Made) -> None:
         """Stages what `made` gives for the rows of whole keys: each task has all rows of its own.
         There are about `count` rows."""
@@ -116,6 +168,22 @@ class Work:
 
         together = rows.repartition(task_count(self.spark, count, _LEAST_ROWS, _TASK_ROWS), *keys)
         self.add(answers(together.mapInArrow(staged, ANSWER_TYPE), StagedFile))
+
+
+def _rows_of_file(warehouse: str, table: str, file: str) -> Iterator[pa.Table]:
+    files, path = Location(f"{warehouse}/{table}/{file}").open()
+    rows = ds.dataset([path], TABLES[table].schema, format="parquet", filesystem=files)
+    for batch in rows.to_batches(batch_size=_AT_ONCE_ROWS, use_threads=False, batch_readahead=1):
+        yield pa.Table.from_batches([batch])
+
+
+def _among(rows: pa.Table, keys: pa.Table) -> pa.Array:
+    """Whether each row has one of the keys."""
+    places = rows.select(keys.column_names).append_column("_", pa.array(np.arange(len(rows))))
+    hits = places.join(keys, keys.column_names, join_type="left semi", use_threads=False)
+    found = np.zeros(len(rows), bool)
+    found[hits["_"].to_numpy()] = True
+    return pa.array(found)
 
 
 def small(rows: DataFrame, count: int) -> DataFrame:
