@@ -63,6 +63,7 @@ from hubbub.client.topics.shared import SharedReader
 from hubbub.client.topics.topics import Topics
 from hubbub.domain.commands.status import CommandRefused
 from hubbub.domain.errors import HubbubError, PatchFailed, VersionMismatch
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.notifications import NotificationState
@@ -90,6 +91,7 @@ __all__ = [
     "Envelope",
     "FileInUse",
     "FileUnusable",
+    "FilterDefinition",
     "Gap",
     "HistoryPage",
     "HubbubError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 from uuid import uuid4
@@ -18,6 +18,7 @@ from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.connection.tracker import PatternTracker, Tracker
 from hubbub.client.documents import Document
 from hubbub.client.events import Event, Gap, Member
+from hubbub.client.filters import SUBSCRIPTION_FILTER, Where, condition_of, definition_of
 from hubbub.client.listeners import Listeners
 from hubbub.client.messages import (
     HistoryPage,
@@ -43,10 +44,21 @@ from hubbub.domain.commands.jids import Jid, hub_jid
 from hubbub.domain.commands.objects import HCommand, write_command
 from hubbub.domain.commands.status import CommandRefused, Status
 from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.names import user_notifications
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.patterns import is_pattern
-from hubbub.domain.requests import Call, Enqueue, History, PresenceQuery, SendCommand, Threads
+from hubbub.domain.requests import (
+    Call,
+    Enqueue,
+    History,
+    ListFilters,
+    PresenceQuery,
+    SendCommand,
+    SetFilter,
+    Threads,
+    UnsetFilter,
+)
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.tasks import TaskSet
@@ -181,12 +193,15 @@ class Client:
         self,
         *channels: str,
         since: Since | None = None,
+        where: Where | None = None,
         on_gap: OnGap = "mark",
         handler: Handler | None = None,
     ) -> Subscription:
         """Follow channels, or all that match a pattern (`room:*`, `room:#`), also those that come
         into being later. `since` asks for what was published after a serial, a (epoch, serial), or
-        a time; for a pattern only a time.
+        a time; for a pattern only a time. `where` is a condition that messages must meet,
+        evaluated by the hub: `payload.price lt 10`, or an object; not for patterns, which
+        `set_filter` is for. Raises `InvalidFilter` where it is none.
 
         Where messages are missing for good, the next message carries a `gap`; with
         `on_gap="raise"` the iterator raises `MessagesLost` there and can be read on. With a
@@ -196,6 +211,10 @@ class Client:
         if not channels:
             raise ValueError("name at least one channel")
         trackers = [_tracker(channel, since) for channel in dict.fromkeys(channels)]
+        if where is not None:
+            self._state.filtered = True
+            for tracker in trackers:
+                tracker.filter = definition_of(SUBSCRIPTION_FILTER, where, tracker.channel)
         subscription = Subscription(
             self._supervisor, trackers, on_gap, self._state.options.subscription_queue
         )
@@ -204,6 +223,38 @@ class Client:
         if handler is not None:
             self._handlers.start(_hand_over(subscription, handler))
         return subscription
+
+    # -- filters --------------------------------------------------------------------------------
+
+    async def set_filter(
+        self,
+        name: str,
+        where: Where | None = None,
+        *,
+        channel: str | None = None,
+        template: Mapping[str, Any] | None = None,
+        radius: float | None = None,
+        relevant: bool | None = None,
+    ) -> None:
+        """From now on, messages of the channel (of all channels, where none is named) must pass
+        this filter, too: its condition, its template, and its radius in metres around the
+        template's location. One of the same name and channel is replaced. Later sessions of the
+        client have it as well. Raises `InvalidFilter` and `TooManyFilters`."""
+        definition = definition_of(name, where, channel, template, radius, relevant)
+        self._state.filtered = True
+        await self._supervisor.call(SetFilter(definition), notices.FilterSet)
+        self._state.filters[name, channel] = definition
+
+    async def unset_filter(self, name: str, channel: str | None = None) -> None:
+        """Without a channel, all of the name. Raises `NotFound`."""
+        await self._supervisor.call(UnsetFilter(name, channel), notices.FilterUnset)
+        for key in list(self._state.filters):
+            if key[0] == name and channel in (None, key[1]):
+                del self._state.filters[key]
+
+    async def filters(self, channel: str | None = None) -> tuple[FilterDefinition, ...]:
+        """Those of the session for a channel, or all, in the order of evaluation."""
+        return (await self._supervisor.call(ListFilters(channel), notices.FilterList)).filters
 
     def document(self, channel: str) -> Document:
         """The document of a channel whose name begins with `doc:`."""
@@ -233,20 +284,27 @@ class Client:
         epoch: str | None = None,
         limit: int = 0,
         conversation_id: str | None = None,
+        where: Where | None = None,
     ) -> HistoryPage:
         """Messages after or before a serial or a time; without either, the newest: as many as
         `limit` says, however many pages that takes, or one page. With `conversation_id`, only the
-        messages of that conversation, by serials."""
-        page = await self._page(channel, after, before, epoch, limit, conversation_id)
-        while page.more and page.messages and len(page.messages) < limit:
-            forwards, rest = after is not None, limit - len(page.messages)
+        messages of that conversation, by serials. With `where`, only those that meet a condition;
+        the filters of the session apply in any case."""
+        wanted = None if where is None else {"condition": condition_of(where)}
+        forwards = after is not None
+        page = await self._page(channel, after, before, epoch, limit, conversation_id, wanted)
+        while page.more and len(page.messages) < limit:
+            bound = page.end(forwards)
+            if bound is None:
+                break
             following = await self._page(
                 channel,
-                page.messages[-1].serial if forwards else None,
-                None if forwards else page.messages[0].serial,
+                bound if forwards else None,
+                None if forwards else bound,
                 page.epoch,
-                rest,
+                limit - len(page.messages),
                 conversation_id,
+                wanted,
             )
             page = page.joined(following, forwards)
         return page
@@ -259,6 +317,7 @@ class Client:
         epoch: str | None,
         limit: int,
         conversation_id: str | None,
+        wanted: dict[str, Any] | None,
     ) -> HistoryPage:
         query = History(
             channel,
@@ -269,6 +328,7 @@ class Client:
             epoch=epoch,
             limit=limit,
             conversation_id=conversation_id,
+            filter=wanted,
         )
         page = await self._supervisor.call(query, notices.HistoryPage)
         return HistoryPage(
@@ -278,23 +338,31 @@ class Client:
             page.head,
             page.recovered,
             page.more,
+            page.next,
         )
 
     async def read_history(
-        self, channel: str, *, after: int | datetime = 0, epoch: str | None = None
+        self,
+        channel: str,
+        *,
+        after: int | datetime = 0,
+        epoch: str | None = None,
+        where: Where | None = None,
     ) -> AsyncIterator[Message]:
-        """All messages after a serial or a time, oldest first, page by page. Where some are no
-        longer there, the message behind them carries a `gap`."""
+        """All messages after a serial or a time, oldest first, page by page; with `where`, those
+        that meet a condition. Where some are no longer there, the message behind them carries a
+        `gap`."""
         while True:
-            page = await self.history(channel, after=after, epoch=epoch)
+            page = await self.history(channel, after=after, epoch=epoch, where=where)
             if not page.recovered and page.messages:
                 reason = "the hub no longer has them"
                 page.messages[0].gap = Gap(channel, reason, page.epoch, _serial(after) or 0)
             for message in page.messages:
                 yield message
-            if not page.more or not page.messages:
+            end = page.end(forwards=True)
+            if not page.more or end is None:
                 return
-            after, epoch = page.messages[-1].serial, page.epoch
+            after, epoch = end, page.epoch
 
     async def threads(
         self, channel: str, *, status: str | None = None, after: int = 0, limit: int = 0

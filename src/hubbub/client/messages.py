@@ -129,7 +129,8 @@ class ServiceAnswer(services.ServiceAnswer, frozen=True):
 
 class HistoryPage(msgspec.Struct, frozen=True):
     """Messages in rising order. `recovered` is False where something that was asked for is no
-    longer there; `more`: there is another page in the same direction."""
+    longer there; `more`: there is another page in the same direction. `next` is its bound where
+    filters left messages out."""
 
     channel: str
     messages: tuple[Message, ...]
@@ -137,6 +138,13 @@ class HistoryPage(msgspec.Struct, frozen=True):
     head: int
     recovered: bool
     more: bool
+    next: int | None = None
+
+    def end(self, forwards: bool) -> int | None:
+        """The bound of the page that follows; None: nobody knows of one."""
+        if self.next is not None or not self.messages:
+            return self.next
+        return self.messages[-1 if forwards else 0].serial
 
     def joined(self, following: HistoryPage, forwards: bool) -> HistoryPage:
         """This page with the one that follows in the direction of the query."""
@@ -147,7 +155,8 @@ class HistoryPage(msgspec.Struct, frozen=True):
             following.epoch,
             following.head,
             self.recovered and following.recovered,
-            following.more and bool(following.messages),
+            following.more and following.end(forwards) is not None,
+            following.next,
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from hubbub.cli.failures import run
+from hubbub.cli.messages.conditions import where_option
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.printing import NOTIFICATION_EVENTS, describe_event, message_line
 from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
@@ -24,6 +26,7 @@ from hubbub.domain.patterns import is_pattern
 @click.option("--from-start", is_flag=True, help="Also all that there is.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many messages.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
+@where_option
 @click.option("--presence", is_flag=True, help="Also show who comes and goes.")
 @click.option("--strict", is_flag=True, help="Stop with exit code 1 where messages are missing.")
 @click.option(
@@ -39,6 +42,7 @@ def subscribe(
     from_start: bool,
     count: int | None,
     as_json: bool,
+    where: dict[str, Any] | None,
     presence: bool,
     strict: bool,
     durable: bool,
@@ -51,6 +55,8 @@ def subscribe(
     With --durable, subscribe to them as topics: the hub keeps what you have not acknowledged, and
     `hubbub get` fetches it.
     """
+    if durable and where is not None:
+        raise click.UsageError("--where is for live messages, not with --durable")
     if durable:
         start: Start = "first" if from_start else "new" if since is None else since
         run(subscribe_durably(make_client, channels, name, start, shared, as_json))
@@ -63,7 +69,7 @@ def subscribe(
             start: Since | None = 0 if from_start else since
             if from_start and any(map(is_pattern, channels)):
                 start = datetime.fromtimestamp(0, UTC)
-            subscription = await client.subscribe(*channels, since=start)
+            subscription = await client.subscribe(*channels, since=start, where=where)
             print_note(f"subscribed to {', '.join(channels)}; Ctrl-C ends it")
             async for event in subscription.events():
                 if isinstance(event, Message):
@@ -87,6 +93,7 @@ def subscribe(
 @click.option("--before", type=click.IntRange(min=0), help="What came before this serial.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many messages.")
 @click.option("--all", "everything", is_flag=True, help="All pages, from the oldest on.")
+@where_option
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
 @hub_options
 async def history(
@@ -96,13 +103,14 @@ async def history(
     before: int | None,
     limit: int | None,
     everything: bool,
+    where: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
     """Print the newest messages of CHANNEL, or a part of its history."""
     async with make_client() as client:
         if everything:
             shown = 0
-            async for message in client.read_history(channel, after=after or 0):
+            async for message in client.read_history(channel, after=after or 0, where=where):
                 if message.gap is not None:
                     print_note("older messages are no longer there")
                 click.echo(message_line(message, as_json))
@@ -110,7 +118,9 @@ async def history(
                 if shown == limit:
                     return
             return
-        page = await client.history(channel, after=after, before=before, limit=limit or 0)
+        page = await client.history(
+            channel, after=after, before=before, limit=limit or 0, where=where
+        )
         for message in page.messages:
             click.echo(message_line(message, as_json))
         if not page.recovered:

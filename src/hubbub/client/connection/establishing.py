@@ -4,24 +4,41 @@ channel from the last serial that was received."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Iterable
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.state import ClientState
-from hubbub.client.connection.tracker import PatternTracker
+from hubbub.client.connection.tracker import PatternTracker, Tracker
 from hubbub.client.errors import ConnectionLost
+from hubbub.client.filters import SUBSCRIPTION_FILTER
 from hubbub.client.proof import Proof
-from hubbub.domain.errors import HubbubError, RequestTimeout
+from hubbub.domain.errors import HubbubError, NotFound, RequestTimeout
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import (
     Authenticated,
     ChannelFailure,
+    FilterList,
+    FilterSet,
+    FilterUnset,
     SessionRestored,
     Subscribed,
     Unsubscribed,
 )
-from hubbub.domain.requests import ChannelRequest, Ping, Restore, Subscribe, Unsubscribe
+from hubbub.domain.requests import (
+    ChannelRequest,
+    ListFilters,
+    Ping,
+    Restore,
+    SetFilter,
+    Subscribe,
+    UnsetFilter,
+    Unsubscribe,
+)
 from hubbub.protocols.checks import MAX_ITEMS
+
+logger = logging.getLogger("hubbub.client")
 
 SUBSCRIBE_BATCH = 500
 
@@ -35,7 +52,35 @@ async def establish(conversation: Conversation, state: ClientState, key: str | N
     restored = key is not None and await _restore(conversation, state, key)
     if not restored and state.proof.given and not info.authenticated:
         await authenticate(conversation, state.proof)
+    await _set_filters(conversation, state, restored)
     return restored
+
+
+async def _set_filters(conversation: Conversation, state: ClientState, restored: bool) -> None:
+    """Give a new session the filters that the application has set, and a restored one no others.
+    Filters of subscriptions are set where channels are subscribed to."""
+    if not state.filtered:
+        return
+    if restored:
+        wanted = [*state.filters.values(), *(each.filter for each in state.registry.trackers())]
+        listed = (await conversation.ask(ListFilters(), FilterList)).filters
+        for stale in [each for each in listed if each not in wanted]:
+            # Without a channel all of its name go: what is wanted of them is set again below.
+            await _unset_filter(conversation, stale.name, stale.channel)
+        if all(each in listed for each in state.filters.values()):
+            return
+    for definition in list(state.filters.values()):
+        try:
+            await conversation.ask(SetFilter(definition), FilterSet)
+        except HubbubError as error:
+            if error.retry:
+                raise
+            logger.warning("the hub refuses the filter %r: %s", definition.name, error.message)
+
+
+async def _unset_filter(conversation: Conversation, name: str, channel: str | None) -> None:
+    with contextlib.suppress(NotFound):
+        await conversation.ask(UnsetFilter(name, channel), FilterUnset)
 
 
 async def authenticate(conversation: Conversation, proof: Proof) -> Authenticated:
@@ -95,7 +140,23 @@ async def subscribe_pending(conversation: Conversation, state: ClientState) -> N
         pending.sort(key=lambda tracker: not isinstance(tracker, PatternTracker))
         batch = pending[:SUBSCRIBE_BATCH]
         conversation.requested.update(tracker.channel for tracker in batch)
+        batch = [each for each in batch if await _filter_first(conversation, state, each)]
         await _subscribe(conversation, state, [tracker.request() for tracker in batch])
+
+
+async def _filter_first(conversation: Conversation, state: ClientState, tracker: Tracker) -> bool:
+    """Set the filter that a subscription wants before it begins. Answers whether it may."""
+    if tracker.filter is None:
+        return True
+    try:
+        await conversation.ask(SetFilter(tracker.filter), FilterSet)
+    except HubbubError as error:
+        if error.retry:
+            raise
+        conversation.requested.discard(tracker.channel)
+        state.registry.refuse([ChannelFailure(tracker.channel, error)])
+        return False
+    return True
 
 
 async def resubscribe(
@@ -108,6 +169,8 @@ async def resubscribe(
 async def _subscribe(
     conversation: Conversation, state: ClientState, channels: list[ChannelRequest]
 ) -> None:
+    if not channels:
+        return
     try:
         answer = await conversation.ask(Subscribe(tuple(channels)), Subscribed)
     except HubbubError as error:
@@ -135,10 +198,15 @@ async def _subscribe_one_by_one(
     state.registry.refuse([refused])
 
 
-async def unsubscribe(conversation: Conversation, channels: Iterable[str]) -> None:
+async def unsubscribe(
+    conversation: Conversation, channels: Iterable[str], filtered: Iterable[str] = ()
+) -> None:
+    """`filtered`: those of the channels whose subscription has set a filter."""
     wanted = tuple(channels)
     conversation.requested.difference_update(wanted)
     await conversation.ask(Unsubscribe(wanted), Unsubscribed)
+    for channel in filtered:
+        await _unset_filter(conversation, SUBSCRIPTION_FILTER, channel)
 
 
 def _refuse(state: ClientState, failures: Iterable[ChannelFailure]) -> None:

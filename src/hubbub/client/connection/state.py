@@ -10,6 +10,7 @@ from hubbub.client.connection.send_queue import SendQueue
 from hubbub.client.events import Event
 from hubbub.client.options import Options
 from hubbub.client.proof import Proof
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.notices import SessionInfo
 
 
@@ -20,6 +21,10 @@ class ClientState:
         self.proof = proof
         self.send_queue = SendQueue(options.max_queued)
         self.registry = Registry(emit)
+        self.filters: dict[tuple[str, str | None], FilterDefinition] = {}
+        """Those that the application has set, by name and channel."""
+        self.filtered = False
+        """There was a filter at some time: a restored session may have it still."""
         self.info: SessionInfo | None = None
         self.restore_key: str | None = None
         self._ids = count(1)

@@ -279,11 +279,12 @@ class Supervisor:
     async def end(self, subscription: Subscription) -> None:
         """Unsubscribe; what was received can still be read."""
         channels = self._state.registry.remove(subscription)
+        filtered = [each.channel for each in subscription.trackers if each.filter is not None]
         subscription.finish(None)
         conversation = self._conversation
         if channels and conversation is not None:
             with contextlib.suppress(ConnectionLost):  # the next one does not ask for them
-                await unsubscribe(conversation, channels)
+                await unsubscribe(conversation, channels, filtered)
 
     def emit(self, gap: Gap) -> None:
         logger.warning("messages of %r may be missing: %s", gap.channel, gap.reason)

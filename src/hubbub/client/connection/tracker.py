@@ -6,6 +6,7 @@ import enum
 from dataclasses import InitVar, dataclass, field
 
 from hubbub.client.events import Gap
+from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.notices import (
     ChannelReset,
     Delivery,
@@ -47,6 +48,8 @@ class Tracker:
     """The hub has confirmed it before."""
     pattern: PatternTracker | None = None
     """Of a channel that is followed since it matches."""
+    filter: FilterDefinition | None = None
+    """What the subscription wants of the channel; None: everything."""
     serial: int | None = field(init=False)
     _since_time: int | None = field(init=False)
     _any_serial: bool = False

@@ -20,6 +20,7 @@ from hubbub.client import client as asynchronous
 from hubbub.client.client import Client as AsyncClient
 from hubbub.client.client import Since
 from hubbub.client.documents import Document as AsyncDocument
+from hubbub.client.filters import Where
 from hubbub.client.messages import Message
 from hubbub.client.notifications import Notification
 from hubbub.client.notifications import Notifications as AsyncNotifications
@@ -111,6 +112,9 @@ class Client(Blocking[AsyncClient]):
     history = waits(AsyncClient.history)
     threads = waits(AsyncClient.threads)
     thread = waits(AsyncClient.thread)
+    set_filter = waits(AsyncClient.set_filter)
+    unset_filter = waits(AsyncClient.unset_filter)
+    filters = waits(AsyncClient.filters)
     presence = waits(AsyncClient.presence)
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)
@@ -135,12 +139,16 @@ class Client(Blocking[AsyncClient]):
         return Notifications(self, self.run(begin()))
 
     def subscribe(
-        self, *channels: str, since: Since | None = None, on_gap: OnGap = "mark"
+        self,
+        *channels: str,
+        since: Since | None = None,
+        where: Where | None = None,
+        on_gap: OnGap = "mark",
     ) -> Subscription:
         """Follow channels; returns when the hub confirmed."""
 
         async def begin() -> AsyncSubscription:
-            return await self._inner.subscribe(*channels, since=since, on_gap=on_gap)
+            return await self._inner.subscribe(*channels, since=since, where=where, on_gap=on_gap)
 
         return Subscription(self, self.run(begin()))
 
