@@ -14,6 +14,7 @@ from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
 from benchmarks.scenarios.neighbours import neighbours
 from benchmarks.scenarios.notifications import notifications
+from benchmarks.scenarios.patterns import patterns
 from benchmarks.scenarios.posts import posts
 from benchmarks.scenarios.push import push
 from benchmarks.scenarios.stalled import stalled
@@ -35,5 +36,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "notifications": notifications,
     "push": push,
     "threads": threads,
+    "patterns": patterns,
     "commands": commands,
 }
