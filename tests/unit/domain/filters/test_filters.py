@@ -296,3 +296,17 @@ def test_a_compiled_filter_agrees_with_its_interpretation(seed: int) -> None:
 def test_a_payload_is_decoded_once_for_all_filters() -> None:
     view = MessageView(_message(b'{"a": [1]}'), NOW)
     assert view.payload is view.payload
+
+
+def test_a_thousand_filters_agree_with_their_interpretation_on_100_000_messages() -> None:
+    """Each message meets one of the filters, so that each filter sees a hundred."""
+    random = Random(1000)
+    definitions = [random_filter(random) for _ in range(1000)]
+    compiled = [compile_filter(each) for each in definitions]
+    passed = 0
+    for number in range(100_000):
+        which, message = number % 1000, random_message(random)
+        found = compiled[which].passes(MessageView(message, NOW))
+        assert found is naive_passes(definitions[which], message, NOW), definitions[which]
+        passed += found
+    assert 10_000 < passed < 90_000
