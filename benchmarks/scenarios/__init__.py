@@ -9,6 +9,7 @@ from benchmarks.scenarios.channels import channels
 from benchmarks.scenarios.commands import commands
 from benchmarks.scenarios.documents import documents
 from benchmarks.scenarios.fanout import saturated, steady
+from benchmarks.scenarios.filters import filters
 from benchmarks.scenarios.idle import idle
 from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
@@ -36,6 +37,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "notifications": notifications,
     "push": push,
     "threads": threads,
+    "filters": filters,
     "patterns": patterns,
     "commands": commands,
 }
