@@ -143,12 +143,16 @@ def hubbub(
             yield Hubbub(process, port, config, name, source=source)
 
 
-def configuration(port: int) -> dict[str, dict[str, object]]:
-    hub = {
-        "settings": {"allowAnonymous": True, "defaultRules": "open", "commands": True},
+def open_hub(**settings: object) -> dict[str, object]:
+    """A tenant as it is in the configuration file; `settings` add to its own."""
+    return {
+        "settings": {"allowAnonymous": True, "defaultRules": "open", **settings},
         "rules": {"open": _OPEN, "stored": {**_OPEN, "store": True}},
         "namespaces": {"log": "stored"},
     }
+
+
+def configuration(port: int) -> dict[str, dict[str, object]]:
     return {
         "listener": {"port": port, "connectionsPerSecond": 0, "shutdownTimeout": 1},
         "connection": {"ws": {"pingInterval": _NEVER_SECONDS, "pongTimeout": _NEVER_SECONDS}},
@@ -161,7 +165,7 @@ def configuration(port: int) -> dict[str, dict[str, object]]:
         },
         "auth": {"session": {"secret": secrets.token_hex(32)}},
         "debug": {"level": "warning"},
-        "hubs": {HUB: hub, OTHER_HUB: hub},
+        "hubs": {HUB: open_hub(), OTHER_HUB: open_hub()},
     }
 
 

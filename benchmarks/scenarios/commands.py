@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.findings import Effort, Finding, spread
-from benchmarks.hub import Hubbub, hubbub
+from benchmarks.hub import HUB, Hubbub, hubbub, open_hub
 from benchmarks.load.requesters import Requests
 from benchmarks.load.run import Exchange, exchange
 
@@ -16,6 +16,7 @@ _SESSIONS = 100
 _SIZE = 200
 _REACH = 0.8
 _REACH_PLUGIN_MS = 2.0
+_COMMANDS = {"hubs": {HUB: open_hub(commands=True)}}
 _AT_ONCE = "async def run(command, context):\n    return 1\n"
 
 
@@ -29,7 +30,7 @@ def _plugin(effort: Effort) -> Finding:
         (Path(folder) / "atOnce.py").write_text(_AT_ONCE)
         runs = []
         for _ in range(effort.rounds):
-            with hubbub({"hcommands": {"path": folder}}) as server:
+            with hubbub({**_COMMANDS, "hcommands": {"path": folder}}) as server:
                 runs.append(_measure(server.echoes(_SIZE, 1, "atOnce"), effort))
     p50 = [run.latency.p50 / 1e3 for run in runs]
     return Finding(
@@ -45,7 +46,7 @@ def _echo(effort: Effort) -> Finding:
     """In turns on one hub."""
     echoes, publishes = [], []
     for _ in range(effort.rounds):
-        with hubbub() as server:
+        with hubbub(_COMMANDS) as server:
             publishes.append(_measure(server.acknowledged("bench", _SIZE, _SESSIONS), effort))
             echoes.append(_measure(_echoes(server), effort))
     rates = [run.answered / run.seconds for run in echoes]
