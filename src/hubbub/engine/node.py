@@ -124,7 +124,6 @@ class Node:
         self.subscriptions = Subscriptions(
             bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks
         )
-        self._tasks = TaskSet()
         self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
         self.queries = Queries(bus, limits, clock)
