@@ -89,6 +89,21 @@ def test_notifications_of_the_users_own_channel_go_too(tmp_path: Path) -> None:
     assert third.channel == "notification:u:annette"
 
 
+@pytest.mark.spec("CMD-01")
+def test_addresses_of_the_user_go_too(tmp_path: Path) -> None:
+    """hMessages name their author by an address, with or without a session."""
+    authors = ("ann@demo", "ann@demo/s1", "annette@demo", "ann@other", "bob@demo")
+    seal(tmp_path, *(message(n, "bob", author=each) for n, each in enumerate(authors)))
+    seal(tmp_path, message(9, "bob", extra={"for": "ann@demo/s1", "at": "x"}))
+    proof, _ = erase(tmp_path, "demo", "ann")
+    assert (proof.complete, proof.records) == (True, 3)
+    *messages, last = counted(tmp_path)
+    assert [each.payload is None for each in messages] == [True, True, False, False, False]
+    assert tuple(each.author for each in messages[2:]) == authors[2:]
+    assert messages[0].author == messages[1].author
+    assert last.extra == {"at": "x"}
+
+
 def test_own_payloads_go_and_those_of_others_stay(tmp_path: Path) -> None:
     a_day(tmp_path)
     proof, _ = erase(tmp_path, "demo", "ann")

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub.domain.commands.jids import Jid
 from hubbub.domain.journal import JournalEvent
 from hubbub.domain.names import user_channel, user_notifications
 
@@ -25,7 +26,8 @@ NAMES: Final = tuple(
     for name in JournalEvent.__struct_fields__
     if JournalEvent.__annotations__[name].startswith("str") and name not in ("kind", "hub", "node")
 )
-"""Every field that holds a text: whichever of them is just the user's id becomes the alias."""
+"""Every field that holds a text: whichever of them is just the user's id or address becomes the
+alias."""
 
 Row = dict[str, Any]
 
@@ -44,12 +46,20 @@ class Subject:
         self.sessions: set[str] = set()
         self.subscriptions: set[tuple[str | None, str]] = set()
         """Durable ones, each with its channel: their names may also be others'."""
+        self.address = str(Jid(user, hub))
+        """As hMessages name the user; those of the user's sessions begin with it and a slash."""
         self._quoted = msgspec.json.encode(user).decode()
         self._aliases: dict[tuple[str, object], str] = {}
 
+    def is_user(self, text: str | None) -> bool:
+        """Whether a text is the user's id or address."""
+        return text is not None and (
+            text in (self.user, self.address) or text.startswith(f"{self.address}/")
+        )
+
     def owns(self, row: Row) -> bool:
         return (
-            self.user in (row["user"], row["author"], row["sender"], row["receiver"])
+            any(self.is_user(row[name]) for name in ("user", "author", "sender", "receiver"))
             or row["channel"] in self.channels
             or row["session"] in self.sessions
             or (row["channel"], row["subscription"]) in self.subscriptions
@@ -62,7 +72,7 @@ class Subject:
         if own:
             self._hide(row, done)
         for name in NAMES:
-            if done[name] == self.user:
+            if self.is_user(done[name]):
                 done[name] = self.alias
             elif done[name] in self.channels:
                 done[name] = self.channels[done[name]]
@@ -72,8 +82,8 @@ class Subject:
         return done
 
     def _is_named(self, pair: tuple[str, str]) -> bool:
-        """Whether a name or a value is the user's id, or JSON with the id inside."""
-        return self.user in pair or self._quoted in pair[1]
+        """Whether a name or a value is the user's id or address, or JSON with the id inside."""
+        return any(map(self.is_user, pair)) or self._quoted in pair[1]
 
     def _hide(self, row: Row, done: Row) -> None:
         for name in REMOVED:

@@ -20,11 +20,12 @@ Mask = npt.NDArray[np.bool_]
 def touched(batch: pa.RecordBatch, subject: Subject) -> Mask:
     """Which rows have something of the user."""
     mask = np.zeros(batch.num_rows, bool)
-    names = pa.array([subject.user, *subject.channels])
+    channels = pa.array(sorted(subject.channels))
     for name in NAMES:
-        mask |= flags(pc.is_in(batch.column(name), names))
+        column = batch.column(name)
+        mask |= _is_user(column, subject) | flags(pc.is_in(column, channels))
     for name in MAPS:
-        mask |= _in_map(batch.column(name), subject.user)
+        mask |= _in_map(batch.column(name), subject)
     if subject.sessions:
         known = pa.array(sorted(subject.sessions))
         mask |= flags(pc.is_in(batch.column("session"), known))
@@ -40,10 +41,17 @@ def flags(found: pa.Array) -> Mask:
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), bool)
 
 
-def _in_map(column: pa.MapArray, value: str) -> Mask:
-    """Rows whose map has this as a key or a value."""
+def _is_user(column: pa.Array, subject: Subject) -> Mask:
+    """Where a text is the user's id or address, like `Subject.is_user`."""
+    names = pa.array([subject.user, subject.address])
+    sessions = pc.starts_with(column, f"{subject.address}/")
+    return flags(pc.is_in(column, names)) | flags(sessions)
+
+
+def _in_map(column: pa.MapArray, subject: Subject) -> Mask:
+    """Rows whose map has the user as a key or a value."""
     offsets = column.offsets.to_numpy()
-    hit = flags(pc.equal(column.items, value)) | flags(pc.equal(column.keys, value))
+    hit = _is_user(column.items, subject) | _is_user(column.keys, subject)
     before = np.concatenate(([0], np.cumsum(hit)))
     return np.asarray(before[offsets[1:]] > before[offsets[:-1]], bool)
 
@@ -66,6 +74,7 @@ def in_raw(path: Path, subject: Subject) -> int:
         return 0  # sealed meanwhile
     rows = (msgspec.structs.asdict(event) for event in events if event.hub == subject.hub)
     return sum(
-        subject.owns(row) or any(row[name] in (subject.user, *subject.channels) for name in NAMES)
+        subject.owns(row)
+        or any(subject.is_user(row[name]) or row[name] in subject.channels for name in NAMES)
         for row in rows
     )

@@ -87,6 +87,25 @@ class CommandContract:
         await store.save_channel_record("demo", taken, MANY)
         assert await store.read_subscribed_users("demo", "news") == ["ann"]
 
+    async def test_a_user_is_taken_off_records(self, store: Store) -> None:
+        """What the user owned belongs to the hub, until somebody else is given it."""
+        kept = record(participants=("ann@demo", "bob@demo", "ann@other"))
+        await store.save_channel_record("demo", kept, MANY)
+        for user in ("ann", "bob"):
+            await store.add_user_subscription("demo", "news", user)
+        assert await store.take_user_off_record("demo", "news", "ann") == {"owner", "participant"}
+        left = msgspec.structs.replace(
+            kept, owner="hnode@demo", participants=("bob@demo", "ann@other")
+        )
+        assert await store.read_channel_record("demo", "news") == left
+        assert await store.read_subscribed_users("demo", "news") == ["bob"]
+        assert await store.take_user_off_record("demo", "news", "ann") == frozenset()
+        assert await store.take_user_off_record("demo", "nowhere", "ann") == frozenset()
+        assert await store.take_user_off_record("demo", "news", "bob") == {"participant"}
+        given = msgspec.structs.replace(kept, owner="bob@demo")
+        assert await store.save_channel_record("demo", given, MANY) == "replaced"
+        assert await store.save_channel_record("demo", kept, MANY) == "owned"
+
     async def test_records_go_with_their_hub_and_outlive_a_restart(
         self, make_store: MakeStore
     ) -> None:

@@ -22,9 +22,10 @@ def users() -> None:
 @hub_option
 @admin_options
 def erase(admin: AdminClient, hub: str, user: str, yes: bool, as_json: bool) -> None:
-    """Delete the notifications, push tokens and push subscriptions of USER.
+    """Delete the notifications, push tokens and subscriptions of USER.
 
-    The user's name is taken off the notifications of others.
+    The user's name is taken off the notifications of others, and off channels with an owner. Those
+    that the user owned belong to the hub from now on.
 
     The journal has a command of its own: `hubbub journal erase`.
     """

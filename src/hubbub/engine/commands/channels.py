@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from hubbub.domain.commands.jids import channel_id
+from hubbub.domain.commands.jids import HUB_USER, channel_id
 from hubbub.domain.commands.objects import HChannel, read_channel, write_channel
 from hubbub.domain.commands.status import CommandRefused, Status, not_authorized
 from hubbub.domain.permissions import Level, granted
+from hubbub.domain.rules import Binding
 from hubbub.engine.commands.asking import Asker, Extensions
 from hubbub.engine.commands.parameters import channel_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords, check_active
@@ -54,7 +55,7 @@ class ChannelCommands:
         known = hub.configuration.bindings.get(record.channel)
         if known is None:
             await self._check_takeable(asker, record.channel)
-        elif known.owner != asker.user_id:
+        elif not _may_replace(asker, known):
             raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
         encoded = msgspec.json.encode(write_channel(record, hub.name))
         sender, hooks = str(asker.jid.bare), self._extensions.hooks
@@ -144,6 +145,11 @@ class ChannelCommands:
             for channel in held
             if channel in bindings and bindings[channel].active
         ]
+
+
+def _may_replace(asker: Asker, known: Binding) -> bool:
+    """Services give a channel that lost its owner, and belongs to the hub, to a user."""
+    return known.owner == asker.user_id or (known.owner == HUB_USER and asker.speaks_for_others)
 
 
 async def _visible(asker: Asker) -> AsyncIterator[str]:

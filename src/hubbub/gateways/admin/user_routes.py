@@ -15,16 +15,19 @@ USER_ROUTES = Routes(
 
 class Erased(Shape, frozen=True):
     """How many of each went; `named` are notifications of others that the user wrote or read, and
-    that no longer say so."""
+    that no longer say so. `ownedChannels` belong to the hub from now on."""
 
     notifications: int
     named: int
     push_tokens: int
     push_subscriptions: int
+    subscriptions: int
+    participations: int
+    owned_channels: int
 
 
 @USER_ROUTES.serve("DELETE", "", answers={200: Erased})
 async def erase_user(admin: Administration, request: AdminRequest[NoQuery, None]) -> Erased:
-    """Erase what the hub keeps about a user: notifications, push tokens and push
-    subscriptions."""
+    """Erase what the hub keeps about a user: notifications, push tokens, subscriptions, and the
+    user's part in channels with an owner."""
     return into(Erased, await admin.users.erase(request.actor, request.hub, request.path["user"]))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hubbub.domain.commands.jids import HUB_USER, Jid
 from hubbub.domain.commands.objects import HChannel
-from hubbub.domain.commands.records import binding_of
-from hubbub.ports.storage.commands import RecordSaved
+from hubbub.domain.commands.records import binding_of, user_of
+from hubbub.ports.storage.commands import RecordSaved, UserInRecord
 from hubbub.storage.sql.connection import Sql, put, single_statement
 
 _PUT = put("channel_records", ("hub", "channel", "owner", "record"), "hub", "channel")
@@ -25,13 +26,35 @@ class CommandWrites:
         await self._sql.lock("channel_records")
         which = "SELECT owner FROM channel_records WHERE hub = $1 AND channel = $2"
         known = await self._sql.fetch(which, hub, record.channel)
-        if known and known[0][0] != record.owner:
+        if known and known[0][0] not in (record.owner, _hub_itself(hub)):
             return "owned"
         if not known and await self._count_records(hub) >= most:
             return "full"
+        await self._put_record(hub, record)
+        return "replaced" if known else "created"
+
+    async def take_user_off_record(
+        self, hub: str, channel: str, user_id: str
+    ) -> frozenset[UserInRecord]:
+        await self._sql.lock("channel_records")
+        which = "SELECT record FROM channel_records WHERE hub = $1 AND channel = $2"
+        was: set[UserInRecord] = set()
+        for (encoded,) in await self._sql.fetch(which, hub, channel):
+            record = _decode(encoded)
+            if user_of(record.owner, hub) == user_id:
+                was.add("owner")
+                record = msgspec.structs.replace(record, owner=_hub_itself(hub))
+            left = tuple(each for each in record.participants if user_of(each, hub) != user_id)
+            if left != record.participants:
+                was.add("participant")
+                record = msgspec.structs.replace(record, participants=left)
+            if was:
+                await self._put_record(hub, record)
+        return frozenset(was)
+
+    async def _put_record(self, hub: str, record: HChannel) -> None:
         await self._sql.execute(_PUT, hub, record.channel, record.owner, _encode(record))
         await self._keep_subscriptions(hub, record)
-        return "replaced" if known else "created"
 
     async def _count_records(self, hub: str) -> int:
         counted = "SELECT count(*) FROM channel_records WHERE hub = $1"
@@ -62,6 +85,10 @@ class CommandWrites:
     async def delete_user_subscriptions_of(self, hub: str, user_id: str) -> int:
         statement = "DELETE FROM user_subscriptions WHERE hub = $1 AND user_id = $2"
         return await self._sql.execute(statement, hub, user_id)
+
+
+def _hub_itself(hub: str) -> str:
+    return str(Jid(HUB_USER, hub))
 
 
 class CommandReads:

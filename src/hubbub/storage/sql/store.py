@@ -393,6 +393,7 @@ class SqlStore:
     # -- commands -----------------------------------------------------------------------------
 
     save_channel_record = _write(Writes.save_channel_record)
+    take_user_off_record = _write(Writes.take_user_off_record)
     read_channel_record = _read(Reads.read_channel_record)
     read_channel_records = _read_page(Reads.read_channel_records)
     list_channel_records = _read_page(Reads.list_channel_records, _common)
