@@ -78,6 +78,18 @@ async def test_a_client_follows_what_matches_and_what_comes_into_being(
         assert subscription.dropped == 0
 
 
+async def test_what_matches_is_not_asked_for_again(start_hub: StartHub) -> None:
+    """Without a history, asking again for a channel that is followed would tear a gap."""
+    hub = await start_hub(open_hub(rules=msgspec.structs.replace(OPEN, live_history=False)))
+    async with client_of(hub) as client, client_of(hub) as speaker:
+        for number in range(50):
+            await speaker.publish(f"room:{number}", "before")
+        subscription = await client.subscribe("room:*", on_gap="raise")
+        for number in range(50):
+            await speaker.publish(f"room:{number}", "now")
+        assert len(await read(subscription, 50)) == 50
+
+
 async def test_a_lost_connection_loses_nothing_of_what_matches_nor_of_what_was_born_meanwhile(
     start_hub: StartHub,
 ) -> None:

@@ -206,6 +206,7 @@ class Conversation:
             self.requested.difference_update(failure.channel for failure in notice.failures)
         elif isinstance(notice, notices.Subscribed):
             registry.match(notice)
+            self.requested.update(each.channel for each in notice.channels)
         elif isinstance(notice, notices.ChannelReset):
             registry.reset(notice)
         elif isinstance(notice, notices.RestoreKey):
