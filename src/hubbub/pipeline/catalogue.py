@@ -47,106 +47,71 @@ def _by_name(*tables: Table) -> dict[str, Table]:
     return {table.name: table for table in tables}
 
 
+def _silver(name: str, *columns: str | pa.Schema) -> Table:
+    """A row for each event."""
+    return Table(name, schema(*columns, _ORIGIN), "at")
+
+
+def _facts(name: str, *columns: str | pa.Schema, time: str = "time") -> Table:
+    """Sums of a segment, or of a part of it."""
+    return Table(name, schema(*columns, "text segment"), time)
+
+
 TABLES: Final = _by_name(
-    Table(
+    _silver(
         "messages",
-        schema(
-            "text hub channel epoch, whole serial, text message_id",
-            "time published_at at, text node session user technology, flag stored",
-            "text event content_type, whole size, payload payload, text producer",
-            "whole sequence, text conversation_id refers_to sender receiver language",
-            "texts headers, text subtype author, whole priority relevant_until ttl",
-            "text location dead_letter_of",
-            _ORIGIN,
-        ),
-        "at",
+        "text hub channel epoch, whole serial, text message_id",
+        "time published_at at, text node session user technology, flag stored",
+        "text event content_type, whole size, payload payload, text producer",
+        "whole sequence, text conversation_id refers_to sender receiver language",
+        "texts headers, text subtype author, whole priority relevant_until ttl",
+        "text location dead_letter_of",
     ),
-    Table(
+    _silver(
         "deliveries",
-        schema(
-            "text hub channel technology node, time at, text epoch",
-            "whole first_serial serial messages count size",
-            _LATENCY,
-            _ORIGIN,
-        ),
-        "at",
+        "text hub channel technology node, time at, text epoch",
+        "whole first_serial serial messages count size",
+        _LATENCY,
     ),
-    Table(
+    _silver(
         "receipts",
-        schema(
-            "text kind hub channel epoch subscription user technology",
-            "whole first_serial serial count delivery, text reason, time at",
-            "whole size",
-            _LATENCY,
-            _ORIGIN,
-        ),
-        "at",
+        "text kind hub channel epoch subscription user technology",
+        "whole first_serial serial count delivery, text reason, time at",
+        "whole size",
+        _LATENCY,
     ),
-    Table(
+    _silver(
         "attempts",
-        schema(
-            "text kind hub channel message_id subscription peer adapter policy technology",
-            "whole attempt, text outcome, whole status duration, text reason",
-            "time at published_at",
-            _ORIGIN,
-        ),
-        "at",
+        "text kind hub channel message_id subscription peer adapter policy technology",
+        "whole attempt, text outcome, whole status duration, text reason",
+        "time at published_at",
     ),
-    Table(
+    _silver(
         "drops",
-        schema(
-            "text kind hub channel session message_id, whole serial count",
-            "text reason, time at",
-            _ORIGIN,
-        ),
-        "at",
+        "text kind hub channel session message_id, whole serial count",
+        "text reason, time at",
     ),
-    Table(
-        "publish_facts",
-        schema("text hub channel event, time time, whole messages bytes, text segment"),
-        "time",
-    ),
-    Table(
+    _facts("publish_facts", "text hub channel event, time time, whole messages bytes"),
+    _facts(
         "delivery_facts",
-        schema(
-            "text hub channel technology, time time, whole deliveries bytes",
-            sums("latency"),
-            "text segment",
-        ),
-        "time",
+        "text hub channel technology, time time, whole deliveries bytes",
+        sums("latency"),
     ),
-    Table(
+    _facts(
         "peer_facts",
-        schema(
-            "text hub peer, time time, whole messages bytes attempts attempts_ok",
-            "time first_at last_at, text segment",
-        ),
-        "time",
+        "text hub peer, time time, whole messages bytes attempts attempts_ok",
+        "time first_at last_at",
     ),
-    Table("term_facts", schema("text hub term, time time, whole messages, text segment"), "time"),
-    Table("sequence_facts", schema(RUN, "text segment"), "began"),
-    Table(
+    _facts("term_facts", "text hub term, time time, whole messages"),
+    _facts("sequence_facts", RUN, time="began"),
+    _facts(
         "document_facts",
-        schema(
-            "text hub channel user, time time",
-            "whole changes bytes version document_bytes, time first_at last_at",
-            "text segment",
-        ),
-        "time",
+        "text hub channel user, time time",
+        "whole changes bytes version document_bytes, time first_at last_at",
     ),
-    Table(
-        "notification_facts",
-        schema("text hub, time time, whole created", sums("read"), "text segment"),
-        "time",
-    ),
-    Table(
-        "push_facts",
-        schema(
-            "text hub platform outcome, time time, whole attempts", sums("duration"), "text segment"
-        ),
-        "time",
-    ),
-    Table("repeats", schema("text hub message_id, time at", _ORIGIN), "at"),
+    _facts("notification_facts", "text hub, time time, whole created", sums("read")),
+    _facts("push_facts", "text hub platform outcome, time time, whole attempts", sums("duration")),
+    _silver("repeats", "text hub message_id, time at"),
     Table("quarantine", schema(_ORIGIN, "text reason detail kind hub record hour"), None),
     Table(
         "sessions",

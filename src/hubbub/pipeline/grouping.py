@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _HALF = 2**31
 _TOO_MANY = 2**62
@@ -86,6 +88,20 @@ def _numbered(values: Integers) -> tuple[Integers, int]:
 def whole(column: Any) -> Any:
     """In one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def changes(values: npt.NDArray[np.generic]) -> Flags:
+    """Where a value is another than the one before; at the first one, too."""
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
+
+
+def summed(places: Integers, values: Integers, count: int) -> Integers:
+    """The sum of the values at each place from 0 on, of `count` places."""
+    total = np.zeros(count, np.int64)
+    np.add.at(total, places, values)
+    return total
 
 
 def named(*names: Any) -> Any:

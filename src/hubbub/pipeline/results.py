@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-_FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum")
+_FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum", "slots")
 """Endings of columns that are kept so that rows can be added up. They say nothing to people."""
 POINTS: Final = 300
 """In a line at most; more could not be told apart."""
@@ -154,11 +154,8 @@ def _micros(seconds: float | None) -> int | None:
 
 
 def _shown(whole: pa.Table) -> pa.Table:
-    return whole.drop_columns([name for name in whole.column_names if _is_hidden(name)])
-
-
-def _is_hidden(column: str) -> bool:
-    return column == "slots" or column.endswith(_FOR_ADDING_UP)
+    hidden = [name for name in whole.column_names if name.endswith(_FOR_ADDING_UP)]
+    return whole.drop_columns(hidden)
 
 
 def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:

@@ -56,12 +56,13 @@ def spark_session(
     require_spark()
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_spills_of_the_dead(scratch)
+    log = scratch / "spark.log"
+    conf = _configuration(scratch, master, heap_megabytes or _fitting_heap())
     with as_file(files("hubbub.pipeline") / "log4j2.properties") as log4j:
-        conf = _configuration(scratch, master, heap_megabytes or _fitting_heap())
-        _log_quietly(conf, log4j, scratch / "spark.log", java_options)
+        logged = f"-Dlog4j2.configurationFile=file:{log4j} -Dhubbub.log={log}"
+    conf.set("spark.driver.extraJavaOptions", f"{logged} {_JAVA} {java_options}")
     for key, value in (settings or {}).items():
         conf.set(key, value)
-    log = scratch / "spark.log"
     with _quiet_py4j(), _watched_gateway(conf, log) as gateway:
         try:
             context = SparkContext(conf=conf, gateway=gateway)
@@ -105,11 +106,6 @@ def _remove_spills_of_the_dead(scratch: Path) -> None:
     log = scratch / "spark.log"
     if log.exists() and log.stat().st_size > _LARGEST_LOG:
         log.unlink()
-
-
-def _log_quietly(conf: SparkConf, log4j: Path, log: Path, java_options: str) -> None:
-    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dhubbub.log={log} {_JAVA}"
-    conf.set("spark.driver.extraJavaOptions", f"{options} {java_options}")
 
 
 def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -50,7 +50,8 @@ def months(work: Work) -> None:
         keys, spans = sum(row[2] for row in found), [(row[0], row[1]) for row in found]
         which = small(changed, keys)
         for totals in TOTALS:
-            _keep_others(work, totals, which, spans)
+            files = [file for file in work.base.files(totals.table) if _overlaps(file, spans)]
+            work.keep(totals.table, files, partial(_others, totals, which))
         again = _together(_rows(work, *each, spans) for each in parts)
         again = again.join(which, _WHICH, "left_semi")
         work.make(again, keys * _ROWS_OF_A_KEY, ("key",), _made)
@@ -96,19 +97,14 @@ def _together(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _overlaps(file: DataFile | StagedFile, spans: Sequence[Span]) -> bool:
-    """A file without statistics may hold anything."""
-    if not spans or isinstance(file, StagedFile) or file.since is None or file.last is None:
-        return True
-    return any(file.since < until and file.last >= since for since, until in spans)
+    """Of what the round stages nothing is known."""
+    return not spans or isinstance(file, StagedFile) or any(file.overlaps(*span) for span in spans)
 
 
-def _keep_others(work: Work, totals: Totals, which: DataFrame, spans: Sequence[Span]) -> None:
-    """Files with months that changed are written again without the keys that did."""
-    files = [file for file in work.base.files(totals.table) if _overlaps(file, spans)]
-    if files:
-        rows = _named(work.frame(totals.table, files), totals)
-        kept = rows.join(which, _WHICH, "left_anti").select(*TABLES[totals.table].schema.names)
-        work.replace(totals.table, files, kept)
+def _others(totals: Totals, which: DataFrame, rows: DataFrame) -> DataFrame:
+    """Rows of keys that did not change."""
+    kept = _named(rows, totals).join(which, _WHICH, "left_anti")
+    return kept.select(*TABLES[totals.table].schema.names)
 
 
 def _made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

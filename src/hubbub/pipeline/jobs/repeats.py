@@ -69,9 +69,5 @@ def _committed(work: Work, span: tuple[int, int] | None) -> DataFrame:
     files = work.base.files("messages")
     if span is not None:
         since, until = span[0] // HOUR * HOUR, (span[1] // HOUR + 1) * HOUR
-        files = [
-            file
-            for file in files
-            if file.since is None or (file.since < until and (file.last or until) >= since)
-        ]
+        files = [file for file in files if file.overlaps(since, until)]
     return work.frame("messages", files, _KEY)

@@ -203,8 +203,7 @@ class _Plans:
         for name, summary in sorted(taken.items()):
             other = first.setdefault(summary.fingerprint, name)
             if other != name and summary.rows:
-                why = Refusal(DUPLICATE, f"the same as {other}", other)
-                self.plan.refuse(name, why)
+                self.plan.refuse(name, Refusal(DUPLICATE, f"the same as {other}", other))
 
     def _find_repeats(self, answers: list[Answer], before: list[Repeat]) -> None:
         plan = self.plan
@@ -303,8 +302,8 @@ class _Plans:
 def _retract(work: Work) -> None:
     """Files with rows of segments that go are written again without them."""
     for table in BY_SEGMENT:
-        if files := [file for file in work.base.files(table) if file.may_hold(work.gone)]:
-            work.replace(table, files, work.staying(work.frame(table, files)))
+        files = [file for file in work.base.files(table) if file.may_hold(work.gone)]
+        work.keep(table, files, work.staying)
 
 
 def _combined(answers: list[Answer]) -> dict[str, Summary]:

@@ -111,10 +111,13 @@ class Work:
 
         return answers(rows.mapInArrow(staged, ANSWER_TYPE), StagedFile)
 
-    def replace(self, table: str, files: Iterable[DataFile], rows: DataFrame) -> None:
-        """Rows take the place of files."""
-        self.removed[table].update(file.path for file in files)
-        self.add(self.write(rows, table))
+    def keep(
+        self, table: str, files: Sequence[DataFile], kept: Callable[[DataFrame], DataFrame]
+    ) -> None:
+        """Files are written again with the rows of them that are kept."""
+        if files:
+            self.removed[table].update(file.path for file in files)
+            self.add(self.write(kept(self.frame(table, files)), table))
 
     def take_out(self, table: str, hits: DataFrame) -> DataFrame:
         """The rows of some keys; files that hold any are written again without. `hits` has the keys

@@ -16,6 +16,7 @@ Point = tuple[float, float | None]
 
 _WIDTH, _HEIGHT = 720, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 26
+_FLOOR = _HEIGHT - _BOTTOM
 _HOUR, _DAY = 3600, 86_400
 STEPS_SECONDS = (
     *(300, 900, 1800, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
@@ -61,7 +62,7 @@ class _Scale:
             part = math.log(value / self.low) / math.log(self.high / self.low)
         else:
             part = (value - self.low) / (self.high - self.low)
-        return _HEIGHT - _BOTTOM - part * (_HEIGHT - _TOP - _BOTTOM)
+        return _FLOOR - part * (_FLOOR - _TOP)
 
     def value_ticks(self) -> list[float]:
         if not self.log:
@@ -95,7 +96,7 @@ def line_chart(
         parts.append(_band(scale, band))
     if now is not None and scale.start <= now <= scale.end:
         x = scale.x(now)
-        parts.append(f'<line class="now" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_floor()}"/>')
+        parts.append(f'<line class="now" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_FLOOR}"/>')
     for place, each in enumerate(series):
         parts.append(_line(scale, each, place, label))
     names = [(f"s{place}", each.name) for place, each in enumerate(series)]
@@ -118,7 +119,7 @@ def bar_chart(
         y = scale.y(value)
         parts.append(
             f'<rect class="bar" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
-            f' height="{_floor() - y:.1f}"><title>{_said(time, label(value))}</title></rect>'
+            f' height="{_FLOOR - y:.1f}"><title>{_said(time, label(value))}</title></rect>'
         )
     return _figure(about, parts, [])
 
@@ -144,7 +145,7 @@ def _axes(scale: _Scale, label: Callable[[float], str]) -> str:
     for time in scale.time_ticks():
         x = scale.x(time)
         parts.append(
-            f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_floor()}" y2="{_floor() + 4}"/>'
+            f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_FLOOR}" y2="{_FLOOR + 4}"/>'
             f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 8}" text-anchor="middle">'
             f"{_clock(time, scale.end - scale.start)}</text>"
         )
@@ -181,10 +182,6 @@ def _band(scale: _Scale, band: Band) -> str:
 
 def _said(time: float, value: str) -> str:
     return f"{moment(time)}: {escaped(value)}"
-
-
-def _floor() -> int:
-    return _HEIGHT - _BOTTOM
 
 
 def _nice(highest: float) -> float:

@@ -60,6 +60,12 @@ class DataFile:
     first_segment: str
     last_segment: str
 
+    def overlaps(self, since: int, until: int) -> bool:
+        """Whether it may hold rows of a time; a file without statistics may hold anything."""
+        if self.since is None or self.last is None:
+            return True
+        return self.since < until and self.last >= since
+
     def may_hold(self, segments: Iterable[str]) -> bool:
         """A file without statistics may hold anything."""
         return not self.last_segment or any(

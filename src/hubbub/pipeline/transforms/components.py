@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from hubbub.pipeline.grouping import Integers
 
 
 def roots(a: Integers, b: Integers, nodes: int) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from hubbub.domain import journal
 from hubbub.domain.journal import JournalEvent
+from hubbub.pipeline.grouping import whole
 
 NEWER_VERSION: Final = "newer_version"
 UNKNOWN_KIND: Final = "unknown_kind"
@@ -80,16 +81,11 @@ def verdict(events: pa.Table, limit: int) -> pa.Array | None:
         f"{INCOMPLETE} ": incomplete,
         FUTURE: pc.greater(at, limit),
     }
-    given = [_flags(case) for case in cases.values()]
+    given = [whole(pc.fill_null(case, False)) for case in cases.values()]
     if not any(pc.any(case).as_py() for case in given):
         return None
     which = pa.StructArray.from_arrays(given, names=[str(number) for number in range(len(given))])
     return pc.case_when(which, *(pa.scalar(word.strip()) for word in cases))
-
-
-def _flags(case: Any) -> pa.Array:
-    case = pc.fill_null(case, False)
-    return case.combine_chunks() if isinstance(case, pa.ChunkedArray) else case
 
 
 # -- what tells segments apart ---------------------------------------------------------------------

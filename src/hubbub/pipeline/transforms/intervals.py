@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
 from hubbub.pipeline.catalogue import EVENT, TABLES
-from hubbub.pipeline.grouping import Groups, Integers, whole
+from hubbub.pipeline.grouping import Flags, Groups, Integers, changes, whole
 from hubbub.pipeline.views.columns import TIME
 
 KINDS: Final[dict[str, tuple[str, ...]]] = {
@@ -30,7 +29,6 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The columns that say that events belong together."""
 
-Flags = npt.NDArray[np.bool_]
 _NOWHERE: Final = np.iinfo(np.int64).max
 
 
@@ -151,8 +149,8 @@ def _subscriptions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
         parts.append_column("_ending", ending), KEYS["subscriptions"], order
     )
     at, ends = events["at"].cast(pa.int64()).to_numpy(), events["_ending"].to_numpy()
-    moments = np.flatnonzero(_changes(group) | _changes(at) | _changes(ends))
-    is_end, begins_group = ends[moments], _changes(group[moments])
+    moments = np.flatnonzero(changes(group) | changes(at) | changes(ends))
+    is_end, begins_group = ends[moments], changes(group[moments])
     after_end = np.concatenate(([True], is_end[:-1])) | begins_group
     leads = np.flatnonzero(~is_end | after_end)
     spans = _Spans(events, moments[leads])
@@ -182,14 +180,7 @@ def _ordered(
     by = [(name, "ascending", "at_start") for name in ("_group", *order)]
     events = numbered.take(pc.sort_indices(numbered, by))
     group: Integers = events["_group"].to_numpy()
-    return events, group, np.flatnonzero(_changes(group))
-
-
-def _changes(values: npt.NDArray[np.generic]) -> Flags:
-    """Where a value is another than the one before; at the first one, too."""
-    found = np.ones(len(values), bool)
-    found[1:] = values[1:] != values[:-1]
-    return found
+    return events, group, np.flatnonzero(changes(group))
 
 
 def _is(events: pa.Table, kind: str) -> Flags:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.grouping import Groups, Integers, summed
 from hubbub.pipeline.views.columns import (
     ALL_HUBS,
     DAY,
@@ -88,8 +88,8 @@ def activity(sources: Sources) -> pa.Table:
     for place, hub in enumerate(hubs.keys["hub"].to_pylist()):
         of_hub = hubs.ids == place
         first = int(slot[of_hub].min())
-        counts = {
-            name: _in_slots(slot[of_hub], changes[name].to_numpy()[of_hub], whole.shape[1])[first:]
+        counts = {  # of every slot up to the last of all: quiet times are times, too
+            name: summed(slot[of_hub], changes[name].to_numpy()[of_hub], whole.shape[1])[first:]
             for name in COUNTS
         }
         active = _active(counts)
@@ -99,13 +99,6 @@ def activity(sources: Sources) -> pa.Table:
     together = dict(zip(_SHOWN, whole[:, first:], strict=True))
     parts.append(_rows(ALL_HUBS, begin + first * SLOT, together))
     return pa.concat_tables(parts)
-
-
-def _in_slots(slot: Integers, values: Integers, slots: int) -> Integers:
-    """For every slot up to the last of all: quiet times are times, too."""
-    found = np.zeros(slots, np.int64)
-    np.add.at(found, slot, values)
-    return found
 
 
 def _active(counts: Mapping[str, Integers]) -> dict[str, Integers]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
-from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.grouping import Flags, Groups, Integers, changes, summed
 from hubbub.pipeline.views.columns import schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
@@ -38,7 +37,7 @@ def audit(sources: Sources) -> pa.Table:
     after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
     handed out, neither finished nor given up yet. expired: its time to live was over before."""
     facts = sources["sequence_months"]
-    facts = facts.append_column("what", facts["kind"]).set_column(0, "kind", _kinds(facts["kind"]))
+    facts = with_columns(facts, what=facts["kind"], kind=_kinds(facts["kind"]))
     groups = Groups(facts, WHOM)
     figures = _figures(facts, groups.ids, len(groups))
     found = with_columns(groups.added({"since": (facts["began"], "min")}), **figures)
@@ -112,7 +111,7 @@ class _Numbers:
 
     def copies(self) -> Integers:
         """How many numbers there are, every copy counted."""
-        return self._summed(self._runs["_group"].to_numpy(), self._runs["count"].to_numpy())
+        return summed(self._runs["_group"].to_numpy(), self._runs["count"].to_numpy(), self._groups)
 
     def span(self) -> tuple[Integers, Integers]:
         """The first and the last number; where there is none, the last is before the first."""
@@ -130,7 +129,7 @@ class _Numbers:
         ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
         reached, is_first = _reached(ids, last)
         before = np.where(is_first, first - 1, np.maximum(reached, first - 1))
-        return self._summed(ids, np.maximum(last - before, 0))
+        return summed(ids, np.maximum(last - before, 0), self._groups)
 
     def late(self) -> Integers:
         """Numbers that came after a higher one, when they came for the first time."""
@@ -139,12 +138,7 @@ class _Numbers:
         ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
         reached, is_first = _reached(ids, last)
         late = np.where(is_first | (first >= reached), 0, np.minimum(last, reached - 1) - first + 1)
-        return self._summed(ids, late)
-
-    def _summed(self, ids: Integers, values: Integers) -> Integers:
-        total = np.zeros(self._groups, np.int64)
-        np.add.at(total, ids, values)
-        return total
+        return summed(ids, late, self._groups)
 
 
 def _ordered(runs: pa.Table, *names: str) -> pa.Table:
@@ -152,10 +146,9 @@ def _ordered(runs: pa.Table, *names: str) -> pa.Table:
     return runs.take(pc.sort_indices(runs, by))
 
 
-def _reached(ids: Integers, last: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _reached(ids: Integers, last: Integers) -> tuple[Integers, Flags]:
     """The highest number before each run in its group, and where there is none before."""
-    is_first = np.ones(len(ids), bool)
-    is_first[1:] = ids[1:] != ids[:-1]
+    is_first = changes(ids)
     # Ranks in place of numbers, so that a group's lie above all of the groups before it.
     values, ranks = np.unique(last, return_inverse=True)
     high = np.maximum.accumulate(ids * len(values) + ranks)

@@ -124,8 +124,11 @@ def union(*parts: pa.Table) -> pa.Table:
 
 
 def with_columns(rows: pa.Table, **columns: Any) -> pa.Table:
+    """In place of those of the same name, else behind the others."""
     for name, column in columns.items():
-        rows = rows.append_column(name, column)
+        place = rows.schema.get_field_index(name)
+        known = place >= 0
+        rows = rows.set_column(place, name, column) if known else rows.append_column(name, column)
     return rows
 
 

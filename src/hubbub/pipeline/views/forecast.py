@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.grouping import Groups, Integers, Reals, summed
 from hubbub.pipeline.views.columns import (
     ALL_HUBS,
     HOUR,
@@ -21,7 +21,7 @@ from hubbub.pipeline.views.columns import (
     times,
     with_columns,
 )
-from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, Reals, predicted
+from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, predicted
 from hubbub.pipeline.views.view import Sources, View, view
 
 MEASURES = ("messages_in", "messages_out")
@@ -72,8 +72,7 @@ def _load(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
 
 def _slots(traffic: pa.Table) -> pa.Table:
     """By hub, and for all hubs together; with the number of the hour."""
-    hub = traffic.schema.get_field_index("hub")
-    whole = traffic.set_column(hub, "hub", pa.repeat(ALL_HUBS, len(traffic)))
+    whole = with_columns(traffic, hub=pa.repeat(ALL_HUBS, len(traffic)))
     both = pa.concat_tables([traffic, whole])
     slots = Groups(both, ("hub", "time")).added({name: (both[name], "sum") for name in MEASURES})
     every = pc.add(slots["messages_in"], slots["messages_out"])
@@ -111,8 +110,7 @@ def _forecast(
     series = {}
     for name in MEASURES:
         # Every hour, also those in which nothing happened.
-        load = np.zeros(newest - first, np.int64)
-        np.add.at(load, hour - first, slots[name].to_numpy())
+        load = summed(hour - first, slots[name].to_numpy(), newest - first)
         series[name] = _Series(load, newest)
     for place, (days_before, asked, _) in enumerate(series[MEASURES[0]].found):
         columns = {

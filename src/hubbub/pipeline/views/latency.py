@@ -34,7 +34,7 @@ def latency_overall(sources: Sources) -> pa.Table:
     """The row without a channel is the hub's sum over all of its channels."""
     facts = sources["delivery_facts"]
     by_channel = _added(facts, Groups(facts, _KEYS))
-    hubs = by_channel.set_column(1, "channel", pa.nulls(len(by_channel), pa.string()))
+    hubs = with_columns(by_channel, channel=pa.nulls(len(by_channel), pa.string()))
     both = pa.concat_tables([by_channel, _added(hubs, Groups(hubs, _KEYS))])
     return spreads.described(both, "latency")
 

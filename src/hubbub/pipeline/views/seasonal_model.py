@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from hubbub.pipeline.grouping import Integers
+from hubbub.pipeline.grouping import Integers, Reals
 
 TRAINING_DAYS = 28
 HELD_BACK_DAYS = 7
@@ -19,8 +18,6 @@ MIN_TRAINING_DAYS = 2
 AHEAD_HOURS = 7 * 24
 TREND_FROM_DAYS = 14
 """With less, a trend cannot be told from a weekend."""
-
-Reals = npt.NDArray[np.float64]
 
 _TREND_WEIGHT = 7
 _DAY_WEIGHT, _HOUR_WEIGHT = 2, 0.5

@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups
+from hubbub.pipeline.grouping import Groups, Reals
 from hubbub.pipeline.views.columns import REAL, schema, with_columns
-
-Reals = npt.NDArray[np.float64]
 
 PER_OCTAVE: Final = 8
 FRACTIONS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}

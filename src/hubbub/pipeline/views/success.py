@@ -66,10 +66,8 @@ def named(attempts: pa.Table) -> pa.Table:
         pa.scalar(None, pa.string()),
     )
     adapter = pc.coalesce(attempts["adapter"], webhook, attempts["technology"])
-    place = attempts.schema.get_field_index("adapter")
     target = pc.coalesce(attempts["peer"], attempts["subscription"], "")
-    attempts = attempts.set_column(place, "adapter", adapter)
-    return with_columns(attempts, target=target, day=days(attempts["at"]))
+    return with_columns(attempts, adapter=adapter, target=target, day=days(attempts["at"]))
 
 
 def _deliveries(attempts: pa.Table, ok: pa.ChunkedArray) -> pa.Table:

@@ -42,14 +42,12 @@ def traffic(sources: Sources) -> pa.Table:
         _dropped(sources["drops"]),
     )
     buckets = pc.fill_null(parts["latency_buckets"].combine_chunks(), _NO_BUCKETS)
-    place = parts.schema.get_field_index("latency_buckets")
-    parts = parts.set_column(place, "latency_buckets", buckets)
+    parts = with_columns(parts, latency_buckets=buckets)
     totals = {name: or_zero(parts[name]) for name in _COUNTS}
     found = spreads.added(parts, Groups(parts, ("hub", "time")), "latency", totals)
     found = spreads.described(found, "latency")
-    place = found.schema.get_field_index("latency_count")
-    found = found.set_column(place, "latency_count", or_zero(found["latency_count"]))
-    return with_columns(found, hour=hours(found["time"]))
+    count = or_zero(found["latency_count"])
+    return with_columns(found, latency_count=count, hour=hours(found["time"]))
 
 
 def _renamed(facts: pa.Table, way: str) -> pa.Table:

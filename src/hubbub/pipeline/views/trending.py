@@ -102,8 +102,7 @@ def _past(subject: Integers, hour: Integers, messages: Integers) -> tuple[Intege
 def _begun(subjects: pa.Table, hour: Integers) -> Integers:
     """The first hour of each one's hub."""
     hubs = Groups(subjects, ("hub",))
-    first = np.full(len(hubs), np.iinfo(np.int64).max)
-    np.minimum.at(first, hubs.ids, hour)
+    first: Integers = hubs.added({"hour": (hour, "min")})["hour"].to_numpy()
     return first[hubs.ids]
 
 
@@ -123,12 +122,5 @@ def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
     """One row for each subject and hour."""
     some = rows.filter(pc.is_valid(rows[name]))
     found = Groups(some, ("hub", name, "hour")).added({"messages": (some["messages"], "sum")})
-    return pa.table(
-        {
-            "hub": found["hub"],
-            "kind": pa.repeat(kind, len(found)),
-            "name": found[name],
-            "hour": found["hour"],
-            "messages": found["messages"],
-        }
-    )
+    found = found.rename_columns(["hub", "name", "hour", "messages"])
+    return with_columns(found, kind=pa.repeat(kind, len(found)))
