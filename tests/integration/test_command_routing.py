@@ -194,10 +194,11 @@ async def test_a_session_that_answers_nothing_is_handed_a_bounded_number(
     assert (await result(ann, 4))["status"] == OK
 
 
-async def test_a_hub_has_a_bounded_number_of_commands_that_wait(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("bound", "most"), [("MOST_OF_HUB", 1), ("MOST_BYTES_OF_HUB", 250)])
+async def test_commands_of_a_hub_that_wait_are_bounded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    monkeypatch.setattr(routing, "MOST_OF_HUB", 1)
+    monkeypatch.setattr(routing, bound, most)
     ann, bob = connect(cluster, "ann"), connect(cluster, "bob")
     send(ann, "bob@acme")
     reqid = (await asked(bob))["reqid"]

@@ -18,7 +18,8 @@ from hubbub.client import CommandRefused, connect, sync
 from hubbub.domain.notices import Delivery, Failed
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Publish, PublishItem, SendCommand
-from hubbub.engine.commands import history
+from hubbub.domain.rules import HubSettings, Quotas
+from hubbub.engine.commands import channels, history
 
 pytestmark = pytest.mark.spec("CMD-03")
 
@@ -249,6 +250,22 @@ async def test_only_public_channels_and_ones_own_are_listed(stage: Stage, ann: U
     assert await seen(everybody) == [
         "#hidden@demo", "#mine@demo", "#public:x@demo", "#shared@demo",
     ]  # fmt: skip
+
+
+async def test_channels_are_bounded_in_size_and_listed_in_portions(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, text = await ann.create("large", chdesc="x" * channels.MAX_RECORD_BYTES)
+    assert (status, "at most 65536" in text) == (INVALID, True)
+    for number in range(5):
+        await ann.create(f"c{number}", chdesc="x" * 400)
+    monkeypatch.setattr(channels, "ANSWER_BYTES", 1200)
+    found: list[str] = []
+    while part := (await ann.ask("hGetChannels", {"after": found[-1]} if found else None))[1]:
+        assert len(part) <= 2
+        found += [each["chid"] for each in part]
+    assert found == [f"#c{number}@demo" for number in range(5)]
+    assert (await ann.ask("hGetChannels", {"after": "#c1@elsewhere"}))[0] == NOT_AVAILABLE
 
 
 CHANNEL_COMMANDS: dict[str, dict[str, Any]] = {
@@ -527,6 +544,18 @@ async def test_nobody_outside_of_the_hub_is_sent_a_message(
     assert (await ann.publish(chid, 1))[0] == status
 
 
+async def test_a_message_to_a_user_has_the_bounds_and_quotas_of_every_message(
+    start_hub: StartHub,
+) -> None:
+    stage = await Stage.open(start_hub, "http", quotas=Quotas(messages_per_second=1))
+    ann = stage.user("ann")
+    assert (await ann.publish("bob@demo", "x" * 300_000))[0] == INVALID
+    status, text = await ann.publish("bob@demo", 1, convid="x" * 10_000)
+    assert (status, "convid" in text) == (INVALID, True)
+    statuses = [(await ann.publish("bob@demo", 1))[0] for _ in range(20)]
+    assert set(statuses) == {OK, TECHNICAL}
+
+
 # -- threads and filters --------------------------------------------------------------------------
 
 
@@ -646,6 +675,9 @@ async def test_commands_are_stored_with_their_results_under_one_id(stage: Stage,
     async with stage.hub.http.get(path, headers=headers) as answer:
         assert answer.status == 403
     assert (await ann.create("hCommands", "ann"))[0] == INVALID
+    await stage.hub.server.directory.put("demo", "hub", "", HubSettings(default_rules="public"))
+    async with stage.hub.http.get(path, headers=headers) as answer:
+        assert answer.status == 403, "what was stored stays closed when commands are switched off"
 
 
 @pytest.mark.spec("CMD-05")

@@ -12,6 +12,7 @@ import pytest
 
 from harness.command import hubbub, running_hubbub
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
+from harness.topics import until
 from hubbub.client import (
     AccessLost,
     Client,
@@ -25,6 +26,7 @@ from hubbub.client import (
 from hubbub.domain.errors import BadRequest, NotPermitted
 from hubbub.domain.permissions import Grant
 from hubbub.domain.rules import Rules
+from integration.test_owned_channels import decide
 from integration.test_sse import Stream, listening, publish
 
 pytestmark = pytest.mark.spec("LIVE-19")
@@ -249,6 +251,29 @@ async def test_a_grant_opens_the_pattern_that_it_covers(start_hub: StartHub) -> 
 
 
 # -- the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CMD-02")
+async def test_a_pattern_reaches_a_channel_with_an_owner_while_one_takes_part(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(rules=KEPT))
+    directory, store = hub.server.directory, hub.server.store
+    await decide(directory, store, "ann")
+    async with client_of(hub, hub.token("ann")) as ann, client_of(hub, hub.token("bob")) as bob:
+        await ann.publish("club", "hidden")
+        async with bob.subscribe("cl*") as subscription:
+            assert set(subscription.channels) == {"cl*"}
+            await ann.publish("club", "hidden")
+            await decide(directory, store, "ann", "bob")
+            await until(lambda: "club" in subscription.channels)
+            await ann.publish("club", "seen")
+            assert await read(subscription, 1) == {"club": ["seen"]}
+            await decide(directory, store, "ann")
+            await until(lambda: "club" not in subscription.channels)
+            await ann.publish("club", "hidden")
+            await ann.publish("clear", "last")
+            assert await read(subscription, 1) == {"clear": ["last"]}
 
 
 async def test_the_command_line_follows_a_pattern(hub: RunningHub) -> None:

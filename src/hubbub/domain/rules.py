@@ -131,8 +131,8 @@ class BoundRules(Rules, frozen=True, kw_only=True):
 
 
 COLLECTIONS = frozenset({"hCommands", "hResults", "hDirectMessages"})
-"""Channels of a hub with `commands`, in which it stores what users ask of it. Clients have no
-access."""
+"""Channels in which a hub with `commands` stores what users ask of it. Clients have no access, also
+once commands are switched off."""
 PLUGIN_COLLECTION = "hPlugin:"
 """Begins the names of channels in which plugins store documents; clients have no access."""
 _COLLECTION = Binding(owner="", participants=frozenset())
@@ -365,9 +365,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
 
     def binding_of(self, channel: str) -> Binding | None:
         """What the channel's owner decided; None: it has no owner."""
-        if self.settings.commands and (
-            channel in COLLECTIONS or channel.startswith(PLUGIN_COLLECTION)
-        ):
+        if channel in COLLECTIONS or channel.startswith(PLUGIN_COLLECTION):
             return _COLLECTION
         return self.bindings.get(channel)
 

@@ -263,6 +263,7 @@ class Node:
             feed.rules_changed()
         if known is not None:
             self.user_subscriptions.channel_changed(known, channel)
+            self.subscriptions.patterns.channel_changed(known, channel)
 
     async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
         known = self.hubs.get(hub)

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from hubbub.domain.commands.jids import HUB_USER, channel_id
+from hubbub.domain.commands.attributes import read_text
+from hubbub.domain.commands.jids import HUB_USER, channel_id, parse_channel
 from hubbub.domain.commands.objects import HChannel, read_channel, write_channel
-from hubbub.domain.commands.status import CommandRefused, Status, not_authorized
+from hubbub.domain.commands.status import CommandRefused, Status, invalid, not_authorized
 from hubbub.domain.permissions import Level, granted
 from hubbub.domain.rules import Binding
 from hubbub.engine.commands.asking import Asker, Extensions
+from hubbub.engine.commands.history import ANSWER_BYTES
 from hubbub.engine.commands.parameters import channel_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords, check_active
 from hubbub.engine.directory import Directory
@@ -23,7 +25,9 @@ from hubbub.ports.bus import Bus
 from hubbub.ports.storage import Store
 
 DEFAULT_QUOTA = 10_000
-_PAGE = 500
+MAX_RECORD_BYTES = 64 * 1024
+"""Of an hChannel, as JSON."""
+_PAGE = 100
 _CHANNELS = ("hChannels",)
 _SUBSCRIPTIONS = ("hSubscriptions",)
 _CHANNELS_IN_A_TURN = 200
@@ -57,7 +61,7 @@ class ChannelCommands:
             await self._check_takeable(asker, record.channel)
         elif not _may_replace(asker, known):
             raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
-        encoded = msgspec.json.encode(write_channel(record, hub.name))
+        encoded = _encoded(write_channel(record, hub.name))
         sender, hooks = str(asker.jid.bare), self._extensions.hooks
         await hooks.validate(hub.name, _CHANNELS, encoded, sender)
         await self._save(hub, record)
@@ -95,12 +99,21 @@ class ChannelCommands:
             )
 
     async def visible(self, asker: Asker, params: Any) -> Any:
-        names = [name async for name in _visible(asker)]
+        """As many as fit in an answer, behind the channel `after`."""
+        after = read_text(params, "after") if isinstance(params, dict) else None
+        behind = "" if after is None else parse_channel(after, asker.hub.name)
+        names = [name async for name in _visible(asker) if name > behind]
         found: list[dict[str, Any]] = []
+        room = ANSWER_BYTES
         for start in range(0, len(names), _PAGE):
             part = names[start : start + _PAGE]
             records = await self._store.read_channel_records(asker.hub.name, part)
-            found += [write_channel(record, asker.hub.name) for record in records]
+            for record in records:
+                written = write_channel(record, asker.hub.name)
+                room -= len(msgspec.json.encode(written))
+                if room < 0:
+                    return found
+                found.append(written)
             await asyncio.sleep(0)
         return found
 
@@ -145,6 +158,16 @@ class ChannelCommands:
             for channel in held
             if channel in bindings and bindings[channel].active
         ]
+
+
+def _encoded(channel: dict[str, Any]) -> bytes:
+    """Raises `CommandRefused` (7)."""
+    encoded = msgspec.json.encode(channel)
+    if len(encoded) > MAX_RECORD_BYTES:
+        raise invalid(
+            f"the hChannel takes {len(encoded)} bytes; at most {MAX_RECORD_BYTES} are allowed"
+        )
+    return encoded
 
 
 def _may_replace(asker: Asker, known: Binding) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hubbub.domain.commands.jids import HUB_USER, Jid, parse_target
@@ -54,10 +56,17 @@ class PublishCommand:
         if completed.transient is False:
             written = await self._publish(asker, completed, DIRECT_MESSAGES)
         else:
-            to_item(completed, DIRECT_MESSAGES)  # says what cannot be delivered
+            self._check_direct(asker, completed)
             written = write_message(completed)
         await self._extensions.router.deliver(asker.hub, receiver, completed)
         return written
+
+    def _check_direct(self, asker: Asker, message: HMessage) -> None:
+        """The bounds and quotas of every message hold for one that nobody stores, too. Raises
+        `CommandRefused` and `HubbubError`."""
+        item = to_item(message, DIRECT_MESSAGES)
+        with _in_words_of_hmessages():
+            self._publisher.check(asker.hub, asker.hub.service_for(asker.user_id), item)
 
     async def _publish(self, asker: Asker, message: HMessage, channel: str) -> dict[str, Any]:
         hub, written = asker.hub, write_message(message)
@@ -66,12 +75,10 @@ class PublishCommand:
         if channel == DIRECT_MESSAGES:
             identity = hub.service_for(asker.user_id)
         session = None if asker.session is None else asker.session.id
-        try:
+        with _in_words_of_hmessages():
             _, outcome = await self._publisher.settle(
                 hub, identity, item, asker.technology, session, message.msgid
             )
-        except InvalidAttribute as error:
-            raise invalid(_in_words_of_hmessages(error.message)) from None
         if outcome.error is not None:
             raise outcome.error
         return written
@@ -81,7 +88,12 @@ class PublishCommand:
         return complete(message, record, asker.hub.next_message_id(), now)
 
 
-def _in_words_of_hmessages(text: str) -> str:
-    for name, known in (("conversationID", "convid"), ("relevantUntil", "relevance")):
-        text = text.replace(name, known)
-    return text
+@contextmanager
+def _in_words_of_hmessages() -> Iterator[None]:
+    try:
+        yield
+    except InvalidAttribute as error:
+        text = error.message
+        for name, known in (("conversationID", "convid"), ("relevantUntil", "relevance")):
+            text = text.replace(name, known)
+        raise invalid(text) from None

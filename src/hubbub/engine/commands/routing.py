@@ -33,6 +33,8 @@ from hubbub.ports.clock import Clock
 DEFAULT_SECONDS: Final = 5.0
 MOST_OF_HUB: Final = 10_000
 """Commands of a hub that wait for the answers of clients, asked on one node."""
+MOST_BYTES_OF_HUB: Final = 64 * 1024 * 1024
+"""Of those commands, as JSON."""
 MOST_OF_SESSION: Final = 100
 """Commands that one session was handed and has not answered."""
 _STREAM: Final = "sse"
@@ -56,6 +58,7 @@ class ClientRouter:
         self._waiting: dict[str, asyncio.Future[RoutedResult]] = {}
         """By request id: what this node's clients asked for."""
         self._waiting_of_hub: Counter[str] = Counter()
+        self._bytes_of_hub: Counter[str] = Counter()
         self._asking: set[asyncio.Future[int]] = set()
         """Questions to other nodes that are under way."""
         self._handed_out: dict[str, _HandedOut] = {}
@@ -68,14 +71,17 @@ class ClientRouter:
     async def route(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
         """Raises `CommandRefused`: 9 where nobody is there, 10 where nobody answers in time."""
         routed = self._routed(asker, command, entity)
-        hub = asker.hub.name
-        if self._waiting_of_hub[hub] >= MOST_OF_HUB:
+        hub, size = asker.hub.name, len(routed.command)
+        waiting, waiting_bytes = self._waiting_of_hub[hub], self._bytes_of_hub[hub]
+        if waiting >= MOST_OF_HUB or waiting_bytes + size > MOST_BYTES_OF_HUB:
             raise not_available(
-                f"{MOST_OF_HUB} commands of hub {hub!r} wait for an answer; try again later"
+                f"{waiting} commands of hub {hub!r} with {waiting_bytes} bytes wait for an answer; "
+                "try again later"
             )
         answer: asyncio.Future[RoutedResult] = asyncio.get_running_loop().create_future()
         self._waiting[routed.req_id] = answer
         self._waiting_of_hub[hub] += 1
+        self._bytes_of_hub[hub] += size
         try:
             async with asyncio.timeout(routed.seconds):
                 await self._hand_to_all(routed, answer)
@@ -87,6 +93,7 @@ class ClientRouter:
         finally:
             del self._waiting[routed.req_id]
             _count_down(self._waiting_of_hub, hub)
+            _count_down(self._bytes_of_hub, hub, size)
         found = msgspec.json.decode(result.result) if result.result else UNSET
         return HResult(command.cmd, command.reqid, result.status, found)
 
@@ -231,8 +238,8 @@ def _user_of(publisher: str) -> str | None:
     return None if jid is None else jid.user
 
 
-def _count_down(counter: Counter[str], key: str) -> None:
+def _count_down(counter: Counter[str], key: str, by: int = 1) -> None:
     """What is at zero is not kept."""
-    counter[key] -= 1
+    counter[key] -= by
     if not counter[key]:
         del counter[key]

@@ -334,6 +334,11 @@ class PatternSubscriptions:
             for session in concerned:
                 self.recheck(session)
 
+    def channel_changed(self, hub: Hub, channel: str) -> None:
+        """Its owner decided anew about a channel: perhaps somebody takes part now."""
+        if self._is_wanted(hub, channel):
+            self.look_again(hub)
+
     # -- channels that come and go --------------------------------------------------------------
 
     def receive(self, hub: Hub, channel: str, event: FeedEvent) -> None:
