@@ -26,6 +26,7 @@ PATHS = {
     "method": "cart.add",
     "stream": "clicks",
     "webhook": "w",
+    "conversation": "c",
 }
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},

@@ -38,6 +38,8 @@ COMMANDS = {
     "publish": (("a", "hello"), ""),
     "subscribe": (("a", "--from-start", "--count", "1"), "earlier"),
     "history": (("a",), "earlier"),
+    "threads": (("a",), ""),
+    "command": (("hEcho", '"well"'), "commands"),
     "presence": (("a",), ""),
     "put": (("a", "hello"), ""),
     "get": (("a",), "subscribe"),

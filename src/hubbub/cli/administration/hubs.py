@@ -61,9 +61,9 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
 
     Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
     authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
-    callbackAddresses, natsSubjects, pushAudience, pushContact, and quotas.sessions, .channels,
-    .messagesPerSecond, .deliveriesPerSecond, .storedBytes, .webhooks,
-    .webhookRequestsPerSecond, .pushesPerSecond.
+    callbackAddresses, natsSubjects, pushAudience, pushContact, commands, and quotas.sessions,
+    .channels, .messagesPerSecond, .deliveriesPerSecond, .storedBytes, .webhooks,
+    .webhookRequestsPerSecond, .pushesPerSecond, .ownedChannels.
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)

@@ -8,7 +8,7 @@ from hubbub.domain.errors import BadRequest, HubbubError, NotAuthenticated
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import Authenticated, RestoreKey
 from hubbub.domain.permissions import Identity
-from hubbub.domain.requests import Authenticate, ChannelRequest, Subscribe
+from hubbub.domain.requests import Authenticate, ChannelRequest
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
@@ -88,7 +88,7 @@ class Authentication:
         if session.hub.user_channels and session.identity.user_id is not None:
             own = user_channel(session.identity.user_id)
             if own not in (session.feeds or ()):
-                await self._subscriptions.subscribe(session, Subscribe((ChannelRequest(own),)))
+                await self._subscriptions.subscribe_by_name(session, (ChannelRequest(own),))
         await self._user_subscriptions.welcome(session)
 
     async def _identify(self, session: SessionState, request: Authenticate) -> tuple[Identity, str]:

@@ -33,7 +33,7 @@ from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.catch_up import Replay, Replayer
 from hubbub.engine.sessions.journal import Chronicle
-from hubbub.engine.sessions.patterns import NO_PATTERNS, PatternSubscriptions
+from hubbub.engine.sessions.patterns import NO_PATTERNS, PatternSubscriptions, Prepared
 from hubbub.engine.sessions.plans import Missed, Plan, Room
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
@@ -88,10 +88,20 @@ class Subscriptions:
             session.planned = {each.channel for each in named}
             patterns = await self.patterns.prepare(session, request.channels, session.planned)
             await self.patterns.begin(session, patterns.matched)
+        await self.subscribe_by_name(session, named, patterns, request.req_id)
+
+    async def subscribe_by_name(
+        self,
+        session: SessionState,
+        named: Sequence[ChannelRequest],
+        patterns: Prepared = NO_PATTERNS,
+        req_id: int = 0,
+    ) -> None:
+        """A name with a wildcard is refused here. What became of patterns is told with the rest."""
         plans, failures = await self.prepare(session, named)
         confirmations = tuple(plan.confirmation() for plan in plans)
         refused = (*failures, *patterns.failures)
-        session.send(Subscribed(confirmations, refused, request.req_id, tuple(patterns.confirmed)))
+        session.send(Subscribed(confirmations, refused, req_id, tuple(patterns.confirmed)))
         await self.begin(session, plans)
 
     async def prepare(

@@ -31,12 +31,13 @@ class Shape(
 
 class ErrorInfo(Shape, frozen=True):
     """`code` is stable; `retry`: the same request may work later; `retryAfter`: in so many seconds,
-    where that is known."""
+    where that is known; `position`: the character of a text, counted from 0, that is wrong."""
 
     code: str
     message: str
     retry: bool
     retry_after: float | None = None
+    position: int | None = None
 
 
 class Error(Shape, frozen=True):
