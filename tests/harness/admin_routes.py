@@ -60,6 +60,7 @@ BODIES: dict[str, Any] = {
     "restoreDocument": {"version": 1},
     "writeDocument": {"a": 1},
     "changeDocument": [{"op": "add", "path": "/a", "value": 1}],
+    "sendCommand": {"cmd": "hEcho", "params": 1},
     "pushToUsers": {"users": ["ann"], "title": "Hello"},
     "testPush": {"user": "ann", "title": "Hello"},
     "putFcmAccount": {"project_id": "p", "client_email": "e", "private_key": "k"},
