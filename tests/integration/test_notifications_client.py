@@ -149,4 +149,7 @@ async def test_the_command_line_creates_lists_marks_and_deletes(run: Run) -> Non
 async def test_the_command_line_erases_a_user(run: Run, hub: RunningHub) -> None:
     await create(hub, 1, 2)
     erased = await run("users", "erase", "ann", "--yes", "--json")
-    assert erased.out == ('{"notifications":2,"named":0,"pushTokens":0,"pushSubscriptions":0}\n')
+    assert erased.out == (
+        '{"notifications":2,"named":0,"pushTokens":0,"pushSubscriptions":0,'
+        '"subscriptions":0,"participations":0,"ownedChannels":0}\n'
+    )

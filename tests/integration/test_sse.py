@@ -144,8 +144,9 @@ async def test_a_stream_resumes_in_the_document_where_it_ended(
         await patch(hub, "doc:list", 5)
         assert await told(again, 1) == [("DocumentUpdated", 5)]
     async with listening(hub, "doc:list", *beside, last_id=again.last_id) as third:
+        assert await told(third, 1) == [("DocumentInfo", 5)]
         await patch(hub, "doc:list", 6)
-        assert await told(third, 2) == [("DocumentInfo", 5), ("DocumentUpdated", 6)]
+        assert await told(third, 1) == [("DocumentUpdated", 6)]
 
 
 # -- the stream ---------------------------------------------------------------------------------
@@ -330,7 +331,7 @@ async def test_a_stream_without_any_permitted_channel_is_refused_in_http(
     for names, status, code in (
         ("channel=private:a", 403, "not_permitted"),
         ("channel=private:a&channel=private:b", 403, "not_permitted"),
-        ("channel=a*", 400, "invalid_name"),
+        ("channel=a%09", 400, "invalid_name"),
         ("channel=", 400, "invalid_name"),
     ):
         async with hub.http.get(f"/v1/hubs/acme/events?{names}") as answer:
@@ -341,12 +342,12 @@ async def test_a_stream_without_any_permitted_channel_is_refused_in_http(
 @pytest.mark.spec("LIVE-02", "LIVE-08")
 async def test_refused_channels_are_named_and_the_others_are_heard(start_hub: StartHub) -> None:
     hub = await start_hub(open_hub(namespaces={"private": Rules()}), session__maxChannels=2)
-    async with listening(hub, "private:a", "a", "b", "c", "a*") as stream:
+    async with listening(hub, "private:a", "a", "b", "c", "a\t") as stream:
         confirmed = (await stream.next()).data
         assert confirmed["subscribedChannels"] == ["a", "b"]
         refused = {each["channel"]: each["error"]["code"] for each in confirmed["failures"]}
         assert refused == {
-            "private:a": "not_permitted", "c": "too_many_channels", "a*": "invalid_name"
+            "private:a": "not_permitted", "c": "too_many_channels", "a\t": "invalid_name"
         }  # fmt: skip
         await publish(hub, "b", 7)
         assert await stream.numbers(1) == [7]
