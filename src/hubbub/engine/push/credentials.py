@@ -138,8 +138,11 @@ class PushCredentials:
         return found if found is not None else key
 
     async def rotate(self, hub: str) -> VapidKey:
-        """A new key for new subscriptions; those made with older keys go on."""
-        key = self._new_key()
+        """A new key for new subscriptions; those made with older keys go on. It is later than all
+        others, also where the clock is not."""
+        self.forget(hub)
+        newest = (await self.of(hub)).vapid_key(None)
+        key = self._new_key(after=newest.created_at if newest is not None else 0)
         await self._store.put_push_credential(self._sealed_key(hub, key))
         self.forget(hub)
         return key
@@ -200,10 +203,10 @@ class PushCredentials:
         sealed = self._vault.seal(data, _place(hub, name))
         return PushCredential(hub, name, sealed, about, created_at)
 
-    def _new_key(self) -> VapidKey:
+    def _new_key(self, after: int = 0) -> VapidKey:
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        return make_vapid_key(ec.generate_private_key(ec.SECP256R1()), self._now())
+        return make_vapid_key(ec.generate_private_key(ec.SECP256R1()), max(self._now(), after + 1))
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)
