@@ -5,8 +5,8 @@
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /build
 RUN python -m venv /opt/hubbub
-COPY requirements/build.txt requirements/run.txt requirements/
-RUN /opt/hubbub/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/build.txt -r requirements/run.txt
+COPY requirements/build.txt requirements/run.txt requirements/tracing.txt requirements/
+RUN /opt/hubbub/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/build.txt -r requirements/run.txt -r requirements/tracing.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN /opt/hubbub/bin/pip install --no-cache-dir --disable-pip-version-check --no-build-isolation --no-deps .

@@ -8,7 +8,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +33,8 @@ class Hubbub:
     hub: str = HUB
     source: Path | None = None
 
-    def subscription(self, channel: str) -> Route:
-        request = {"reqID": 1, "channels": [{"channel": channel}]}
+    def subscription(self, *channels: str) -> Route:
+        request = {"reqID": 1, "channels": [{"channel": each} for each in channels]}
         subscribe = json.dumps({"event": "Subscribe", "payload": request})
         step = Step(subscribe.encode(), b'"subscribedChannels":["', Framing.TEXT)
         return Route(self.port, (self._socket(), step))
@@ -42,6 +42,24 @@ class Hubbub:
     def publication(self, channel: str, size: int) -> Publication:
         message = _publish(channel, json_payload(size))
         return Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
+
+    def filtering(self, channel: str, filters: Sequence[Mapping[str, object]]) -> Route:
+        """Subscriptions whose sessions have one of these filters each, in turn; `stamp.INDEX` in
+        one becomes the number of the connection."""
+        requests = [
+            json.dumps({"event": "SetFilter", "payload": {"reqID": 1, "name": "f", **each}})
+            for each in filters
+        ]
+        texts = tuple(
+            text.replace(f'"{INDEX.decode()}"', INDEX.decode()).encode() for text in requests
+        )
+        step = Step(texts[0], b'"name":"f"', Framing.TEXT, texts)
+        upgrade, *others = self.subscription(channel).steps
+        return Route(self.port, (upgrade, step, *others))
+
+    def publication_of(self, channel: str, payload: bytes) -> Publication:
+        route = Route(self.port, (self._socket(),))
+        return Publication(route, _publish(channel, payload), Framing.TEXT)
 
     def posts(self, channel: str, size: int, connections: int, depth: int) -> Requests:
         """HTTP publishes, each with the token of a service."""
@@ -92,9 +110,9 @@ class Hubbub:
         publication = Publication(Route(self.port, (self._socket(),)), message, Framing.TEXT)
         return Requests(publication, b'"success":true', connections, limit=count)
 
-    def token(self, user: str | None = None) -> str:
-        """A token of a service, which may have a user id."""
-        arguments = ["--hub", self.hub, "--level", "service", "--config", str(self.config)]
+    def token(self, user: str | None = None, level: str = "service", hub: str | None = None) -> str:
+        """A token of a service, which may have a user id, or of another level."""
+        arguments = ["--hub", hub or self.hub, "--level", level, "--config", str(self.config)]
         if user is not None:
             arguments += ["--user", user]
         done = subprocess.run(

@@ -52,7 +52,7 @@ def settings_of(
     }
 
 
-def banner(ports: dict[str, int], processes: dict[str, Supervised]) -> str:
+def banner(ports: dict[str, int], processes: dict[str, Supervised], folder: Path) -> str:
     partition = partition_of("demo", CHANNEL)
     owner = make_ring((node, "") for node in NODES).owners[partition]
     first, second = (node for node in NODES if node != owner)
@@ -61,10 +61,13 @@ def banner(ports: dict[str, int], processes: dict[str, Supervised]) -> str:
         for node, port in ports.items()
     )
     hubbub = str(Path(sys.executable).parent / "hubbub")
+    config = folder / NODES[0] / "hubbub.yaml"
     return f"""Three nodes are one hub:
 
 {nodes}
 
+  See the cluster       http://127.0.0.1:{ports[NODES[0]]}/dashboard#/cluster, with the token of
+                        {hubbub} token --level admin --hub '*' --config {config}
   Subscribe on one      {hubbub} subscribe {CHANNEL} --url ws://127.0.0.1:{ports[first]}
   Publish on another    {hubbub} publish {CHANNEL} 'Hello' --url ws://127.0.0.1:{ports[second]}
   Kill the owner        kill -9 {processes[owner].pid}   ({owner} owns the channel `{CHANNEL}`)
@@ -114,7 +117,7 @@ async def run(first_port: int) -> None:
         supervisor = Supervisor(list(processes.values()), started_again)
         try:
             await supervisor.start()
-            print(banner(ports, processes), flush=True)
+            print(banner(ports, processes, folder), flush=True)
             await stop.wait()
         finally:
             await supervisor.stop(15)

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hubbub.connectors.adapters.included  # noqa: F401  declares them
 from hubbub.gateways.admin.table import openapi_document
+from hubbub.ports.adapters import declared
 
 TARGET = Path(__file__).parents[1] / "docs" / "http-api.md"
 
@@ -50,7 +52,7 @@ def main() -> None:
 
 
 def render() -> str:
-    document = json.loads(openapi_document())
+    document = json.loads(openapi_document(declared()))
     operations = [
         (method.upper(), path, operation)
         for path, methods in document["paths"].items()
@@ -147,7 +149,8 @@ def _shape(name: str, schema: dict[str, Any]) -> str:
         (f"`{field}`", _form(each, field in needed), each.get("description", ""))
         for field, each in schema.get("properties", {}).items()
     )
-    parts.append(_table(("field", "form", "what"), rows))
+    if "properties" in schema:
+        parts.append(_table(("field", "form", "what"), rows))
     return "\n".join(parts)
 
 

@@ -17,8 +17,8 @@ pin() {
 
 # In this order: later ones keep to the versions of earlier ones (-c in the .in files).
 pin requirements/build.in build.txt "$@"
-pin pyproject.toml run.txt "$@"
-for name in dev docs bench pipeline; do
+pin pyproject.toml run.txt --extra server "$@"
+for name in dev docs bench pipeline web people tracing synapse; do
     pin "requirements/$name.in" "$name.txt" "$@"
 done
 # Of this one only the package itself: its files are read, nothing of it is run.

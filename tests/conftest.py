@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
+
+from harness import worker_forks
 
 pytest_plugins = ["harness.postgres", "harness.spark"]
+
+# The same examples every time, however busy the machine is. `--hypothesis-profile=explore`: others.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
+
+
+def pytest_configure() -> None:
+    worker_forks.install()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +42,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not tested on this machine, at the end of what people read."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        told = report.longrepr
+        text = told[2] if isinstance(told, tuple) else str(told)
+        reasons[text.removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("not tested here", yellow=True)
+        for reason, count in sorted(reasons.items()):
+            terminalreporter.line(f"{count:5} tests: {reason}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,15 +14,16 @@ from benchmarks.cluster import membership, throughput
 from benchmarks.cluster.nodes import BenchCluster, bench_cluster
 from benchmarks.findings import Finding, table
 from benchmarks.load.connections import raise_file_limit
+from benchmarks.scenarios.crowd import CONNECTIONS, HEARTBEATS, hold
 
 _CLIENTS = 50
 
 
 def _on_cluster(
-    work: Callable[[BenchCluster], Coroutine[Any, Any, list[Finding]]],
+    work: Callable[[BenchCluster], Coroutine[Any, Any, list[Finding]]], **settings: object
 ) -> list[Finding]:
     async def run() -> list[Finding]:
-        async with bench_cluster() as cluster:
+        async with bench_cluster(**settings) as cluster:
             return await work(cluster)
 
     return asyncio.run(run())
@@ -50,6 +51,14 @@ def outage(lives: int) -> list[Finding]:
     return _on_cluster(work)
 
 
+def crowd(sessions: int) -> list[Finding]:
+    async def work(cluster: BenchCluster) -> list[Finding]:
+        servers = [node.server for node in cluster.nodes.values()]
+        return [await asyncio.to_thread(hold, servers, sessions)]
+
+    return _on_cluster(work, connection=HEARTBEATS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one life of each kind, less load")
@@ -68,6 +77,7 @@ def main() -> int:
         "4500": lambda: redistribution(4_500, lives),
         "many": lambda: redistribution(many, max(1, lives // 2)),
         "outage": lambda: outage(lives),
+        "crowd": lambda: crowd(CONNECTIONS // 4 if options.quick else CONNECTIONS),
         "fanout": lambda: [throughput.across_nodes(rounds, seconds)],
         "workers": lambda: [throughput.two_workers(rounds, seconds, 400, 100)],
     }

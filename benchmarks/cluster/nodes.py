@@ -129,7 +129,10 @@ class BenchNode:
 class BenchCluster:
     """Three nodes, and a fourth that comes and goes."""
 
-    def __init__(self, folder: Path, postgres: LocalPostgres, nats: NatsServer) -> None:
+    def __init__(
+        self, folder: Path, postgres: LocalPostgres, nats: NatsServer, settings: dict[str, object]
+    ) -> None:
+        self._settings = settings
         self._folder = folder
         self._postgres = postgres
         self.nats = nats
@@ -157,7 +160,7 @@ class BenchCluster:
         settings["cluster"] = {"secretKey": self._secret, "node": name}
         settings["journal"] = {"enabled": False}
         settings["debug"] = {"level": "info"}
-        return BenchNode(name, self._folder, settings, port)
+        return BenchNode(name, self._folder, settings | self._settings, port)
 
     async def first(self, message: str, after: float, **fields: object) -> dict[str, float]:
         """When each of the three noted it first; waits for the last."""
@@ -176,13 +179,14 @@ class BenchCluster:
 
 
 @asynccontextmanager
-async def bench_cluster() -> AsyncIterator[BenchCluster]:
+async def bench_cluster(**settings: object) -> AsyncIterator[BenchCluster]:
+    """`settings` take the place of categories of the nodes' configuration files."""
     with local_postgres() as postgres, workplace() as folder:
         nats = NatsServer(folder)
         await nats.start()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(nats.stop)
-            cluster = BenchCluster(folder, postgres, nats)
+            cluster = BenchCluster(folder, postgres, nats, settings)
             for node in cluster.nodes.values():
                 stack.push_async_callback(node.close)
             await asyncio.gather(*(node.start() for node in cluster.nodes.values()))

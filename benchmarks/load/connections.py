@@ -29,7 +29,7 @@ def open_connections(
         batch = [_connect(route.port_of(number), number, receive_buffer) for number in numbers]
         for step in route.steps:
             for number, connection in zip(numbers, batch, strict=True):
-                text = step.send.replace(INDEX, b"%d" % number)
+                text = step.text(number).replace(INDEX, b"%d" % number)
                 connection.sendall(frame(step.framing, text))
             for connection in batch:
                 _await(connection, step)

@@ -10,17 +10,20 @@ MARK = b"~sent-at~"
 DIGITS = 19
 STAMP = b"@stamp@"
 INDEX = b"@index@"
+DIGIT = b"@digit@"
 
 
 class Template:
-    """Bytes in which `STAMP` stands for a mark's digits and `INDEX` for a running number."""
+    """Bytes in which `STAMP` stands for a mark's digits, `INDEX` for a running number and `DIGIT`
+    for its last digit."""
 
     def __init__(self, text: bytes) -> None:
         escaped = text.replace(b"%", b"%%")
-        self._format = escaped.replace(STAMP, b"%(s)d").replace(INDEX, b"%(i)d")
+        text = escaped.replace(STAMP, b"%(s)d").replace(INDEX, b"%(i)d")
+        self._format = text.replace(DIGIT, b"%(d)d")
 
     def fill(self, stamp: int, index: int = 0) -> bytes:
-        return self._format % {b"s": stamp, b"i": index}
+        return self._format % {b"s": stamp, b"i": index, b"d": index % 10}
 
 
 def json_payload(size: int) -> bytes:

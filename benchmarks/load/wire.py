@@ -23,12 +23,16 @@ class Step:
     """Something to send while getting ready, and what the server's answer must contain.
 
     `stamp.INDEX` in `send` becomes the number of the connection. An empty `expect` goes on
-    without waiting.
+    without waiting. With `variants`, connections send those in turn instead.
     """
 
     send: bytes
     expect: bytes
     framing: Framing = Framing.RAW
+    variants: tuple[bytes, ...] = ()
+
+    def text(self, number: int) -> bytes:
+        return self.variants[number % len(self.variants)] if self.variants else self.send
 
 
 @dataclass(frozen=True, slots=True)

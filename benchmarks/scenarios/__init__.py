@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from benchmarks.findings import Scenario
 from benchmarks.scenarios.channels import channels
 from benchmarks.scenarios.commands import commands
+from benchmarks.scenarios.crowd import crowd
+from benchmarks.scenarios.dashboard import dashboard
 from benchmarks.scenarios.documents import documents
 from benchmarks.scenarios.fanout import saturated, steady
 from benchmarks.scenarios.filters import filters
 from benchmarks.scenarios.idle import idle
 from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
+from benchmarks.scenarios.lists import lists
 from benchmarks.scenarios.neighbours import neighbours
 from benchmarks.scenarios.notifications import notifications
 from benchmarks.scenarios.patterns import patterns
@@ -27,6 +30,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "steady": steady,
     "latency": latency,
     "idle": idle,
+    "crowd": crowd,
     "posts": posts,
     "stored": stored,
     "stalled": stalled,
@@ -40,4 +44,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "filters": filters,
     "patterns": patterns,
     "commands": commands,
+    "lists": lists,
+    "dashboard": dashboard,
 }

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancelled the running task. Code of others may raise `CancelledError` of its
+    own, which then is a failure like any other."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class TaskSet:
@@ -75,3 +82,10 @@ def awaited(error: BaseException) -> None:
 
 def _log(error: BaseException) -> None:
     logger.error("a background task failed", exc_info=error)
+
+
+async def side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all of them. Most callers have one, and a task costs more than that does."""
+    if len(asking) == 1:
+        return [await asking[0]]
+    return await asyncio.gather(*asking)

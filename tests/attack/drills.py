@@ -24,15 +24,9 @@ _TTL_SECONDS = 2.0
 async def _again(hub: Hub, process: Running) -> AsyncIterator[Running]:
     """The hub, killed and started over the same data."""
     os.kill(process.pid, signal.SIGKILL)
-    while not _ended(process.pid):
-        await asyncio.sleep(0.02)
+    await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     with hub.serving() as anew:
         yield anew
-
-
-def _ended(pid: int) -> bool:
-    """Its parent, which is this process, has yet to take note."""
-    return not Path(f"/proc/{pid}/stat").exists() or ") Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
 @drill("15", "restore keys of a session whose hub is killed, before and after `restoreTtl`")

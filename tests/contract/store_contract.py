@@ -13,6 +13,7 @@ import pytest
 
 from contract.storage.administration import AdministrationContract
 from contract.storage.commands import CommandContract
+from contract.storage.communication import CommunicationContract
 from contract.storage.documents import DocumentsContract
 from contract.storage.messages import MessagesContract
 from contract.storage.notifications import NotificationsContract
@@ -24,6 +25,7 @@ from contract.storage.records import (
     message,
     own,
 )
+from contract.storage.restoring import RestoringContract
 from contract.storage.sessions import SessionsContract
 from contract.storage.settings import SettingsContract
 from contract.storage.threads import ThreadsContract
@@ -45,9 +47,11 @@ class StoreContract(
     WebhooksContract,
     PushContract,
     CommandContract,
+    CommunicationContract,
     SettingsContract,
     AdministrationContract,
     SessionsContract,
+    RestoringContract,
 ):
     @pytest.fixture
     def make_store(self) -> MakeStore:

@@ -33,6 +33,8 @@ from harness.data_folder import (
     tree,
 )
 from harness.running_hub import RunningHub
+from harness.topics import HttpTopic
+from harness.topics import texts as topic_texts
 from hubbub.server.backup.archive import BackupError
 from hubbub.server.backup.making import back_up
 from hubbub.server.backup.restore import complete_restore, restore
@@ -130,6 +132,24 @@ async def test_a_backup_taken_under_load_holds_a_moment_and_holds_up_nobody(
         while len(found) < head:
             found += serials(await history(hub, "log:a", after=len(found)))
         assert found == list(range(1, head + 1))
+
+
+async def test_a_durable_subscription_goes_on_where_it_stood_in_the_backup(
+    tmp_path: Path, data: Path
+) -> None:
+    """The channel's epoch is a new one; everything would be new to a cursor of the old one."""
+    async with running(tmp_path) as hub:
+        topic = HttpTopic(hub, "log:a", hub.token("ann"))
+        await topic.subscribe(start="first")
+        for n in range(1, 6):
+            await topic.put(str(n))
+        await topic.get(limit=3)
+        await topic.ack(upTo="3")
+        archive = back_up(data, tmp_path / "backup.tar.gz", with_secrets=True)[0]
+    restore(archive, tmp_path / "other" / "data")
+    async with running(tmp_path / "other") as hub:
+        topic = HttpTopic(hub, "log:a", hub.token("ann"))
+        assert topic_texts(await topic.get(limit=10)) == ["4", "5"]
 
 
 async def test_the_log_of_a_crashed_hub_is_part_of_its_backup(tmp_path: Path) -> None:

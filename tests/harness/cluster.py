@@ -101,10 +101,10 @@ class NodeProcess(HubProcess):
 
 @asynccontextmanager
 async def node_processes(
-    folder: Path, on: Ground, hubs: dict[str, Any], *names: str
+    folder: Path, on: Ground, hubs: dict[str, Any], *names: str, **more: object
 ) -> AsyncIterator[dict[str, NodeProcess]]:
     async with AsyncExitStack() as stack:
-        nodes = {name: NodeProcess(folder, on, name, hubs) for name in names}
+        nodes = {name: NodeProcess(folder, on, name, hubs, **more) for name in names}
         for node in nodes.values():
             await stack.enter_async_context(node)
         await asyncio.gather(*(node.start() for node in nodes.values()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import pty
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -49,6 +51,36 @@ async def hubbub(
     assert b"Traceback" not in err, err.decode()
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
+
+
+async def on_terminal(
+    *arguments: str, folder: Path | None = None, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a command to its end on a terminal: its exit code, and what the terminal was told."""
+    ours, theirs = pty.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            *arguments,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env={"TERM": "xterm", **_environment(env or {})},
+        )
+        os.close(theirs)
+        shown = await asyncio.wait_for(asyncio.to_thread(_read_to_end, ours), PATIENCE_SECONDS)
+        return await process.wait(), shown
+    finally:
+        os.close(ours)
+
+
+def _read_to_end(terminal: int) -> str:
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end was closed
+        while data := os.read(terminal, 65536):
+            shown += data
+    return shown.decode()
 
 
 class Running:

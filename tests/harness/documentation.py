@@ -12,6 +12,10 @@ Fenced blocks of these languages are run (`harness.example_runner`), in the orde
     sh            commands; a `json` or `text` block right after it shows the last one's output
     python NAME   a file that a later command starts; without a name, a script with its output
 
+The page in an `html` block is opened in a browser (tests/browser/test_pages.py), the `nginx` block
+is used by a test of its own. What is only to be read says so: `prose`, alone or behind the language
+(`ts prose`). Any other block is refused.
+
 A second word names what goes on (`socket ann`, `http stream`, `sh listener`): a later block with
 the same name continues it. In what is expected `…` stands for anything, and `<name>` for anything
 the first time and for the same thing from then on, also in what is sent.
@@ -29,6 +33,11 @@ import msgspec
 ROOT = Path(__file__).parents[2]
 RUN_LANGUAGES = frozenset(("http", "socket", "sse", "sh", "python", "zeromq", "zmtp"))
 
+CHECKED_ELSEWHERE = {
+    "html": frozenset(("quickstart.md", "javascript.md", "first-half-hour.md")),
+    "nginx": frozenset(("run-behind-nginx.md",)),
+}
+"""Pages by language: their blocks are run by tests that name them."""
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"<([a-z][\w-]*)>")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -66,6 +75,18 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for found in _FENCE.finditer(text)
     ]
+
+
+def is_run_or_prose(block: Block, before: Block | None) -> bool:
+    """`before`: the block in front of it on the page. Outputs are those of the command before, or
+    of the one whose name they have; configurations are checked."""
+    if block.language in RUN_LANGUAGES or "prose" in (block.language, block.name):
+        return True
+    if block.language in ("json", "text"):
+        outputs = ("sh",) if block.language == "json" else ("sh", "python")
+        return bool(block.name) or (before is not None and before.language in outputs)
+    page = block.where.rpartition(":")[0].rpartition("/")[2]
+    return block.language == "yaml" or page in CHECKED_ELSEWHERE.get(block.language, ())
 
 
 def links_of(page: Path) -> list[str]:

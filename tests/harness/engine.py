@@ -92,7 +92,9 @@ class FakeConnection:
 
     one_way = False
     technology = "test"
+    rid = None
     behind = False
+    buffered = 0
     full = False
     fd = -1
 

@@ -117,14 +117,15 @@ class Command:
         self.process = process
         self.seen: list[str] = []
 
-    async def expect_lines(self, expected: str, values: Values, where: str) -> None:
-        """Each of these lines comes, in this order; others may stand between them."""
+    async def expect_lines(self, expected: str, values: Values, where: str, seconds: float) -> None:
+        """Each of these lines comes within so many seconds, in this order; others may stand between
+        them."""
         assert self.process.stdout is not None
         for wanted in expected.splitlines():
             found = False
             while not found:
                 try:
-                    line = await asyncio.wait_for(self.process.stdout.readline(), 5)
+                    line = await asyncio.wait_for(self.process.stdout.readline(), seconds)
                 except TimeoutError:
                     line = b""
                 if not line:
@@ -154,6 +155,7 @@ class Examples:
         self._streams: dict[str, aiohttp.ClientResponse] = {}
         self._commands: dict[str, Command] = {}
         self._output = ""
+        self._patience_seconds: float = PATIENCE_SECONDS
         # In place of the default that the commands of the page rely on.
         self._environment = {**os.environ, "HUBBUB_URL": f"ws://{hub.address}"}
 
@@ -161,13 +163,14 @@ class Examples:
     def address(self) -> str:
         return f"http://{self._hub.address}"
 
-    async def run(self) -> int:
-        """Run them all; answers how many there were."""
+    async def run(self, patience_seconds: float = PATIENCE_SECONDS) -> int:
+        """Run them all; answers how many there were. `patience_seconds` is for each."""
+        self._patience_seconds = patience_seconds
         ran = 0
         before = ""
         for block in self._blocks:
             try:
-                done = await asyncio.wait_for(self._run(block, before), PATIENCE_SECONDS)
+                done = await asyncio.wait_for(self._run(block, before), patience_seconds)
             except TimeoutError:
                 raise Mismatch(f"{block.where}: what the example says did not happen") from None
             ran += done
@@ -195,7 +198,8 @@ class Examples:
             expect_json(block.text, json.loads(self._output), self._values, block.where)
         elif block.language == "text" and block.name:
             command = self._commands[block.name]
-            await command.expect_lines(block.text, self._values, block.where)
+            seconds = self._patience_seconds * 0.8
+            await command.expect_lines(block.text, self._values, block.where, seconds)
         elif block.language == "text" and before in ("sh", "python"):
             expect_text(block.text, self._output, self._values, block.where)
         else:
@@ -347,8 +351,9 @@ class Examples:
         return words
 
     async def _start(self, name: str, words: list[str]) -> None:
-        """Start a program that goes on; one that subscribes is awaited until it has."""
-        before = self._subscriptions()
+        """Start a program that goes on; one that subscribes, or answers, is awaited until it is
+        there."""
+        before, sessions = self._subscriptions(), self._hub.server.node.session_count
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=self._folder,
@@ -358,8 +363,10 @@ class Examples:
         )
         self._opened.push_async_callback(_end, process)
         self._commands[name] = Command(process)
-        subscribes = "-N" in words or "subscribe" in words
-        while subscribes and self._subscriptions() == before:
+        subscribes, answers = "-N" in words or "subscribe" in words, "answer" in words
+        while (subscribes and self._subscriptions() == before) or (
+            answers and self._hub.server.node.session_count == sessions
+        ):
             if process.returncode is not None:
                 raise Mismatch(f"{shlex.join(words)} ended with {process.returncode}")
             await asyncio.sleep(0.01)
@@ -385,9 +392,14 @@ async def _run_to_end(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask first: it may have started others."""
     if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+    except TimeoutError:
         process.kill()
-    await process.communicate()
+        await process.wait()
 
 
 def _joined(text: str) -> list[str]:

@@ -113,6 +113,9 @@ class RandomHistory:
         outcome, to = chance.choice(("ok", "failed")), chance.choice(_PEOPLE)
         tried: dict[str, Any] = {"channel": "news", "message_id": f"m{number}", "peer": to}
         yield JournalEvent(kinds.ADAPTER_ATTEMPT, at, "demo", outcome=outcome, attempt=1, **tried)
+        told: dict[str, Any] = {"message_id": f"m{number}", "receiver": to, "policy": "PREFERRED"}
+        verdict = "met" if outcome == "ok" else outcome
+        yield JournalEvent(kinds.POLICY_VERDICT, at, "demo", outcome=verdict, **told)
 
     def _day(self) -> int:
         """The noon before which it happens."""

@@ -23,6 +23,19 @@ def _run(body: str, prelude: str = "") -> str:
 
 DENIED = "Operation not permitted"
 
+_LINK = (
+    "import os, sys\n"
+    "frame = sys._getframe()\n"
+    "while frame.f_code.co_name != '_step': frame = frame.f_back\n"
+    "number, frame = frame.f_locals['call'].id, frame.f_back\n"
+    "while 'options' not in frame.f_locals: frame = frame.f_back\n"
+    "link = frame.f_locals['options'].link\n"
+    "def say(text):\n"
+    "    rest = len(text).to_bytes(4, 'little') + text.encode()\n"
+    "    while rest: rest = rest[os.write(link, rest):]\n"
+)
+"""Finds the call's number and the socket to the hub, and a way to say anything over it."""
+
 HOSTILE = (
     Hostile("loop", _run("while True: pass", "timeout = 300"), None, "within 300 ms", 10),
     Hostile(
@@ -132,5 +145,98 @@ HOSTILE = (
         "end_the_process", _run("import os\nos._exit(3)"), "import", "gone"
     ),
     Hostile("crash", _run("import ctypes\nctypes.string_at(0)"), "import", "gone"),
+    Hostile(
+        "sleep_for_ever",
+        _run("await asyncio.sleep(1e300)", "import asyncio\ntimeout = 300"),
+        None, "within 300 ms", 10,
+    ),
+    Hostile(
+        "ask_without_end",
+        _run(
+            "while True:\n    try:\n        await context.channel('none')\n"
+            "    except CommandRefused:\n        pass"
+        ),
+        None, "asked its context more than 1000 times",
+    ),
+    Hostile("refuse_oddly", _run("raise CommandRefused(5, chr(0xd800))"), None, "?", 5),
+    Hostile("refuse_beyond_bounds", _run("raise CommandRefused(2**40)"), None, "CommandRefused"),
+    Hostile(
+        "frames_by_pattern",
+        _run(
+            "generator = frames(held := [])\nheld.append(generator)\n"
+            "for found in next(generator):\n"
+            "    if 'sys' in found: return found['sys'].modules['posix'].open('/etc/passwd', 0)",
+            "from collections import namedtuple\nfrom collections.abc import Sized\n"
+            "Generator = namedtuple('Generator', 'gi_frame')\n"
+            "Frame = namedtuple('Frame', 'f_back f_globals')\n"
+            "class Generators(Generator, Sized):\n    pass\n"
+            "class Frames(Frame, Sized):\n    pass\n"
+            "def frames(held):\n"
+            "    seen = []\n"
+            "    Generators.register(type(held[0]))\n"
+            "    match held[0]:\n"
+            "        case Generators(frame):\n            Frames.register(type(frame))\n"
+            "    while frame is not None:\n"
+            "        match frame:\n"
+            "            case Frames(frame, found):\n                seen.append(found)\n"
+            "    yield seen",
+        ),
+        "load", DENIED,
+    ),
+    Hostile(
+        "modules_by_enumeration",
+        _run(
+            "base = type(re.A)._get_mixins_('', ())[1]\n"
+            "return base._convert_('X', 'posix', lambda name: name == 'open')"
+            ".open.value('/etc/passwd', 0)",
+            "import re",
+        ),
+        "private", DENIED,
+    ),
+    # 335 and 336 are probes of the kernel's own; whoever else calls them is ended by it.
+    Hostile(
+        "every_system_call",
+        _run(
+            "import ctypes\nfrom hubbub.connectors.plugins import sandbox\n"
+            "known = {**sandbox._CALLS, **sandbox._CALLS_WITHOUT_EXEC}\n"
+            "column = list(sandbox._ARCHITECTURES).index(sandbox.platform.machine())\n"
+            "allowed = {335, 336, *(numbers[column] for numbers in known.values())}\n"
+            "libc, done = ctypes.CDLL(None, use_errno=True), []\n"
+            "for number in range(600):\n"
+            "    if number not in allowed:\n"
+            "        if libc.syscall(number, -1, -1, -1) != -1 or ctypes.get_errno() != 1:\n"
+            "            done.append(number)\n"
+            "raise ValueError(f'done: {done}')"
+        ),
+        "import", "done: []",
+    ),
+    Hostile(
+        "inherited_files",
+        _run(
+            "import select\npoll = select.poll()\n"
+            "for fd in range(4096): poll.register(fd, 0)\n"
+            "invalid = {fd for fd, event in poll.poll(0) if event & select.POLLNVAL}\n"
+            "raise ValueError(f'open: {4096 - len(invalid)}')"
+        ),
+        "import", "open: 4",
+    ),
+    Hostile(
+        "flood_the_hub",
+        _run(_LINK + 'while True: say(f\'{{"type":"started","id":{number}}}\')'),
+        "import", "it said what no worker says",
+    ),
+    Hostile(
+        "answer_for_others",
+        _run(
+            _LINK + "for each in range(1, number + 100):\n"
+            '    if each != number: say(f\'{{"type":"ended","id":{each},"status":0}}\')'
+        ),
+        "import", "it said what no worker says",
+    ),
+    Hostile(
+        "status_beyond_bounds",
+        _run(_LINK + 'say(f\'{{"type":"ended","id":{number},"status":{2**40}}}\')'),
+        "import", "it said what cannot be read",
+    ),
     Hostile("environment", _run("import os\nraise ValueError(len(os.environ))"), "import", "1"),
 )  # fmt: skip

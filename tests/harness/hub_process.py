@@ -75,10 +75,11 @@ class HubProcess:
         assert self._process is not None
         return self._process.pid
 
-    async def token(self, hub: str, user: str) -> str:
-        """A client's, made on the command line."""
+    async def token(self, hub: str, user: str, level: str = "client") -> str:
+        """Made on the command line."""
+        wanted = ("--hub", hub, "--user", user, "--level", level)
         made = await asyncio.create_subprocess_exec(
-            *self.command("token", "--hub", hub, "--user", user), stdout=asyncio.subprocess.PIPE
+            *self.command("token", *wanted), stdout=asyncio.subprocess.PIPE
         )
         said, _ = await made.communicate()
         return said.decode().strip()

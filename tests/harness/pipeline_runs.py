@@ -72,6 +72,16 @@ def _talk(number: int, at: int) -> list[JournalEvent]:
             duration=1000,
             attempt=1,
         ),
+        JournalEvent(
+            kinds.POLICY_VERDICT,
+            at + 65,
+            "demo",
+            channel="comm:log",
+            message_id=f"m{first}",
+            receiver="ann",
+            policy="PREFERRED",
+            outcome="met",
+        ),
         JournalEvent(kinds.DROPPED, at + 70, "demo", channel="news", session=f"s{number}", count=2),
     ]
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import shutil
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from urllib.parse import parse_qs
 
 import http_ece
 import jwt
-import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from harness.node_programs import node
 from harness.receivers import Received, Receiver, Reply, whole_answer
 from harness.running_hub import open_hub
 from hubbub.domain.rules import HubConfiguration, Rules
@@ -46,32 +45,6 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
 
 
 # -- in node --------------------------------------------------------------------------------------
-
-
-def need_node() -> str:
-    """The program; skips where it or the packages are missing."""
-    program = shutil.which("node")
-    if program is None or not (SERVICES / "node_modules").is_dir():
-        pytest.skip("node or its packages are missing: sh scripts/push-services.sh")
-    return program
-
-
-@contextlib.asynccontextmanager
-async def node(script: str, *arguments: object) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        need_node(),
-        str(SERVICES / script),
-        *map(str, arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=SERVICES,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 class WebPushTesting:
@@ -101,7 +74,7 @@ class WebPushTesting:
 async def web_push_testing(http: Any) -> AsyncIterator[WebPushTesting]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    async with node("web_push.js", port) as process:
+    async with node(SERVICES / "web_push.js", port) as process:
         assert process.stdout is not None
         assert b"running" in await asyncio.wait_for(process.stdout.readline(), 20)
         yield WebPushTesting(port, http)
@@ -128,7 +101,7 @@ class Apns:
 async def apns_service(
     certificate: tuple[Path, Path], streams: int = 1000, goaway_every: int = 0
 ) -> AsyncIterator[Apns]:
-    async with node("apns.js", *certificate, streams, goaway_every) as process:
+    async with node(SERVICES / "apns.js", *certificate, streams, goaway_every) as process:
         assert process.stdout is not None
         port = int(await asyncio.wait_for(process.stdout.readline(), 20))
         yield Apns(process, port)

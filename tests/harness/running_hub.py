@@ -141,7 +141,9 @@ class RunningHub:
     async def raw_socket(self, hub: str = "acme", query: str = "", **options: Any) -> Socket:
         """Connected, but not greeted yet."""
         url = f"ws://{self.address}/v1/hubs/{hub}/socket{query}"
-        connection = await connect(url, compression=None, proxy=None, **options)
+        # Without a bound on its queue: `close` reads on only while there is room in it.
+        unbounded: dict[str, Any] = {"max_queue": None, "close_timeout": 1, **options}
+        connection = await connect(url, compression=None, proxy=None, **unbounded)
         self._sockets.append(connection)
         return Socket(connection)
 

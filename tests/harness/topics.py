@@ -125,6 +125,7 @@ class TopicSocket:
             compression=None,
             proxy=None,
             max_size=None,
+            max_queue=None,
         )
         self = cls(connection, codec)
         await self.hear(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from hubbub.domain.journal import JournalEvent
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.transforms import facts, months
 from hubbub.pipeline.transforms import silver as transforms
@@ -28,6 +29,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "subscriptions": {"hub": "acme", "channel": "news"},
     "receipts": {"hub": "acme", "channel": "news", "epoch": "e", "subscription": "s"},
     "attempts": {"hub": "acme", "kind": "adapter.attempt", "outcome": "ok"},
+    "verdicts": {"hub": "acme", "channel": "comm:log", "outcome": "met"},
     "drops": {"hub": "acme", "channel": "news", "kind": "message.dropped"},
 }
 
@@ -96,6 +98,19 @@ def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
         if row["message_id"] in linked or (row["hub"], row["message_id"]) in asked
     ]
     return with_months({**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))})
+
+
+def tables_of(events: Iterable[JournalEvent]) -> dict[str, list[Row]]:
+    """Rows of silver tables, from events of a journal."""
+    found: dict[str, list[Row]] = {"messages": [], "attempts": [], "verdicts": []}
+    for name, rows_ in found.items():
+        columns = [each for each in TABLES[name].schema.names if hasattr(JournalEvent, each)]
+        rows_ += [
+            {column: getattr(event, column) for column in columns if column != "headers"}
+            for event in events
+            if event.kind in transforms.KINDS[name]
+        ]
+    return found
 
 
 def _table(name: str, rows: Sequence[Row]) -> pa.Table:

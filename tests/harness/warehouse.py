@@ -17,17 +17,19 @@ from hubbub.pipeline.tables.rounds import DONE, Rounds, versions
 from hubbub.pipeline.tables.staging import Stage
 
 COMMITTED_AT = 1_793_620_800.0
-_MICROSECONDS = int(COMMITTED_AT * 1e6)
 
 
 def write_warehouse(
-    folder: Path | Location, tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    folder: Path | Location,
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    at: float = COMMITTED_AT,
 ) -> None:
     """One round with these rows; what a row does not say is null. The latest event is as late as
     the round."""
+    micros = int(at * 1e6)
     warehouse = folder if isinstance(folder, Location) else Location(folder)
     rounds = Rounds(warehouse)
-    with rounds.running(lambda: _MICROSECONDS) as mine:
+    with rounds.running(lambda: micros) as mine:
         for name, rows in _whole(tables).items():
             stage = Stage(str(warehouse), f"{mine.round}-by-hand")
             stage.add(name, rows)
@@ -36,8 +38,8 @@ def write_warehouse(
             msgspec.structs.replace(
                 mine,
                 state=DONE,
-                finished=_MICROSECONDS,
-                latest=_MICROSECONDS,
+                finished=micros,
+                latest=micros,
                 versions=versions(warehouse),
             )
         )

@@ -9,8 +9,10 @@ import pytest
 import pytest_asyncio
 
 from benchmarks.postgres import LocalPostgres
+from harness.admin_login import AdminUrl, serving_logins
 from harness.certificates import make_certificate
 from harness.cluster import Ground, ground
+from harness.commands import Stage, User
 from harness.postgres import new_database
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from hubbub.domain.rules import HubConfiguration
@@ -44,6 +46,19 @@ async def hub(start_hub: StartHub) -> RunningHub:
     return await start_hub()
 
 
+@pytest.fixture
+async def stage(start_hub: StartHub) -> AsyncIterator[Stage]:
+    """A server with one hub, `demo`, that takes commands."""
+    stage = await Stage.open(start_hub)
+    yield stage
+    await stage.close()
+
+
+@pytest.fixture
+async def ann(stage: Stage) -> User:
+    return stage.user("ann")
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningHub]:
     """A server with one open hub, `acme`, for all tests of a module that only talk to it. They are
@@ -53,6 +68,13 @@ async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     running = RunningHub(server)
     yield running
     await running.close()
+
+
+@pytest.fixture
+async def admin_url() -> AsyncIterator[tuple[AdminUrl, str]]:
+    """A login of administrators, and its URL."""
+    async with serving_logins() as served:
+        yield served
 
 
 @pytest.fixture(scope="module")

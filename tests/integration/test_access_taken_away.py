@@ -12,6 +12,7 @@ import pytest
 from harness.admin import client_of, service_of
 from harness.callbacks import Callbacks, eventually
 from harness.clock import FakeClock
+from harness.communication import comm_hub
 from harness.engine import Alone, Cluster, publish, receive
 from harness.light import Light
 from harness.push_services import BrowserService
@@ -38,6 +39,7 @@ from hubbub.domain.requests import (
 from hubbub.domain.rules import ChannelSettings, HubConfiguration, HubSettings, Rules
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.access.registry import Subscriber
+from hubbub.engine.administration.watching import Watcher
 from hubbub.engine.hub import SessionState
 from hubbub.engine.push import followings
 from hubbub.engine.sessions.session import Session
@@ -51,8 +53,9 @@ pytestmark = pytest.mark.spec("SEC-03")
 CLUB = "club:news"
 LOUNGE = "lounge:news"
 PRIVATE = Rules(store=True)
-TRIED = {Session, WaitingGet, Push, followings.Follower}
-"""The kinds of subscribers that lose access here."""
+TRIED = {Session, WaitingGet, Push, followings.Follower, Watcher}
+"""The kinds of subscribers that lose access here. Who watches the dashboard follows no channel of a
+tenant, and loses everything with its token: test_logging_out_ends_what_is_watched."""
 
 
 def club_hub() -> HubConfiguration:
@@ -173,6 +176,36 @@ async def test_webhooks_end_and_those_of_websub_are_denied(
         assert (await put("a secret")).status == 200
         assert (await others.next()).body == b"a secret"
         assert all(request.body != b"a secret" for request in callbacks.received)
+
+
+@pytest.mark.parametrize(("take_away", "code"), WAYS)
+async def test_peer_subscriptions_end_and_what_waits_for_an_adapter_is_not_sent(
+    start_hub: StartHub, take_away: Any, code: str
+) -> None:
+    hub = await comm_hub(start_hub, rules={"club": STORED})
+    await hub.peer("eve", ("mail", "hang"))
+    await hub.follow("eve", CLUB)
+    ahead = await hub.send("eve", content="ahead")
+    await hub.publish(CLUB, "a secret")
+
+    async def handed_over() -> bool:
+        return bool(await hub.logged(sender=f"component:{CLUB}"))
+
+    await eventually(handed_over)
+    (copy,) = await hub.logged(sender=f"component:{CLUB}")
+    await take_away(hub.hub)
+
+    async def ended() -> bool:
+        return await hub.followed("eve") == []
+
+    await eventually(ended)
+    assert hub.hub.server.driver.count() == 0
+    await hub.publish(CLUB, "another secret")
+    hub.box.gate.set()
+    report = await hub.report(copy["message"]["id"])
+    assert report == ("COMERROR", "the peer subscription ended")
+    assert [each.message.id for each in hub.box.got] == [ahead]
+    assert len(await hub.logged(sender=f"component:{CLUB}")) == 1
 
 
 async def test_webhooks_outlive_the_token_that_made_them(start_hub: StartHub) -> None:

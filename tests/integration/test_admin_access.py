@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from harness.admin import HUB, Caller, admin_of, client_of, service_of
+from harness.admin_login import AdminUrl
 from harness.clock import FakeClock
 from harness.raw import RawConnection
 from harness.running_hub import RunningHub, StartHub, hub_settings, open_hub
@@ -234,33 +234,6 @@ async def test_a_key_that_is_gone_ends_repeated_publishes_too(
     rotate(tmp_path / "data", "session", keep=0)
     hub.server.tokens.reread_keys()
     assert (await caller("POST", HISTORY, {"n": 1})).code == "invalid_token"
-
-
-class AdminUrl:
-    """Stands for the organisation's own login."""
-
-    def __init__(self) -> None:
-        self.received: list[bytes] = []
-        self.answer = b'{"success": true, "userID": "olga"}'
-        self.status = 200
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.received.append(await request.read())
-        return web.Response(status=self.status, body=self.answer, content_type="application/json")
-
-
-@pytest.fixture
-async def admin_url() -> AsyncIterator[tuple[AdminUrl, str]]:
-    login = AdminUrl()
-    app = web.Application()
-    app.router.add_post("/login", login.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    yield login, f"http://127.0.0.1:{port}/login"
-    await runner.cleanup()
 
 
 @pytest.mark.spec("ADMIN-03")

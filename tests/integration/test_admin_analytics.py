@@ -62,6 +62,22 @@ async def test_rows_by_hub_and_time(hub: RunningHub) -> None:
     assert reply.json["rows"][0]["time"] == "2026-11-02T12:05:00Z"
 
 
+@pytest.mark.spec("PIPE-04", "UI-01")
+async def test_rows_of_a_step_of_time_are_joined(hub: RunningHub) -> None:
+    admin = admin_of(hub)
+    reply = await admin("GET", "/v1/admin/analytics/traffic?step=3600")
+    assert reply.json["columns"][:3] == ["time", "messages_in", "bytes_in"]
+    (row,) = reply.json["rows"]
+    assert (row["time"], row["messages_in"]) == ("2026-11-02T12:00:00Z", 120)
+    reply = await admin("GET", "/v1/admin/hubs/acme/analytics/traffic?step=3600")
+    assert [row["messages_in"] for row in reply.json["rows"]] == [21]
+    reply = await admin("GET", "/v1/admin/analytics/activity?step=3600&hub=acme")
+    assert "active_sessions" in (reply.json["columns"] or ["active_sessions"])
+    reply = await admin("GET", "/v1/admin/analytics/latency?step=3600")
+    assert (reply.status, reply.json["error"]["code"]) == (400, "bad_request")
+    assert "traffic, activity" in reply.json["error"]["message"]
+
+
 @pytest.mark.spec("PIPE-04", "OPS-03")
 async def test_a_hub_sees_only_its_own_rows(hub: RunningHub) -> None:
     service = Caller(hub, hub.token("robot", hub="acme", level=Level.SERVICE))

@@ -17,8 +17,11 @@ from hubbub.gateways.admin.table import ROUTES
 
 SERVED = [route for route in ROUTES if route.handler is not None]
 WITH_BODY = [route for route in SERVED if route.body is not None]
-ANY_JSON = ("replaceDocument", "patchDocument")  # see test_admin_documents.py
-WITH_OBJECT = [route for route in WITH_BODY if route.operation_id not in ANY_JSON]
+ANY_BODY = (
+    *("replaceDocument", "patchDocument"),  # see test_admin_documents.py
+    "exchangeCredentials",  # the auth provider gets them as they are
+)
+WITH_OBJECT = [route for route in WITH_BODY if route.operation_id not in ANY_BODY]
 READ_BY_TYPE = [
     route
     for route in WITH_BODY

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+
 import pytest
 
-from harness.admin import HUB, admin_of, client_of, service_of
+from harness.admin import HUB, Caller, admin_of, client_of, service_of
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Level
 from hubbub.domain.rules import Rules
@@ -67,6 +70,54 @@ async def test_presence_shows_who_is_there(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("ADMIN-01")
+async def test_lists_are_searched_ordered_and_counted(hub: RunningHub) -> None:
+    service = service_of(hub)
+    for number, user in enumerate(("ann", "bob", "joanna")):
+        socket = await hub.socket(token=hub.token(user))
+        await socket.subscribe("lobby", f"room:{number}")
+    note = {"metadata": {"note": "x" * 600}}
+    assert (await service("PUT", f"{HUB}/channels/room:9/metadata", note)).status in (200, 201)
+    reply = await service("GET", f"{HUB}/channels?sort=-sessions&limit=2")
+    assert [row["channel"] for row in reply.json["items"]] == ["lobby", "room:2"]
+    assert reply.json["total"] == 5
+    busiest = await service.all(f"{HUB}/channels?sort=-sessions", 1)
+    assert [row["sessions"] for row in busiest] == [3, 1, 1, 1, 0]
+    assert busiest[-1]["channel"] == "room:9"
+    assert (busiest[-1]["metadata"], busiest[-1]["metadataLeftOut"]) == ({}, True)
+    rooms = await service("GET", f"{HUB}/channels?q=oom&live=true")
+    assert (len(rooms.json["items"]), rooms.json["total"]) == (3, 3)
+    assert len(await service.all(f"{HUB}/channels", 1)) == 5
+    found = await service("GET", f"{HUB}/sessions?q=ann")
+    assert {row["userID"] for row in found.json["items"]} == {"ann", "joanna"}
+    assert found.json["total"] == 2
+    newest = await service.all(f"{HUB}/sessions?sort=-opened", 2)
+    assert [row["userID"] for row in newest] == ["joanna", "bob", "ann"]
+    assert newest[0]["transport"] == "websocket"
+    assert newest[0]["address"] == "127.0.0.1"
+    assert newest[0]["channelCount"] == 2
+    hubs = await admin_of(hub)("GET", "/v1/admin/hubs?sort=-sessions&q=acm")
+    assert [(row["hub"], row["sessions"]) for row in hubs.json["items"]] == [("acme", 3)]
+    assert (await service("GET", f"{HUB}/channels?sort=size")).code == "bad_request"
+    odd = await service("GET", f"{HUB}/sessions?sort=-opened&cursor=x")
+    assert odd.json["items"] == []
+
+
+@pytest.mark.spec("ADMIN-01")
+async def test_rows_of_sessions_stay_small_and_pages_short(hub: RunningHub) -> None:
+    socket = await hub.socket(token=hub.token("ann"))
+    await socket.subscribe(*(f"{'long' * 20}:{number}" for number in range(40)))
+    reply = await service_of(hub)("GET", f"{HUB}/sessions?limit=1000")
+    (row,) = reply.json["items"]
+    assert row["channelCount"] == 40
+    assert 0 < len(row["channels"]) < 10
+    assert len(reply.text) < 1200
+    whole = await service_of(hub)("GET", f"{HUB}/sessions/{row['sessionID']}")
+    assert len(whole.json["channels"]) == 40
+    live = await service_of(hub)("GET", f"{HUB}/channels?limit=1000&live=true")
+    assert live.json["total"] == 40
+
+
+@pytest.mark.spec("ADMIN-01")
 async def test_sessions_are_listed_by_user_and_channel_in_pages(hub: RunningHub) -> None:
     service = service_of(hub)
     for number in range(5):
@@ -82,7 +133,7 @@ async def test_sessions_are_listed_by_user_and_channel_in_pages(hub: RunningHub)
     assert odd[0]["level"] == "client"
     assert await service.all(f"{HUB}/sessions?user=ann&channel=nothing", 5) == []
     one = await service("GET", f"{HUB}/sessions/{odd[0]['sessionID']}")
-    assert one.json == odd[0]
+    assert one.json | {"quietMs": 0} == odd[0] | {"quietMs": 0}
     assert (await service("GET", f"{HUB}/sessions/unknown")).status == 404
 
 
@@ -232,3 +283,162 @@ async def test_live_channels_can_be_listed_alone(hub: RunningHub) -> None:
     ]
     live = (await service("GET", f"{HUB}/channels?live=true")).json["items"]
     assert [entry["channel"] for entry in live] == ["b", "c"]
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_a_channel_tells_its_rules_whence_and_what_is_stored(start_hub: StartHub) -> None:
+    stored = Rules(public=True, client_publish=True, allow_anonymous=True, store=True, retain=True)
+    hub = await start_hub(open_hub(rules=stored))
+    service = service_of(hub)
+    socket = await hub.socket()
+    await socket.subscribe("log:a")
+    await socket.publish("log:a", {"json": {"n": 1}}, store=True)
+    await socket.publish("log:a", {"text": "hello"}, store=True, retain=True)
+    seen = await service("GET", f"{HUB}/channels/log:a")
+    assert (seen.json["source"], seen.json["sessions"]) == ("hub", 1)
+    assert (seen.json["stored"], seen.json["head"]) == (2, "2")
+    assert seen.json["storedBytes"] >= 12
+    assert seen.json["rules"]["store"] is True
+    assert "payload" not in seen.json["retained"]
+    whole = await service("GET", f"{HUB}/channels/log:a?payload=true")
+    assert whole.json["retained"]["payload"] == "hello"
+    viewer = Caller(hub, hub.token("vera", level=Level.VIEWER))
+    assert (await viewer("GET", f"{HUB}/channels/log:a")).status == 200
+    assert (await viewer("GET", f"{HUB}/channels/log:a?payload=true")).code == "not_permitted"
+    await service("PUT", f"{HUB}/rules/quiet", {"public": True})
+    await service("PUT", f"{HUB}/namespaces/log", {"rules": "quiet"})
+    assert (await service("GET", f"{HUB}/channels/log:a")).json["source"] == "namespace"
+    await service("PUT", f"{HUB}/channels/log:a/settings", {"rules": "quiet"})
+    own = await service("GET", f"{HUB}/channels/log:a")
+    assert (own.json["source"], own.json["rulesName"]) == ("channel", "quiet")
+    nothing = await service("GET", f"{HUB}/channels/never:used")
+    assert (nothing.json["stored"], nothing.json["retained"]) == (0, None)
+    audit = await service("GET", f"{HUB}/audit?action=message.read")
+    assert [entry["name"] for entry in audit.json["items"]] == ["log:a"]
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_topology_names_sessions_and_a_hub_sees_only_itself(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(), open_hub("other"))
+    socket = await hub.socket()
+    await socket.subscribe("news")
+    await hub.socket("other")
+    whole = await admin_of(hub)("GET", "/v1/admin/topology?sessions=5")
+    (node,) = whole.json["nodes"]
+    assert node["memoryBytes"] >= 0
+    assert node["links"] == []
+    acme = next(each for each in node["hubs"] if each["hub"] == "acme")
+    assert len(acme["channels"][0]["sessionIDs"]) == 1
+    own = await service_of(hub)("GET", f"{HUB}/topology")
+    (node,) = own.json["nodes"]
+    assert [each["hub"] for each in node["hubs"]] == ["acme"]
+    assert (node["sessions"], node["memoryBytes"], node["channels"]) == (1, 0, 0)
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_the_audit_log_is_read_by_time_and_the_configuration_without_secrets(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(admin__metricsToken="m" * 40)
+    admin = admin_of(hub)
+    await admin("PUT", f"{HUB}/rules/a", {"public": True})
+    (entry,) = (await admin("GET", "/v1/admin/audit")).json["items"]
+    at = entry["at"] / 1000
+    before = datetime.fromtimestamp(at - 1, UTC).isoformat().replace("+00:00", "Z")
+    after = datetime.fromtimestamp(at + 1, UTC).isoformat().replace("+00:00", "Z")
+    found = await admin("GET", f"/v1/admin/audit?since={before}&until={after}")
+    assert found.json["items"] == [entry]
+    for query in (f"since={after}", f"until={before}"):
+        assert (await admin("GET", f"/v1/admin/audit?{query}")).json["items"] == []
+    shown = await admin("GET", "/v1/admin/configuration")
+    settings = {each["key"]: each for each in shown.json["settings"]}
+    assert settings["admin.metricsToken"] == {
+        "key": "admin.metricsToken",
+        "value": "hidden",
+        "set": True,
+    }
+    assert "m" * 40 not in shown.text
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_rules_are_tried_before_they_are_stored(hub: RunningHub) -> None:
+    service = service_of(hub)
+    public = {"public": True, "allowAnonymous": True, "clientPublish": True}
+    await service("PUT", f"{HUB}/rules/rooms", public)
+    await service("PUT", f"{HUB}/namespaces/room", {"rules": "rooms"})
+    for token in (None, hub.token("ann")):
+        socket = await hub.socket(token=token)
+        await socket.subscribe("room:1", "room:2", "elsewhere")
+    path = f"{HUB}/rules/rooms/dry-run"
+    same = await service("POST", path, public)
+    assert same.json == {
+        "channels": 2, "subscriptions": 4, "checked": 4, "losing": 0,
+        "examples": ["room:1", "room:2"],
+    }  # fmt: skip
+    named = await service("POST", path, {"public": True})
+    assert (named.json["checked"], named.json["losing"]) == (4, 2)
+    closed = await service("POST", path, {})
+    assert closed.json["losing"] == 4
+    stored = await service("GET", f"{HUB}/rules/rooms")
+    assert stored.json["public"] is True
+    assert (await service("POST", f"{HUB}/rules/other/dry-run", {})).json["channels"] == 0
+    assert (await service("POST", path, {"pubic": True})).code == "bad_request"
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_journal_and_pipeline_say_how_they_are_doing(hub: RunningHub) -> None:
+    state = await admin_of(hub)("GET", "/v1/admin/data")
+    assert state.status == 200
+    assert state.json["computedAt"] is None
+    assert state.json["journal"] is None or state.json["journal"]["lost"] == 0
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_a_trace_hears_a_channel_for_a_moment_and_is_noted(hub: RunningHub) -> None:
+    service, client = service_of(hub), await hub.socket(token=hub.token("ann"))
+    await client.subscribe("news")
+    (open_session,) = (await service("GET", f"{HUB}/sessions")).json["items"]
+    sessions = hub.server.node.hub("acme").sessions
+    for order in ({"channel": "news"}, {"session": open_session["sessionID"]}):
+        asking = asyncio.create_task(
+            service("POST", f"{HUB}/traces", {**order, "seconds": 20, "limit": 2})
+        )
+        feed = hub.server.node.hub("acme").feeds["news"]
+        async with asyncio.timeout(10):
+            while feed.subscribers < 2:
+                await asyncio.sleep(0.01)
+        for number in range(3):
+            await client.publish("news", {"json": {"n": number}})
+        seen = (await asking).json
+        assert (seen["channels"], seen["complete"]) == (["news"], False)
+        assert [each["payload"] for each in seen["events"]] == ['{"n": 0}', '{"n": 1}']
+        assert {each["publisher"] for each in seen["events"]} == {"ann"}
+        assert len(sessions) == 1
+    short = await service("POST", f"{HUB}/traces", {"channel": "quiet", "seconds": 0.1})
+    assert short.json == {"channels": ["quiet"], "events": [], "complete": True}
+    for body in ({}, {"channel": "a", "session": "b"}, {"channel": "a", "seconds": 900}):
+        assert (await service("POST", f"{HUB}/traces", body)).code == "bad_request"
+    assert (await service("POST", f"{HUB}/traces", {"session": "s1"})).code == "not_found"
+    viewer = Caller(hub, hub.token("vera", level=Level.VIEWER))
+    assert (await viewer("POST", f"{HUB}/traces", {"channel": "news"})).code == "not_permitted"
+    audit = await service("GET", f"{HUB}/audit?action=trace.start")
+    assert len(audit.json["items"]) == 3
+
+
+@pytest.mark.spec("ADMIN-01", "SEC-01")
+async def test_the_traces_of_one_hub_leave_room_for_another(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(), open_hub("other"))
+    order = {"channel": "news", "seconds": 20, "limit": 1}
+    asking = [asyncio.create_task(service_of(hub)("POST", f"{HUB}/traces", order)) for _ in "x" * 9]
+    refused, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+    while len(refused) < 5:
+        refused, _ = await asyncio.wait(asking, timeout=0.05)
+    assert {each.result().code for each in refused} == {"overloaded"}
+    other = Caller(hub, hub.token("svc", hub="other", level=Level.SERVICE))
+    short = await other("POST", "/v1/admin/hubs/other/traces", {"channel": "a", "seconds": 0.1})
+    assert short.status == 200
+    feed = hub.server.node.hub("acme").feeds["news"]
+    assert feed.subscribers == 4
+    for _ in range(2):
+        await service_of(hub)("POST", "/v1/hubs/acme/channels/news/messages", {})
+    await asyncio.wait(asking)

@@ -26,8 +26,19 @@ CALLERS = (
     "admin of this hub",
     "admin of another hub",
     "admin",
+    "viewer of this hub",
+    "viewer of another hub",
+    "viewer",
 )
-_CLOSED_TO_OTHERS = {"nobody", "garbage", "service of another hub", "admin of another hub"}
+_VIEWERS = {"viewer of this hub", "viewer"}
+_CLOSED_TO_OTHERS = {
+    "nobody",
+    "garbage",
+    "service of another hub",
+    "admin of another hub",
+    "viewer of another hub",
+    *_VIEWERS,
+}
 ALLOWED = {
     Access.CLIENT: set(CALLERS) - _CLOSED_TO_OTHERS,
     Access.SERVICE: {"service", "admin of this hub", "admin"},
@@ -36,13 +47,13 @@ ALLOWED = {
 
 
 def token_of(hub: RunningHub, caller: str) -> str | None:
-    levels = {"client": Level.CLIENT, "service": Level.SERVICE, "admin": Level.ADMIN}
+    levels = {level.value: level for level in Level}
     if caller == "nobody":
         return None
     if caller == "garbage":
         return "a.b.c"
     level = levels[caller.split()[0]]
-    name = "other" if "another" in caller else "*" if caller == "admin" else "acme"
+    name = "other" if "another" in caller else "*" if caller in ("admin", "viewer") else "acme"
     return hub.token("ann", hub=name, level=level)
 
 
@@ -64,9 +75,9 @@ async def test_each_level_reaches_what_it_may_and_no_more(
     start_hub: StartHub, route: AnyRoute
 ) -> None:
     hub = await start_hub(open_hub(), open_hub("other"))
-    expected = set(ALLOWED[route.access])
+    expected = ALLOWED[route.access] | (_VIEWERS if route.viewable else set())
     if "hub" not in route.parameters:
-        expected -= {"admin of this hub"}  # what concerns all hubs
+        expected -= {"admin of this hub", "viewer of this hub"}  # what concerns all hubs
     reached = set()
     for caller in CALLERS:
         reply = await Caller(hub, token_of(hub, caller))(
@@ -78,8 +89,39 @@ async def test_each_level_reaches_what_it_may_and_no_more(
         else:
             wanted = (401, "not_authenticated") if caller == "nobody" else None
             assert wanted in (None, (reply.status, reply.code))
-            assert reply.status == 401 or caller in ("client", "service")
+            assert reply.status == 401 or caller in ("client", "service", *_VIEWERS)
     assert reached == expected
+
+
+NOT_FOR_VIEWERS = {
+    "getChannelPresence",
+    "getDeadLetter",
+    "getDocument",
+    "getPeer",
+    "listDeadDeliveries",
+    "listDocumentChanges",
+    "listNotifications",
+    "listPeers",
+    "listPushTokensOfUser",
+    "queryMessages",
+}
+
+
+@pytest.mark.spec("ADMIN-03")
+def test_viewers_read_everything_but_what_people_sent_and_change_nothing() -> None:
+    reads = {route.operation_id for route in ADMINISTRATIVE if route.viewable}
+    changes = {
+        route.operation_id
+        for route in ADMINISTRATIVE
+        if route.method != "GET" and not route.operation_id.startswith("refresh")
+    }
+    assert not reads & (changes | NOT_FOR_VIEWERS)
+    every = {
+        route.operation_id
+        for route in ADMINISTRATIVE
+        if route.method == "GET" and route.access is not Access.CLIENT
+    }
+    assert every - reads == NOT_FOR_VIEWERS
 
 
 @pytest.mark.spec("ADMIN-03", "OPS-02")
@@ -87,12 +129,12 @@ async def test_each_level_reaches_what_it_may_and_no_more(
     "route",
     # Services follow the grants alone, which test_rpc.py and test_streams.py show; webhooks are for
     # callers who are known, as test_webhooks_api.py shows; only services delete documents, as
-    # test_documents_http.py shows.
+    # test_documents_http.py shows; test_communication.py shows who sends messages to peers.
     [
         route
         for route in ROUTES
         if route.access is Access.HUB
-        and route.tag not in ("Services", "Webhooks")
+        and route.tag not in ("Services", "Webhooks", "Communication")
         and route.operation_id != "dropDocument"
     ],
     ids=lambda route: route.operation_id,
@@ -115,6 +157,9 @@ async def test_the_hubs_own_api_follows_its_rules(start_hub: StartHub, route: An
             topic = f"/v1/hubs/{name}/topics/news"
             await hub.http.put(f"{topic}/subscriptions/default", headers=headers)
             await hub.http.post(f"{topic}/messages", data="x", headers=headers)
+        if route.operation_id == "readContent":
+            stored = f"/v1/hubs/{name}/channels/news/messages?store=true"
+            await hub.http.post(stored, data="x", headers=headers)
         if route.tag == "Documents":
             await hub.http.put(url.removesuffix("/changes"), data="{}", headers=headers)
             headers["Content-Type"] = route.content_type
@@ -140,10 +185,14 @@ async def test_the_hubs_own_api_follows_its_rules(start_hub: StartHub, route: An
     ids=lambda route: route.operation_id,
 )
 async def test_what_is_open_to_anyone_gives_nothing_away(hub: RunningHub, route: AnyRoute) -> None:
-    assert route.path in ("/v1/admin/login", "/openapi.json", "/healthz", "/readyz")
+    credentials = "/v1/hubs/{hub}/token"
+    assert route.path in (
+        credentials, "/v1/admin/login", "/openapi.json", "/healthz", "/readyz"
+    )  # fmt: skip
     body = BODIES.get(route.operation_id)
     async with hub.http.request(route.method, address(route), json=body) as reply:
-        assert reply.status in (200, 404)  # without admin.url there is no login
+        # Without admin.url there is no login, and without an auth provider no credentials are good.
+        assert reply.status in ((401,) if route.path == credentials else (200, 404))
 
 
 @pytest.mark.spec("ADMIN-03")

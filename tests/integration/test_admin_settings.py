@@ -9,7 +9,9 @@ import pytest
 
 from harness.admin import HUB, admin_of, client_of, service_of
 from harness.running_hub import RunningHub, StartHub, open_hub
-from hubbub.domain.rules import Rules
+from hubbub.domain.rules import ChannelSettings, HubSettings, Rules, Setting
+from hubbub.domain.stored_settings import encode_setting
+from hubbub.ports.storage.settings import SettingsEntry
 
 PRIVATE = {"allowAnonymous": False}
 
@@ -43,7 +45,7 @@ async def test_deleting_a_hub_ends_its_sessions_and_nothing_of_it_comes_back(
     stored = open_hub(
         rules=Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
     )
-    hub = await start_hub(stored, open_hub("other"))
+    hub = await start_hub(stored, open_hub("other"), session__authenticateTimeout=0.5)
     admin = admin_of(hub)
     token = hub.token("ann")
     socket = await hub.socket(token=token)
@@ -314,3 +316,28 @@ async def test_a_hub_that_came_into_being_by_use_keeps_what_it_had(start_hub: St
     assert entries["guest"]["sessions"] == 1
     assert (await admin("PUT", "/v1/admin/hubs/guest/rules/r", {})).status == 201
     assert (await admin("GET", "/v1/admin/hubs/guest")).json["stored"] is True
+
+
+@pytest.mark.spec("ADMIN-04")
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("rules", "default", Rules(public=False)),
+        ("hub", "", HubSettings(default_rules="gone")),
+        ("namespace", "room", "gone"),
+        ("channel", "room:1", ChannelSettings("gone")),
+    ],
+)
+async def test_a_change_that_nobody_told_of_is_found_by_reading_again(
+    hub: RunningHub, kind: str, name: str, value: Setting | str
+) -> None:
+    """As on a node that missed the notice of another: only the store has the change."""
+    socket = await hub.socket(token=hub.token("ann"))
+    assert (await socket.subscribe("room:1"))["subscribedChannels"] == ["room:1"]
+    closed = SettingsEntry("rules", "acme", "gone", encode_setting(Rules()))
+    changed = SettingsEntry(kind, "acme", name, encode_setting(value))
+    await hub.server.store.put_settings([closed, changed])
+    assert (await socket.subscribe("room:2"))["subscribedChannels"] == ["room:2"]  # not heard yet
+    await hub.server.reread()
+    lost = await socket.find("Unsubscribe")
+    assert "room:1" in [failure["channel"] for failure in lost["failures"]]

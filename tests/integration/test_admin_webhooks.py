@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -144,6 +145,79 @@ async def test_dead_letters_are_replayed(start_hub: StartHub) -> None:
     assert (entry["after"]["delivered"], entry["after"]["failed"]) == (3, 0)
     reply = await admin("POST", f"{HUB}/webhooks/unknown/replay")
     assert (reply.status, reply.code) == (404, "not_found")
+
+
+@pytest.mark.spec("WEB-03", "UI-01")
+async def test_single_dead_letters_are_read_replayed_and_discarded(start_hub: StartHub) -> None:
+    hub = await start(start_hub, webhooks__retries=0, webhooks__breakerFailures=1000)
+    admin = admin_of(hub)
+    async with Callbacks(busy) as receiver:
+        made = await make(hub, "orders", callback=receiver.at())
+        path = f"{HUB}/webhooks/{made['id']}"
+        letters = f"{path}/dead-letters"
+        assert (await admin("GET", letters)).json == {"items": [], "next": None}
+        await light_of(hub).register("orders")
+        for body in (b"1", b"2", b"3"):
+            await light_of(hub).publish("orders", body)
+
+        async def given_up() -> bool:
+            return bool((await status_of(hub, made["id"]))["deadLetters"] == 3)
+
+        await eventually(given_up)
+        first = await admin("GET", f"{letters}?limit=2")
+        assert [each["serial"] for each in first.json["items"]] == ["1", "2"]
+        assert "payload" not in first.text.replace('"payload":null', "").replace(
+            '"payloadBase64":null', ""
+        )
+        rest = await admin("GET", f"{letters}?cursor={first.json['next']}")
+        assert [each["originalSerial"] for each in rest.json["items"]] == ["3"]
+        one = (await admin("GET", f"{letters}/2")).json
+        assert b64decode(one["payloadBase64"] or "") == b"2" or one["payload"] == "2"
+        receiver.respond = lambda request: 200
+        arrived = len(receiver.received)
+        again = await admin("POST", f"{letters}/2/replay")
+        assert (again.json["delivered"], again.json["failed"]) == (1, 0)
+        assert [request.body for request in receiver.received[arrived:]] == [b"2"]
+        assert (await admin("DELETE", f"{letters}/3")).status == 204
+        left = await admin("GET", letters)
+        assert [each["serial"] for each in left.json["items"]] == ["1"]
+        for gone in ("2", "3", "9", "x", "-1"):
+            assert (await admin("GET", f"{letters}/{gone}")).code == "not_found"
+        everything = await admin("POST", f"{path}/replay")
+        assert everything.json["delivered"] == 1
+    actions = [each["action"] for each in (await admin("GET", f"{HUB}/audit")).json["items"]]
+    assert actions[:4] == ["webhook.replay", "webhook.discard", "webhook.replay", "message.read"]
+
+
+@pytest.mark.spec("WEB-03", "UI-01")
+async def test_a_paused_webhook_gets_nothing_and_goes_on_where_it_was(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+    service = service_of(hub)
+    async with Callbacks() as receiver:
+        made = await make(hub, "orders", callback=receiver.at())
+        path = f"{HUB}/webhooks/{made['id']}"
+        await light_of(hub).register("orders")
+        await light_of(hub).publish("orders", b"1")
+
+        async def arrived(count: int) -> bool:
+            return len(receiver.received) >= count
+
+        await eventually(lambda: arrived(1))
+        assert (await service("POST", f"{path}/pause")).json["state"] == "paused"
+        assert (await service("POST", f"{path}/pause")).json["state"] == "paused"
+        for body in (b"2", b"3"):
+            await light_of(hub).publish("orders", body)
+
+        async def lags() -> bool:  # the first one is acknowledged after it arrived
+            shown = (await service("GET", path)).json
+            return (shown["state"], shown["status"]["lag"]) == ("paused", 2)
+
+        await eventually(lags)
+        assert len(receiver.received) == 1
+        assert (await service("POST", f"{path}/resume")).json["state"] == "active"
+        await eventually(lambda: arrived(3))
+        assert [request.body for request in receiver.received] == [b"1", b"2", b"3"]
+    assert (await service("POST", f"{HUB}/webhooks/unknown/pause")).code == "not_found"
 
 
 async def test_registered_topics_are_listed(start_hub: StartHub) -> None:

@@ -75,6 +75,24 @@ async def test_the_provider_gets_the_credentials_untouched_and_decides_what_is_a
     assert (await socket.publish("room:1", {"json": 1}))["success"]
 
 
+@pytest.mark.spec("LIVE-06", "LIVE-07")
+async def test_a_publish_is_decided_by_the_channel_and_by_whom_the_session_is_now(
+    start_hub: StartHub, provider: AuthProviderServer
+) -> None:
+    hub = await start_hub(hub_with(provider.url))
+    socket = await hub.socket()
+
+    async def may_publish(channel: str) -> bool:
+        return bool((await socket.publish(channel, {"json": 1})).get("success"))
+
+    for mine, other in (("room:a", "room:b"), ("room:b", "room:a")):
+        provider.answer = saying({**WITH_GRANTS, "channels": [{"channel": mine, "publish": True}]})
+        assert (await authenticate(socket))["success"] is True
+        for _ in range(2):
+            assert await may_publish(mine)
+            assert not await may_publish(other)
+
+
 @pytest.mark.spec("LIVE-06")
 async def test_the_token_of_the_reply_opens_the_http_api_and_later_connections(
     start_hub: StartHub, provider: AuthProviderServer
@@ -89,6 +107,43 @@ async def test_the_token_of_the_reply_opens_the_http_api_and_later_connections(
         assert sent.status == 200
     later = await hub.socket(token=token)
     assert (await later.subscribe("room:2"))["subscribedChannels"] == ["room:2"]
+
+
+@pytest.mark.spec("LIVE-06")
+async def test_credentials_are_exchanged_for_a_token_over_http(
+    start_hub: StartHub, provider: AuthProviderServer
+) -> None:
+    """For clients that reach the hub by HTTP alone."""
+    provider.answer = saying(WITH_GRANTS)
+    hub = await start_hub(hub_with(provider.url, allow_anonymous=False))
+    path, body = "/v1/hubs/acme/token", b'{"password": "geheim"}'
+    async with hub.http.post(path, data=body) as answer:
+        assert answer.status == 200
+        issued = await answer.json()
+    assert (issued["userID"], issued["extra"]) == ("ann", {"name": "Ann"})
+    ((headers, asked),) = provider.requests
+    assert asked == body
+    assert headers["Hubbub-Session"].startswith("s")
+    bearer = {"Authorization": f"Bearer {issued['token']}"}
+    messages = "/v1/hubs/acme/channels/room:1/messages"
+    async with hub.http.post(messages, json=1, headers=bearer) as answer:
+        assert answer.status == 200
+
+    provider.answer = saying({"success": False, "message": "wrong password"})
+    async with hub.http.post(path, data=b"\xff\x00") as answer:
+        assert (answer.status, (await answer.json())["error"]["code"]) == (401, "not_authenticated")
+    provider.answer = sending(b"", status=500)
+    async with hub.http.post(path, data=body) as answer:
+        assert (answer.status, (await answer.json())["error"]["code"]) == (
+            502,
+            "auth_provider_failed",
+        )
+    async with hub.http.post(path, data=b"x" * 20_000) as answer:
+        assert answer.status == 413
+    asked_before = len(provider.requests)
+    async with hub.http.post("/v1/hubs/nowhere/token", data=body) as answer:
+        assert (answer.status, (await answer.json())["error"]["code"]) == (401, "not_authenticated")
+    assert len(provider.requests) == asked_before
 
 
 @pytest.mark.spec("LIVE-06")

@@ -110,6 +110,7 @@ DOORS: dict[str, Callable[[RunningHub], Awaitable[Outcome]]] = {
         "POST", "/v1/hubs/acme/hub/publish/a", headers={"Accept": "application/json"}, data=b"1"
     ),
     "admin": http("GET", "/v1/admin/hubs"),
+    "credentials": http("POST", "/v1/hubs/acme/token", data=b"1"),
     "token exchange": http("POST", "/v1/hubs/acme/token/refresh"),
     "websocket handshake": websocket_handshake,
     "websocket auth": websocket_auth,
@@ -194,6 +195,8 @@ async def test_an_anonymous_publisher_has_the_pace_of_a_session(start_hub: Start
     batch = {"publishes": [{"channel": "a", "payload": {"json": 1}}] * 5}
     async with hub.http.post(path, json=batch) as answer:
         assert answer.status == 429
+    async with hub.http.post("/v1/hubs/acme/token", data=b"{}") as answer:
+        assert answer.status == 429  # each asks the hub's auth provider
     assert await status(hub, hub.token("ann")) == 200
     clock.advance(1)
     assert [await status(hub) for _ in range(6)] == [200] * 5 + [429]

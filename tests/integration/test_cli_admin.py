@@ -22,7 +22,7 @@ from harness.topics import STORED, HttpTopic
 from hubbub.cli.administration import admin_client
 from hubbub.cli.main import main
 from hubbub.domain.permissions import Level
-from hubbub.domain.rules import HubSettings, Rules
+from hubbub.domain.rules import HubSettings, RpcRoute, Rules
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -398,3 +398,88 @@ async def test_bench_says_where_the_benchmarks_are(
     ended = await invoke("bench")
     assert (ended.code, ended.out) == (1, "")
     assert "checkout" in ended.err
+
+
+@pytest.mark.spec("UI-03")
+async def test_the_nodes_of_a_server_are_listed(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    token = hub.token(None, "*", Level.ADMIN)
+    shown = await invoke("cluster", **at(hub, token))
+    assert shown.code == 0, shown.err
+    titles, node = shown.out.splitlines()
+    assert titles.split()[:3] == ["NODE", "ROLE", "VERSION"]
+    assert node.split()[1] == "core"
+
+
+@pytest.mark.spec("UI-03", "OPS-03")
+async def test_who_may_not_call_or_submit_is_told_the_option_that_helps(
+    start_hub: StartHub,
+) -> None:
+    routes = {"carts": RpcRoute("cart.*", "http://127.0.0.1:9/", {}, 2)}
+    hub = await start_hub(msgspec.structs.replace(open_hub(), rpc_routes=routes))
+    ann = at(hub, hub.token("ann"))
+    refused = await invoke("call", "cart.add", "{}", **ann)
+    assert refused.code == 1
+    assert "`hubbub token --rpc 'cart.add'`" in refused.err
+    refused = await invoke("submit", "clicks", "{}", **ann)
+    assert refused.code == 1
+    assert "`hubbub token --grant 'stream:clicks=p'`" in refused.err
+
+
+EMPTY = (
+    ("namespaces", "list"),
+    ("channels", "list"),
+    ("sessions", "list"),
+    ("subscriptions", "list"),
+    ("webhooks", "list"),
+    ("webhooks", "topics"),
+    ("notifications", "list", "notification:news"),
+    ("push", "tokens", "ann"),
+    ("push", "followings", "ann"),
+    ("push", "credentials"),
+    ("peers", "list"),
+    ("collectives", "list"),
+    ("routes", "list"),
+    ("adapters", "list"),
+    ("document", "list"),
+    ("topics",),
+    ("presence", "room"),
+    ("threads", "room"),
+    ("threads", "room", "c-1"),
+    ("get", "room"),
+)
+
+
+@pytest.mark.spec("UI-03")
+async def test_every_empty_list_says_in_words_that_it_is_empty(
+    start_hub: StartHub, tmp_path: Path
+) -> None:
+    hub = await start_hub(open_hub(rules=msgspec.structs.replace(STORED, presence=True)))
+    await HttpTopic(hub, "room", hub.token("ann")).subscribe("default")
+    admin = hub.token("root", "*", Level.ADMIN)
+    (tmp_path / "j").mkdir()
+    of_journal = [
+        ("journal", what, "--journal", str(tmp_path / "j")) for what in ("show", "segments")
+    ]
+    for command in (*EMPTY, *of_journal):
+        of_client = command[0] in ("topics", "presence", "threads", "get")
+        token = hub.token("ann" if command[0] == "get" else "bob") if of_client else admin
+        ended = await invoke(*command, **at(hub, token))
+        if command == ("subscriptions", "list"):  # there is one
+            assert "room" in ended.out
+            continue
+        assert (ended.code, ended.out) == (0, ""), (command, ended)
+        assert re.search(r"\b(no|nothing|nobody|none|empty)\b", ended.err), (command, ended)
+
+
+@pytest.mark.spec("UI-03")
+async def test_results_that_are_empty_say_so_and_so_does_a_store_that_is_none(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub()
+    assert "no messages in news" in (await invoke("history", "news", **at(hub))).err
+    assert "no messages in news" in (await invoke("history", "news", "--all", **at(hub))).err
+    stored = await invoke("publish", "news", "x", "--store", **at(hub))
+    assert stored.code == 0
+    assert "nothing stores news" in stored.err
+    assert (await invoke("publish", "news", "x", **at(hub))).err == ""

@@ -226,6 +226,22 @@ async def test_the_admin_api_of_any_node_answers_for_all(nodes: Nodes) -> None:
         channels = (await admin("GET", f"{HUB}/channels?live=true&limit=1000")).json["items"]
         counted = {each["channel"]: each["sessions"] for each in channels}
         assert counted[channel] == 3
+        found = await admin("GET", f"{HUB}/channels?q=offic&sort=-sessions")
+        assert [(each["channel"], each["sessions"]) for each in found.json["items"]] == [
+            (channel, 3)
+        ]
+        assert (await admin("GET", f"{HUB}/channels/{channel}")).json["sessions"] == 3
+        newest = await admin("GET", f"{HUB}/sessions?q=clerk-&sort=-opened")
+        assert [each["userID"] for each in newest.json["items"]] == [
+            f"clerk-{name}" for name in reversed(nodes)
+        ]
+        assert newest.json["total"] == 3
+        links = {each["node"]: sorted(each["links"]) for each in topology["nodes"]}
+        assert links == {name: sorted(set(NAMES) - {name}) for name in NAMES}
+        series = (await admin("GET", "/v1/admin/series")).json
+        assert (sorted(each["node"] for each in series["series"]), series["silent"]) == (
+            list(NAMES), [],
+        )  # fmt: skip
         present = (await admin("GET", f"{HUB}/channels/{channel}/presence")).json["presence"]
         assert len(present) == 3
     figures = [(await admin_of(node)("GET", f"{HUB}/counters")).json for node in nodes.values()]

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
+from benchmarks.postgres import PASSWORD, LocalPostgres
 from harness.cluster import (
     Crowd,
     Ground,
     NodeProcess,
     channel_of,
     eventually,
+    ground,
     node_processes,
 )
+from harness.postgres import new_database
+from harness.receivers import Receiver
 from harness.running_hub import Socket
+from hubbub.client.people import People
+from hubbub.domain.errors import Unavailable
+from hubbub.domain.names import COMMUNICATION_LOG, partition_of
+from hubbub.domain.ring import make_ring
+from hubbub.server.settings import load
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("CLU-04")]
 
 NAMES = ("east", "north", "west")
 HUBS: dict[str, Any] = {
     "acme": {
-        "settings": {"allowAnonymous": True, "defaultRules": "kept"},
+        "settings": {
+            "allowAnonymous": True,
+            "defaultRules": "kept",
+            "callbackAddresses": "loopback",
+        },
+        "adapters": {"pager": {"kind": "rest"}},
         "rules": {
             "kept": {"public": True, "clientPublish": True, "allowAnonymous": True, "store": True},
             "room": {
@@ -118,6 +137,57 @@ async def test_a_killed_owner_is_replaced_and_nothing_acknowledged_is_lost(
     await nodes["west"].start()
 
 
+@pytest.mark.spec("COMM-05", "COMM-11")
+async def test_a_killed_owner_of_the_log_leaves_every_message_its_one_verdict_and_its_keys(
+    nodes: Nodes,
+) -> None:
+    await settled(nodes, *NAMES)
+    log = make_ring((node, "") for node in NAMES).owners[partition_of("acme", COMMUNICATION_LOG)]
+    others = [name for name in NAMES if name != log]
+    channel = channel_of(log, NAMES, "followed")
+    token = await nodes[log].token("acme", "desk", "service")
+    people = [People(f"http://127.0.0.1:{nodes[name].port}", "acme", token) for name in others]
+    async with Receiver(lambda _: 503) as pager:
+        await people[0].set_peer("ann", [{"adapter": "pager", "parameters": [pager.url]}])
+        await people[0].follow("ann", channel)
+        sent = {
+            await each.send("x", to="ann", sender="component:ci", delivery_policy="ACKNOWLEDGED")
+            for each in people  # at any node
+        }
+        speaker = await nodes[others[0]].socket()
+        assert await put(speaker, channel, 7)
+
+        async def handed_over() -> bool:
+            return bool([each async for each in people[0].messages(sender=f"component:{channel}")])
+
+        await eventually(handed_over)
+        await pager.got(1)
+        await nodes[log].kill()
+        pager.respond = lambda _: 204
+        reports: list[dict[str, Any]] = []
+
+        async def decided() -> bool:
+            try:
+                found = [each["message"] async for each in people[1].messages(type="CONTROL")]
+                (followed,) = [each async for each in people[1].followed("ann")]
+            except Unavailable:
+                return False
+            reports[:] = found
+            return len(found) >= 2 and followed["lag"] == 0
+
+        await eventually(decided)
+    await nodes[log].start()
+    assert sorted(each["refersTo"] for each in reports) == sorted(sent)
+    assert {each["subtype"] for each in reports} == {"ACK"}
+    keys: dict[str, set[str]] = {}
+    for request in pager.messages:
+        message = json.loads(request.body)["message"]
+        keys.setdefault(message["id"], set()).add(request.headers["idempotency-key"])
+    assert sent < set(keys)
+    assert len(keys) == 3, "and the one of the channel"
+    assert all(len(each) == 1 for each in keys.values())
+
+
 async def test_presence_forgets_who_was_connected_to_a_killed_node(nodes: Nodes) -> None:
     await settled(nodes, *NAMES)
     for owner in ("north", "west"):
@@ -196,6 +266,52 @@ async def test_a_stopped_node_hands_over_first_and_no_publish_fails(nodes: Nodes
     await nodes["north"].start()
 
 
+@pytest.mark.spec("CLU-01", "CLU-02")
+async def test_nats_that_stands_still_for_a_moment_resets_no_channel(
+    postgres: LocalPostgres, tmp_path: Path
+) -> None:
+    """For longer than nodes wait for each other, and shorter than their connections to NATS do."""
+    async with (
+        ground(tmp_path, await new_database(postgres)) as on,
+        node_processes(tmp_path, on, HUBS, *NAMES, cluster__silenceTimeout=1.5) as nodes,
+    ):
+        await settled(nodes, *NAMES)
+        speaker, listener = await nodes["north"].socket(), await nodes["east"].socket()
+        logs = [Log(listener, f"room:{number}") for number in range(6)]
+        for log in logs:
+            await listener.subscribe(log.channel)
+            assert (await speaker.publish(log.channel, {"json": 1}))["success"]
+            await log.until(1)
+        terms = await _terms(on)
+
+        async def heard_again() -> bool:
+            return all("is heard again" in node.log.read_text() for node in nodes.values())
+
+        os.kill(on.nats.pid, signal.SIGSTOP)
+        await asyncio.sleep(2.5)
+        os.kill(on.nats.pid, signal.SIGCONT)
+        await eventually(heard_again)
+        await settled(nodes, *NAMES)
+        for log in logs:
+            assert (await speaker.publish(log.channel, {"json": 2}))["success"]
+            await log.until(2)
+            assert (log.resets, log.serials[1] - log.serials[0]) == (0, 1), log.channel
+        assert await _terms(on) == terms, "nothing was taken over"
+
+
+async def _terms(on: Ground) -> list[tuple[int, int]]:
+    options = on.database.options
+    connection = await asyncpg.connect(
+        host="127.0.0.1", port=options.port, user=options.user, password=PASSWORD,
+        database=options.database,
+    )  # fmt: skip
+    try:
+        rows = await connection.fetch("SELECT partition_id, term FROM partitions ORDER BY 1")
+    finally:
+        await connection.close()
+    return [tuple(row) for row in rows]
+
+
 @pytest.mark.spec("CLU-01")
 async def test_without_nats_a_node_serves_its_own_channels_and_afterwards_all_goes_on(
     nodes: Nodes, on: Ground
@@ -227,3 +343,47 @@ async def test_without_nats_a_node_serves_its_own_channels_and_afterwards_all_go
 
     await eventually(accepted, 30)
     assert await put(socket, near, 2), "the connection was kept all the time"
+
+
+async def test_with_the_shipped_timeouts_a_killed_and_a_frozen_owner_are_replaced(
+    postgres: LocalPostgres, tmp_path: Path
+) -> None:
+    """How fast is measured (`python -m benchmarks.cluster --only outage`), not tested."""
+    shipped = load(None, {}).cluster
+    timeouts = {
+        "cluster__silenceTimeout": shipped.silence_timeout,
+        "cluster__heartbeatInterval": shipped.heartbeat_interval,
+    }
+    async with (
+        ground(tmp_path, await new_database(postgres)) as on,
+        node_processes(tmp_path, on, HUBS, *NAMES, **timeouts) as nodes,
+    ):
+        for number, name in ((signal.SIGKILL, "west"), (signal.SIGSTOP, "north")):
+            channel = channel_of(name, NAMES, "shipped")
+            speaker = await nodes["east"].socket()
+            log = Log(await nodes["east"].socket(), channel)
+            await log.socket.subscribe(channel)
+            acknowledged: list[int] = []
+            attempts = itertools.count(1)
+
+            async def accepted(
+                speaker: Socket = speaker,
+                channel: str = channel,
+                attempts: Iterator[int] = attempts,
+                acknowledged: list[int] = acknowledged,
+            ) -> bool:
+                attempt = next(attempts)
+                done = await put(speaker, channel, attempt)
+                if done:
+                    acknowledged.append(attempt)
+                return done
+
+            await eventually(accepted)
+            nodes[name].signal(number)
+            print(f"served again after {1000 * await eventually(accepted):.0f} ms")
+            await log.until(acknowledged[-1])
+            assert set(acknowledged) <= set(log.numbers)
+            assert log.serials == list(range(log.serials[0], log.serials[-1] + 1)), "no gap"
+            if number is signal.SIGKILL:
+                await nodes[name].ended()
+                await nodes[name].start()

@@ -45,10 +45,11 @@ def sessions(cluster: MovingCluster) -> int:
 
 
 async def eventually(cluster: MovingCluster, condition: Callable[[], bool]) -> None:
-    """As time goes by: what is too little to be divided goes from node to node."""
+    """As time goes by: what is too little to be divided goes from node to node by the second. A
+    turn lasts for a few reports, since one node must let go before another takes."""
     async with asyncio.timeout(20):
         while not condition():
-            cluster.clock.advance(1)
+            cluster.clock.advance(0.1)
             await asyncio.sleep(0.05)
 
 

@@ -212,7 +212,7 @@ async def test_commands_of_a_hub_that_wait_are_bounded(
 
 async def test_nothing_is_kept_of_what_ended(cluster: Cluster) -> None:
     ann, bob = connect(cluster, "ann"), connect(cluster, "bob", 1)
-    send(ann, "bob@acme", timeout=SHORT)
+    send(ann, "bob@acme", timeout=60_000)  # much longer than the test waits below
     answer(bob, (await asked(bob))["reqid"])
     await result(ann)
     send(ann, "bob@acme", timeout=SHORT)
@@ -240,13 +240,3 @@ async def test_a_message_to_a_user_reaches_all_sessions_and_to_a_session_one(
     assert [each.message.publisher for each in one.all(Delivery)] == ["ann"]
     send(ann, "hnode@acme", cmd="hPublish", params={"chid": "no@acme", "publisher": "ann@acme"})
     assert (await result(ann, 3))["status"] == OK
-
-
-async def test_a_node_that_is_killed_with_the_receiver_is_a_timeout(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, seed=5, faults=CALM, hubs=[HUB]) as cluster:
-        ann, bob = connect(cluster, "ann"), connect(cluster, "bob", 1)
-        send(ann, "bob@acme", timeout=300)
-        reqid = (await asked(bob))["reqid"]
-        cluster.network.cut |= {("east", "west"), ("west", "east")}
-        answer(bob, reqid, result="never arrives")
-        assert (await result(ann))["status"] == TIMEOUT

@@ -15,6 +15,9 @@ from harness.commands import DOORS, Door, Stage, User
 from harness.running_hub import StartHub
 from harness.topics import STORED, until
 from hubbub.client import CommandRefused, connect, sync
+from hubbub.domain.commands.mapping import from_message
+from hubbub.domain.commands.objects import write_message
+from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import Delivery, Failed
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Publish, PublishItem, SendCommand
@@ -36,18 +39,6 @@ async def every(request: pytest.FixtureRequest, start_hub: StartHub) -> AsyncIte
     await stage.close()
 
 
-@pytest.fixture
-async def stage(start_hub: StartHub) -> AsyncIterator[Stage]:
-    stage = await Stage.open(start_hub)
-    yield stage
-    await stage.close()
-
-
-@pytest.fixture
-async def ann(stage: Stage) -> User:
-    return stage.user("ann")
-
-
 # -- commands -------------------------------------------------------------------------------------
 
 
@@ -67,6 +58,13 @@ async def test_a_conversation_through_every_door(every: Stage) -> None:
     assert await eve.ask("hGetChannels") == (OK, [])
     assert await bob.ask("hUnsubscribe", {"chid": "news"}) == (OK, None)
     assert await bob.ask("hGetSubscriptions") == (OK, [])
+
+
+@pytest.mark.spec("ADMIN-03")
+async def test_viewers_command_nothing(every: Stage) -> None:
+    vera = every.user("vera", Level.VIEWER)
+    for answer in (await vera.create("#mine@demo"), await vera.ask("hEcho", 1)):
+        assert answer == (NOT_AUTHORIZED, "viewers look on; commands are for clients and services")
 
 
 @pytest.mark.parametrize("name", ["hEcho", "HECHO", "hecho"])
@@ -134,9 +132,10 @@ async def test_over_http_only_what_is_no_command_has_another_status(start_hub: S
         assert answer.status == 401
     async with stage.hub.http.get(path, headers=headers) as answer:
         assert answer.status == 405
-    large = io.BytesIO(b'"' + b"x" * 70 * 1024 * 1024)
+    large = io.BytesIO(b"[" + b"[]," * 200 * 1024 + b"[]]")
     async with stage.hub.http.post(path, data=large, headers=headers) as answer:
         assert answer.status == 413
+        assert "the hCommand has 614404 bytes; at most 589824" in await answer.text()
     assert (await stage.user("ann").send({"reqid": 5}))["status"] == INVALID
 
 
@@ -228,11 +227,15 @@ async def test_a_hub_has_a_quota_of_channels(start_hub: StartHub) -> None:
     stage = await Stage.open(start_hub, "http")
     directory = stage.hub.server.directory
     settings = directory.get("demo").settings
-    quotas = msgspec.structs.replace(settings.quotas, owned_channels=2)
+    quotas = msgspec.structs.replace(settings.quotas, owned_channels=12)
     await directory.put("demo", "hub", "", msgspec.structs.replace(settings, quotas=quotas))
-    ann = stage.user("ann")
-    assert [(await ann.create(f"c{n}"))[0] for n in range(3)] == [OK, OK, TECHNICAL]
+    ann, bob, service = stage.user("ann"), stage.user("bob"), stage.user("root", Level.SERVICE)
+    created = [(await ann.create(f"c{n}"))[0] for n in range(11)]
+    assert created == [OK] * 10 + [TECHNICAL]  # ann's share
     assert (await ann.create("c1", "ann"))[0] == OK
+    assert (await bob.create("bob"))[0] == OK
+    assert (await service.create("root"))[0] == OK
+    assert (await bob.create("one-too-many"))[0] == TECHNICAL
 
 
 async def test_only_public_channels_and_ones_own_are_listed(stage: Stage, ann: User) -> None:
@@ -560,6 +563,20 @@ async def test_a_message_to_a_user_has_the_bounds_and_quotas_of_every_message(
 
 
 @pytest.mark.spec("CMD-07")
+@pytest.mark.spec("CMD-07")
+@pytest.mark.parametrize("chid", ["bob@demo", "bob@demo/s1"])
+async def test_a_stored_message_to_a_user_keeps_its_receiver(
+    stage: Stage, ann: User, chid: str
+) -> None:
+    status, sent = await ann.publish(chid, {"text": "hi"}, transient=False)
+    assert (status, sent["chid"]) == (OK, chid)
+    query = HistoryQuery("demo", "hDirectMessages", 10)
+    (kept,) = (await stage.hub.server.node.bus.history(query)).messages
+    assert kept.attributes is not None
+    assert kept.attributes.receiver == "bob"
+    assert write_message(from_message(kept)) == sent
+
+
 async def test_threads_are_listed_by_their_first_message_and_read_whole(ann: User) -> None:
     await ann.create("news", "ann")
     begun: list[str] = []
@@ -736,6 +753,10 @@ async def test_the_command_line_sends_commands(stage: Stage, ann: User) -> None:
     assert "status 9: there is no channel #x@demo" in done.err
     done = await hubbub("command", "hEcho", "{", env=env)
     assert (done.code, "PARAMS is no JSON" in done.err) == (2, True)
+    done = await hubbub("command", "hEchoo", env=env)
+    assert "there is no command 'hEchoo'; did you mean hEcho?" in done.err
+    done = await hubbub("command", "hSetFilter", '{"name": "f", "relevant": true}', env=env)
+    assert (done.code, done.out, "subscribe --where" in done.err) == (0, "", True)
 
 
 def test_every_door_is_tried() -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+import jsonschema
 import pytest
+import yaml
 
+from harness.documentation import blocks_of
 from harness.running_hub import RunningHub
+from hubbub.cli.main import main
 from hubbub.server.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +75,8 @@ def test_base_images_are_slim_and_pinned_to_a_version() -> None:
 def test_packages_are_installed_from_pinned_requirements_only() -> None:
     installs = [text for text in arguments(instructions(), "RUN") if "pip install" in text]
     assert [text.partition("version-check ")[2] for text in installs] == [
-        "--require-hashes -r requirements/build.txt -r requirements/run.txt",
+        "--require-hashes -r requirements/build.txt -r requirements/run.txt"
+        " -r requirements/tracing.txt",
         "--no-build-isolation --no-deps .",
     ]
     assert not any("apt-get" in text for text in arguments(instructions(), "RUN"))
@@ -129,6 +137,40 @@ async def test_the_health_check_tells_a_living_hub_from_a_dead_one(hub: RunningH
     assert await asyncio.to_thread(check, 1) != 0
 
 
+def container_commands() -> list[tuple[str, list[str]]]:
+    """Each line of the documentation that runs a container, and what the container runs."""
+    page = ROOT / "docs" / "how-to" / "run-as-a-service.md"
+    text = "\n".join(block.text for block in blocks_of(page)).replace("\\\n", " ")
+    found = []
+    for line in re.findall(r"docker run .+", text):
+        words = shlex.split(line)
+        behind = words[len(words) - words[::-1].index("hubbub") :]  # the image's name
+        found.append((line, behind or json.loads(arguments(last_stage(), "CMD")[0])))
+    return found
+
+
+def test_the_lines_that_try_and_run_the_container_are_right() -> None:
+    found = container_commands()
+    assert ["serve", "--dev"] in [command for _, command in found], "one line is for trying"
+    for line, (name, *options) in found:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, line
+        with contextlib.suppress(click.exceptions.Exit):
+            command.make_context(
+                name, [each.replace("/backup.tar.gz", __file__) for each in options]
+            )
+    # Developer mode listens on loopback only: a published port of a container would lead nowhere.
+    assert all("--network host" in line for line, command in found if "--dev" in command)
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="Docker's client is not installed")
+@pytest.mark.parametrize("line", [line for line, _ in container_commands()])
+def test_dockers_client_understands_the_lines(line: str, tmp_path: Path) -> None:
+    given = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/none", "HOME": str(tmp_path)}
+    told = subprocess.run(shlex.split(line), env=given, capture_output=True, text=True)
+    assert "annot connect to the Docker daemon" in told.stderr, told.stderr
+
+
 # -- the unit ---------------------------------------------------------------------------------
 
 
@@ -175,3 +217,38 @@ def test_systemd_calls_the_unit_well_protected(runnable_unit: Path) -> None:
     if "unrecognized option" in judged.stderr:
         pytest.skip("this systemd cannot judge a unit that is not installed")
     assert judged.returncode == 0, judged.stdout[-500:]
+
+
+# -- Docker Compose --------------------------------------------------------------------------------
+
+COMPOSED = sorted((ROOT / "deploy").glob("*/compose.yaml"))
+SCHEMA = json.loads((Path(__file__).parent / "compose_spec" / "compose-spec.json").read_text())
+
+
+@pytest.mark.parametrize("file", COMPOSED, ids=lambda file: file.parent.name)
+def test_compose_files_fit_the_schema_of_the_specification(file: Path) -> None:
+    composed = yaml.safe_load(file.read_text())
+    jsonschema.validate(composed, SCHEMA)
+    for service in composed["services"].values():
+        service["enviroment"] = service.pop("environment", {})  # a slip is found
+    with pytest.raises(jsonschema.ValidationError, match="enviroment"):
+        jsonschema.validate(composed, SCHEMA)
+
+
+def test_the_compose_file_of_one_node_is_closed_and_keeps_its_data() -> None:
+    folder = ROOT / "deploy" / "compose-single"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())
+    hub = compose["services"]["hub"]
+    assert hub["image"] == "hubbub"
+    assert (hub["read_only"], hub["cap_drop"]) == (True, ["ALL"])
+    assert all(port.startswith("127.0.0.1:") for port in hub["ports"])
+    mounted = dict(volume.split(":")[:2] for volume in hub["volumes"])
+    (data,) = arguments(last_stage(), "VOLUME")
+    assert mounted["data"] in json.loads(data)
+    assert "data" in compose["volumes"]
+    assert mounted["./hubbub.yaml"] == hub["environment"]["HUBBUB_CONFIG"]
+    variables = {
+        name: value for name, value in hub["environment"].items() if name != "HUBBUB_CONFIG"
+    }
+    settings = load(folder / "hubbub.yaml", variables)
+    assert not settings.hubs["main"].settings.allow_anonymous

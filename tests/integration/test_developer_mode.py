@@ -25,8 +25,11 @@ def test_developer_mode_refuses_addresses_that_others_can_reach(tmp_path: Path, 
 
 
 @pytest.mark.spec("OPS-02", "OPS-04")
-async def test_developer_mode_is_open_and_leaves_nothing_open_behind(tmp_path: Path) -> None:
-    """The same data folder, later started for real, has no demo hub and no echo."""
+async def test_developer_mode_is_open_and_leaves_nothing_open_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same data folder, later started for real, has no demo hub and no echo. A hub that was
+    mistyped is said in the log."""
     settings = developer_settings(load(None, {}, keys(tmp_path)))
     server = Server(settings)
     await server.start()
@@ -36,6 +39,9 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(tmp_path: P
     assert (await socket.publish("room:1", {"json": 1}))["success"]
     fresh = await running.socket("made-by-use")
     assert (await fresh.publish("a", {"json": 1}))["success"]
+    told = "hub 'made-by-use' came into being by use: nobody declared it (declared are 'demo')"
+    assert [record.levelname for record in caplog.records if told in record.message] == ["WARNING"]
+    assert "hub 'demo' came" not in caplog.text
     await running.close()
 
     server = Server(load(None, {}, keys(tmp_path)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import shlex
 import shutil
 import tomllib
 from pathlib import Path
@@ -17,6 +19,7 @@ from harness.documentation import (
     RUN_LANGUAGES,
     anchors_of,
     blocks_of,
+    is_run_or_prose,
     links_of,
     pages,
     title_of,
@@ -24,6 +27,7 @@ from harness.documentation import (
 from harness.example_runner import is_configuration, running_examples
 from harness.nginx import running_nginx
 from harness.running_hub import RunningHub
+from harness.synapse import PROGRAM as SYNAPSE
 from hubbub.domain.journal import KINDS
 from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols.hubbub_pb2 import EventType
@@ -40,10 +44,38 @@ IMPATIENT = aiohttp.ClientTimeout(total=10)
 pytestmark = pytest.mark.spec("UI-04")
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=title_of)
+def needs_long(page: Path) -> bool:
+    """Whether its examples start a homeserver and Spark."""
+    return "scripts/synapse.sh" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "page", [each for each in WITH_EXAMPLES if not needs_long(each)], ids=title_of
+)
 async def test_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     async with running_examples(page, tmp_path) as examples:
         assert await examples.run()
+
+
+@pytest.mark.long
+@pytest.mark.spec("COMM-01", "COMM-03", "COMM-04", "PIPE-03")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", [each for each in WITH_EXAMPLES if needs_long(each)], ids=title_of)
+async def test_long_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
+    if not SYNAPSE.exists():
+        pytest.skip("matrix-synapse is missing: sh scripts/synapse.sh")
+    async with running_examples(page, tmp_path) as examples:
+        assert await examples.run(patience_seconds=180)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title_of)
+def test_every_example_is_run_or_says_that_it_is_not(page: Path) -> None:
+    if page.name == "javascript-reference.md":  # declarations, written by `make web-reference`
+        return
+    before = None
+    for block in blocks_of(page):
+        assert is_run_or_prose(block, before), f"{block.where}: run it, or mark it `prose`"
+        before = block
 
 
 async def test_pages_of_developer_mode_are_there(tmp_path: Path) -> None:
@@ -74,6 +106,21 @@ async def test_a_hub_can_be_used_behind_nginx_as_described(hub: RunningHub, tmp_
                 break
         async with client.get("/metrics") as answer:
             assert answer.status == 404
+
+
+def test_no_page_has_its_reader_serve_the_folder_with_the_keys() -> None:
+    """A web server in the folder of the project would serve `data/secrets.json`."""
+    commands = [
+        shlex.split(line.replace(" -d ", " --directory "))
+        for page in PAGES
+        for line in re.findall(r"python3 -m http\.server[^`\n]*", page.read_text())
+    ]
+    assert len(commands) > 1
+    for words in commands:
+        folder = Path(words[words.index("--directory") + 1])
+        assert folder.name not in ("", "data"), words
+        assert ".." not in folder.parts, words
+        assert not folder.is_absolute(), words
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title_of)
@@ -157,8 +204,11 @@ async def test_metrics_that_are_named_exist(hub: RunningHub) -> None:
     page = (ROOT / "docs" / "how-to" / "monitor-with-prometheus.md").read_text()
     dashboard = (ROOT / "deploy" / "grafana-dashboard.json").read_text()
     used = set(re.findall(r"\b(?:hubbub|process)_[a-z_]*[a-z]\b", page + dashboard))
-    times = {"hubbub_publish_seconds", "hubbub_webhook_seconds"}  # seen by their parts
-    not_by_default = {"hubbub_subscription_lag", "hubbub_nats_connected"}
+    of_webhooks = ("hubbub_webhook_seconds", "hubbub_webhook_failed_seconds")
+    times = {"hubbub_publish_seconds", "hubbub_delivery_seconds", *of_webhooks}  # seen by parts
+    series = ("lag", "unacknowledged", "redeliveries", "dead_letters")
+    not_by_default = {"hubbub_nats_connected", "hubbub_workers"}
+    not_by_default |= {f"hubbub_subscription_{each}" for each in series}
     assert used - known <= times | not_by_default
     assert {name for name in known if name.startswith("hubbub_")} <= used | {
         f"{name}_{part}" for name in times for part in ("bucket", "count", "sum")
@@ -187,11 +237,18 @@ def test_every_dependency_has_a_reason() -> None:
     files = [*(ROOT / "requirements").glob("*.in")]
     lines = [
         *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
         *(line for file in files for line in file.read_text().splitlines()),
     ]
     wanted = {re.split(r"[^\w.-]", line)[0] for line in lines if line[:1].isalpha()}
+    for path in ("web", "web/sdk", "web/dashboard", "tests/browser", "tests/runtimes"):
+        package = json.loads((ROOT / path / "package.json").read_text())
+        for kind in ("dependencies", "devDependencies", "optionalDependencies"):
+            wanted |= {*package.get(kind, ())}
     page = (ROOT / "docs" / "dependencies.md").read_text()
-    assert set(re.findall(r"^\| ([\w.-]+) \|", page, re.MULTILINE)) - {"package"} == wanted
+    rows = re.findall(r"^\| ([\w.@/-]+(?:, [\w.@/-]+)*) \|", page, re.MULTILINE)
+    named = {name for row in rows for name in row.split(", ")}
+    assert named - {"package"} == wanted - {"hubbub", "@hubbub/client"}
 
 
 def test_commands_of_make_exist() -> None:

@@ -94,6 +94,26 @@ async def test_a_producers_repeat_over_http_counts_once(hub: RunningHub) -> None
     assert (await ask(hub, "PATCH", f"{PATH}?producer=p", body, **PATCH_HEADERS))[0] == 400
 
 
+async def test_a_copy_is_brought_up_to_date_by_changes_or_by_the_document(hub: RunningHub) -> None:
+    """What a client needs that follows the document by server-sent events."""
+    path = f"{PATH}/changes?document=true"
+    status, found, _ = await ask(hub, "GET", path)
+    assert (status, found["version"], found["document"]) == (200, 0, {})
+    body = patch({"op": "add", "path": "/n", "value": 1})
+    changed = (await ask(hub, "PATCH", f"{PATH}?changeID=c1", body, **PATCH_HEADERS))[1]
+    epoch = changed["epoch"]
+    found = (await ask(hub, "GET", f"{path}&after=0&epoch={epoch}"))[1]
+    assert [each["changeID"] for each in found["changes"]] == ["c1"]
+    assert "document" not in found
+    found = (await ask(hub, "GET", f"{path}&after=0&epoch=abc"))[1]
+    assert (found["epoch"], found["document"], found["changes"]) == (epoch, {"n": 1}, [])
+    status, refused, _ = await ask(hub, "PATCH", f"{PATH}?epoch=abc", body, **PATCH_HEADERS)
+    assert (status, refused["code"]) == (412, "version_mismatch")
+    assert (await ask(hub, "PATCH", f"{PATH}?epoch={epoch}", body, **PATCH_HEADERS))[0] == 200
+    long = f"{PATH}?changeID={'x' * 65}"
+    assert (await ask(hub, "PATCH", long, body, **PATCH_HEADERS))[0] == 400
+
+
 @pytest.mark.parametrize(
     ("method", "body", "headers", "status", "code"),
     [

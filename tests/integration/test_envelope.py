@@ -8,16 +8,18 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from harness.callbacks import eventually
 from harness.command import hubbub, running_hubbub
 from harness.journal import QUIET, journalled
 from harness.raw import RawConnection
 from harness.receivers import Receiver
-from harness.running_hub import RunningHub, Socket, StartHub
-from harness.topics import HttpTopic, topic_hub
+from harness.running_hub import RunningHub, Socket, StartHub, open_hub
+from harness.topics import STORED, HttpTopic, topic_hub
 from harness.zeromq import ANY_PORT, ZeroMqClients, zeromq_clients
 from hubbub.client import Client, Message, Options, connect, sync
 from hubbub.client.envelope import fields_of
@@ -417,3 +419,67 @@ async def test_a_wrong_header_is_refused_by_its_name(stage: Stage) -> None:
             ) as answer:
                 error = (await answer.json())["error"]
                 assert (answer.status, error["code"]) == (422, "invalid_attribute")
+
+
+NO_HEADERS = (
+    ("Event", "give it as a parameter (?event=…)"),
+    ("Conversation", "is it Hubbub-Conversation-Id?"),
+    ("Autor", "is it Hubbub-Author?"),
+    ("Message-Id", "Hubbub-Ttl"),
+)
+
+
+@pytest.mark.spec("OPS-03")
+async def test_a_header_that_there_is_not_is_refused_with_what_was_meant(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(topic_hub(open_topics=True))
+    topic = quote(f"http://{hub.address}/v1/hubs/acme/channels/room/messages", safe="")
+    doors = (
+        "/channels/room/messages",
+        "/topics/room/messages",
+        "/hub/publish/room",
+        f"/websub?hub.mode=publish&hub.topic={topic}",
+        "/messages",
+    )
+    for door in doors:
+        for name, remedy in NO_HEADERS:
+            headers = {f"Hubbub-{name}": "x", "Accept": "application/json"}
+            async with hub.http.post(f"/v1/hubs/acme{door}", data=b"{}", headers=headers) as answer:
+                said = await answer.text()
+                assert answer.status == 422, (door, said)
+                assert f"no header 'Hubbub-{name}' here" in said
+                if name == "Event" and door not in doors[:2]:
+                    continue  # there is no such parameter
+                assert door == "/messages" or remedy in said, said
+    async with hub.http.post(
+        "/v1/hubs/acme/messages", json={"publishes": []}, headers={"Hubbub-Ttl": "1"}
+    ) as answer:
+        assert "the messages of the body have it as a field" in await answer.text()
+    async with hub.http.get("/v1/hubs/acme/channels/room/messages") as answer:
+        assert (await answer.json())["messages"] == []
+
+
+async def test_the_webhook_of_one_hub_may_lead_to_another(start_hub: StartHub) -> None:
+    kept = msgspec.structs.replace(STORED, store_by_default=True)
+    hub = await start_hub(
+        open_hub(rules=kept, callback_addresses="loopback"), open_hub("other", rules=kept)
+    )
+    path = "/v1/hubs/other/channels/room/messages"
+    webhook = {"channel": "room", "callback": f"http://{hub.address}{path}"}
+    ann = {"Authorization": f"Bearer {hub.token('ann')}"}
+    async with hub.http.post("/v1/hubs/acme/webhooks", json=webhook, headers=ann) as answer:
+        assert answer.status == 201, await answer.text()
+    async with hub.http.post(
+        "/v1/hubs/acme/channels/room/messages?event=said",
+        data=b"hi",
+        headers={"Hubbub-Conversation-Id": "c-1"},
+    ) as answer:
+        assert answer.status == 200, await answer.text()
+
+    async def arrived() -> bool:
+        async with hub.http.get(path) as answer:
+            found = (await answer.json())["messages"]
+        return [each["conversationID"] for each in found] == ["c-1"]
+
+    await eventually(arrived)

@@ -18,13 +18,15 @@ from harness.filter_interpreter import passes
 from harness.filter_samples import random_filter, random_message
 from harness.raw import RawConnection
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
-from hubbub.client import Client, ConnectionLost, Disconnected, Options, connect
+from hubbub.client import Client, ConnectionLost, Disconnected, Item, Options, connect
 from hubbub.client import sync as synchronous
-from hubbub.domain.errors import InvalidFilter, NotFound
+from hubbub.domain.errors import InvalidFilter, InvalidName, NotFound, NotPermitted
 from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, TEXT, Message
 from hubbub.domain.permissions import Grant
+from hubbub.domain.rules import Rules
+from integration.test_sse import listening
 
 pytestmark = pytest.mark.spec("CMD-06")
 
@@ -350,6 +352,88 @@ async def test_the_command_line_shows_what_passes(stored: RunningHub) -> None:
     arguments = ("subscribe", "news", "--from-start", "--count", "1", *where)
     async with running_hubbub(*arguments, env=_at(stored)) as running:
         assert json.loads(await running.line('"n"'))["payload"]["json"]["n"] == 2
+
+
+@pytest.mark.spec("LIVE-19")
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+async def test_a_filter_holds_for_all_channels_that_match_a_pattern(
+    stored: RunningHub, encoding: Any
+) -> None:
+    async with _connect(stored, options=Options(encoding=encoding)) as client:
+        subscription = await client.subscribe("room:*", "hall", where="payload.n gt 1")
+        for channel in ("room:1", "hall", "room:2"):
+            await client.publish_many([Item(channel, {"n": n}) for n in range(4)])
+        found = [await anext(subscription) for _ in range(6)]
+        assert [(each.channel, each.data["n"]) for each in found] == [
+            (channel, n) for channel in ("room:1", "hall", "room:2") for n in (2, 3)
+        ]
+        assert not any(each.gap for each in found)
+        assert {each.channel for each in await client.filters()} == {"room:*", "hall"}
+        page = await client.history("room:1")
+        assert [each.data["n"] for each in page.messages] == [2, 3]
+        await subscription.unsubscribe()
+        assert await client.filters() == ()
+
+
+@pytest.mark.spec("LIVE-19")
+@pytest.mark.parametrize("restored", [True, False])
+async def test_a_filter_of_a_pattern_comes_back_after_a_lost_connection(
+    stored: RunningHub, restored: bool
+) -> None:
+    token = stored.token(grants=(Grant("*", publish=True, subscribe=True),))
+    async with _connect(stored, token=token, options=QUICK) as client, _connect(stored) as speaker:
+        subscription = await client.subscribe("room:*", where=EVEN)
+        await speaker.publish("room:1", {"n": 0, "even": True}, store=True)
+        assert (await anext(subscription)).data["n"] == 0
+        lost = asyncio.Event()
+        client.on(Disconnected, lambda _: lost.set())
+        if not restored:
+            client._state.restore_key = "nothing"
+        await (await client.conversation()).link.close()
+        await lost.wait()
+        for channel in ("room:1", "room:born"):
+            for n in (1, 2):
+                await speaker.publish(channel, {"n": n, "even": n % 2 == 0}, store=True)
+        found = [await anext(subscription) for _ in range(2)]
+        assert {(each.channel, each.data["n"]) for each in found} == {
+            ("room:1", 2),
+            ("room:born", 2),
+        }
+
+
+@pytest.mark.spec("LIVE-19")
+async def test_a_filter_for_a_pattern_that_one_may_not_follow_is_refused(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(rules=Rules()))
+    async with _connect(hub, token=hub.token()) as client:
+        with pytest.raises(NotPermitted):
+            await client.set_filter("mine", "payload.n gt 1", channel="room:*")
+        for name in ("*" * 300, "room:\n*"):
+            with pytest.raises(InvalidName):
+                await client.set_filter("mine", "payload.n gt 1", channel=name)
+
+
+@pytest.mark.spec("LIVE-19")
+async def test_the_command_line_and_streams_filter_patterns(stored: RunningHub) -> None:
+    arguments = ("subscribe", "room:*", "--where", "payload.n gt 1", "--json", "--count", "2")
+    async with (
+        listening(stored, pattern="room:*", where="payload.n gt 1") as stream,
+        running_hubbub(*arguments, env=_at(stored)) as running,
+    ):
+        await running.remark("subscribed to room:*")
+        async with _connect(stored) as client:
+            for channel in ("room:1", "room:2"):
+                await client.publish_many([Item(channel, {"n": n}) for n in (1, 2)])
+        for channel in ("room:1", "room:2"):
+            shown = json.loads(await running.line('"n"'))
+            assert (shown["channel"], shown["payload"]["json"]["n"]) == (channel, 2)
+        found: list[tuple[str, int]] = []
+        while len(found) < 2:
+            event = await stream.next()
+            if event.name == "message":
+                found.append((event.data["channel"], event.data["payload"]["json"]["n"]))
+        assert found == [("room:1", 2), ("room:2", 2)]
 
 
 async def test_a_mistake_in_a_condition_is_pointed_at(hub: RunningHub) -> None:

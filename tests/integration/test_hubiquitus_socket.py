@@ -6,89 +6,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 
 from harness.commands import command_hub
+from harness.hubiquitus import HClient, restoring
 from harness.running_hub import RunningHub, StartHub
-from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.sessions.restore_keys import RestorableState, hash_of
 
 pytestmark = [pytest.mark.spec("CMD-01"), pytest.mark.spec("CMD-03")]
-
-SUBPROTOCOL = "hubbub.hubiquitus.v1"
-Ended = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSING)
-
-
-class HClient:
-    """A client of Hubiquitus over one WebSocket."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
-        self.attributes: dict[str, Any] = {}
-
-    @classmethod
-    async def open(cls, hub: RunningHub, query: str = "", name: str = "demo") -> HClient:
-        path = f"/v1/hubs/{name}/socket{query}"
-        socket = await hub.http.ws_connect(path, protocols=[SUBPROTOCOL])
-        assert socket.protocol == SUBPROTOCOL
-        return cls(socket)
-
-    @classmethod
-    async def connected(cls, hub: RunningHub, user: str) -> HClient:
-        client = await cls.open(hub)
-        assert await client.connect(f"{user}@demo", hub.token(user, "demo")) == (2, 0)
-        await client.key()
-        return client
-
-    async def emit(self, name: str, *args: Any) -> None:
-        await self.socket.send_json({"name": name, "args": list(args)})
-
-    async def next(self, name: str) -> Any:
-        """The object of the next event of this name."""
-        async with asyncio.timeout(10):
-            while True:
-                event = await self.socket.receive_json()
-                (value,) = event["args"]
-                if event["name"] == name:
-                    return value
-
-    async def status(self) -> tuple[int, int]:
-        found = await self.next("hStatus")
-        return found["status"], found["errorCode"]
-
-    async def connect(self, publisher: object, password: object) -> tuple[int, int]:
-        await self.emit("hConnect", {"publisher": publisher, "password": password})
-        return await self.status()
-
-    async def key(self) -> dict[str, Any]:
-        """The attributes with which the client can attach, which come after the first ones."""
-        first = await self.next("attrs")
-        self.attributes = await self.next("attrs")
-        assert first["publisher"] == self.attributes["publisher"]
-        return self.attributes
-
-    @property
-    def jid(self) -> str:
-        return str(self.attributes["publisher"])
-
-    async def ask(self, cmd: str, params: Any = None, **more: Any) -> dict[str, Any]:
-        sender = self.jid.partition("/")[0] if self.attributes else "ann@demo"
-        command = {"reqid": "7", "sender": sender, "entity": "hnode@demo", "cmd": cmd, **more}
-        await self.emit("hCommand", command if params is None else {**command, "params": params})
-        result: dict[str, Any] = await self.next("hResult")
-        return result
 
 
 @pytest.fixture
 async def hub(start_hub: StartHub) -> RunningHub:
     return await start_hub(restoring())
-
-
-def restoring() -> HubConfiguration:
-    hub = command_hub()
-    settings = msgspec.structs.replace(hub.settings, session_restore=True)
-    return msgspec.structs.replace(hub, settings=settings)
 
 
 async def test_a_client_connects_and_its_command_is_answered(hub: RunningHub) -> None:
@@ -251,8 +182,152 @@ async def test_who_cannot_attach_may_still_connect(hub: RunningHub, wrong: dict[
     assert await again.connect("ann@demo", hub.token("ann", "demo")) == (2, 0)
 
 
+async def attach(hub: RunningHub, attributes: dict[str, Any], rid: object) -> tuple[int, int]:
+    client = await HClient.open(hub)
+    await client.emit("attach", {**attributes, "rid": rid})
+    return await client.status()
+
+
+@pytest.mark.spec("CMD-08")
+@pytest.mark.parametrize("window", [5, 0])
+async def test_the_rid_must_be_within_the_window(start_hub: StartHub, window: int) -> None:
+    hub = await start_hub(restoring(rid_window=window))
+    for offset in {-window, window}:
+        for kind in (int, str):
+            ann = await HClient.connected(hub, "ann")
+            await ann.socket.close()
+            rid = ann.attributes["rid"]
+            for wrong in (rid + window + 1, str(rid - window - 1)):
+                assert await attach(hub, ann.attributes, wrong) == (1, 4)
+            assert await attach(hub, ann.attributes, kind(rid + offset)) == (4, 0)
+
+
+@pytest.mark.spec("CMD-08")
+@pytest.mark.parametrize("rid", [None, "", "x", "-1", "1e3", "9" * 30, True, 1.5, [], {}])
+async def test_a_rid_that_is_no_number_attaches_only_where_the_window_is_off(
+    start_hub: StartHub, rid: object
+) -> None:
+    off = msgspec.structs.replace(restoring(rid_window=-1), hub="off")
+    hub = await start_hub(restoring(), off)
+    ann = await HClient.connected(hub, "ann")
+    assert await attach(hub, ann.attributes, rid) == (1, 4)
+    ann = await HClient.open(hub, name="off")
+    assert await ann.connect("ann@off", hub.token("ann", "off")) == (2, 0)
+    attributes = await ann.key()
+    again = await HClient.open(hub, name="off")
+    await again.emit("attach", {**attributes, "rid": rid})
+    assert await again.status() == (4, 0)
+
+
+@pytest.mark.spec("CMD-08")
+async def test_the_rid_counts_the_events_that_a_client_was_sent(hub: RunningHub) -> None:
+    ann = await HClient.connected(hub, "ann")
+    for number in range(7):
+        await ann.ask("hEcho", number)
+    first = ann.attributes["rid"]
+    assert await attach(hub, ann.attributes, first) == (1, 4)
+    assert (await ann.ask("hEcho", 1))["status"] == 0, "who cannot attach takes nothing away"
+    assert await attach(hub, ann.attributes, first + 8) == (4, 0)
+
+
+@pytest.mark.spec("CMD-08")
+async def test_a_count_that_ends_with_its_node_is_not_checked(hub: RunningHub) -> None:
+    ann = await HClient.connected(hub, "ann")
+    keys, key = hub.server.node.restore_keys, hash_of(ann.attributes["sid"])
+    await keys.flush()
+    stored = await hub.server.store.read_session(key, 0)
+    assert stored is not None
+    assert msgspec.msgpack.decode(stored.state, type=RestorableState).rid is None
+    live = await keys.find(key, "demo")
+    assert live is not None
+    assert live.rid == ann.attributes["rid"]
+
+
 async def test_a_hub_that_does_not_exist_looks_like_one_that_wants_a_password(
     hub: RunningHub,
 ) -> None:
     client = await HClient.open(hub, name="nowhere")
     assert await client.connect("ann@nowhere", hub.token("ann", "demo")) == (6, 3)
+
+
+@pytest.mark.spec("CMD-08")
+async def test_who_is_connected_cannot_attach_and_stays_connected(hub: RunningHub) -> None:
+    ann = await HClient.connected(hub, "ann")
+    await ann.emit("attach", ann.attributes)
+    assert await ann.status() == (1, 4)
+    assert (await ann.ask("hEcho", 1))["status"] == 0
+
+
+@pytest.mark.spec("CMD-08")
+async def test_attaching_replaces_the_old_socket_and_keeps_the_filters(hub: RunningHub) -> None:
+    ann = await HClient.connected(hub, "ann")
+    kept = {"name": "cheap", "condition": {"lt": {"payload.price": 10}}}
+    assert (await ann.ask("hSetFilter", kept))["status"] == 0
+    again = await HClient.open(hub)
+    await again.emit("attach", {**ann.attributes, "rid": ann.attributes["rid"] + 1})
+    assert await again.status() == (4, 0)
+    again.attributes = await again.next("attrs")
+    assert (await again.ask("hListFilters"))["result"] == [kept]
+    async with asyncio.timeout(20):
+        while not ann.socket.closed:
+            await ann.socket.receive()
+
+
+@pytest.mark.spec("CMD-06", "CMD-08")
+async def test_filters_hold_for_live_and_missed_messages_also_after_attaching(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(restoring(rid_window=-1))
+    ann, bob = await HClient.connected(hub, "ann"), await HClient.connected(hub, "bob")
+    record = {"chid": "news", "owner": "bob@demo", "participants": ["ann@demo", "bob@demo"]}
+    assert (await bob.ask("hCreateUpdateChannel", {**record, "active": True}))["status"] == 0
+    assert (await ann.ask("hSubscribe", {"chid": "news"}))["status"] == 0
+    cheap = {"name": "cheap", "chid": "news", "condition": {"lt": {"payload": 10}}}
+    assert (await ann.ask("hSetFilter", cheap))["status"] == 0
+
+    async def say(*prices: int) -> None:
+        message = {"chid": "news", "publisher": "bob@demo", "transient": False}
+        for price in prices:
+            assert (await bob.ask("hPublish", {**message, "payload": price}))["status"] == 0
+
+    await say(30, 7)
+    assert (await ann.next("hMessage"))["payload"] == 7
+    await ann.socket.close()
+    await say(40, 8)
+    again = await HClient.open(hub)
+    await again.emit("attach", ann.attributes)
+    assert await again.status() == (4, 0)
+    await say(50, 9)
+    assert [(await again.next("hMessage"))["payload"] for _ in range(2)] == [8, 9]
+
+
+@pytest.mark.spec("CMD-08")
+async def test_attaching_can_be_switched_off(start_hub: StartHub) -> None:
+    hub = await start_hub(command_hub(session_restore=False))
+    ann = await HClient.open(hub)
+    assert await ann.connect("ann@demo", hub.token("ann", "demo")) == (2, 0)
+    attributes = await ann.next("attrs")
+    await ann.socket.close()
+    assert await attach(hub, attributes, attributes["rid"]) == (1, 4)
+
+
+async def test_the_address_of_the_server_in_hconnect_is_ignored(hub: RunningHub) -> None:
+    ann = await HClient.open(hub)
+    proof = {"publisher": "ann@demo", "password": hub.token("ann", "demo")}
+    await ann.emit("hConnect", {**proof, "serverHost": "elsewhere", "serverPort": "x"})
+    assert await ann.status() == (2, 0)
+
+
+async def test_a_result_before_hconnect_is_not_connected(hub: RunningHub) -> None:
+    client = await HClient.open(hub)
+    await client.emit("hResult", {"cmd": "a", "reqid": "1", "status": 0})
+    assert await client.status() == (6, 7)
+
+
+async def test_a_second_hconnect_waits_for_the_first(hub: RunningHub) -> None:
+    """So none is ever under way when another one is judged."""
+    ann = await HClient.open(hub)
+    proof = {"publisher": "ann@demo", "password": hub.token("ann", "demo")}
+    await ann.emit("hConnect", proof)
+    await ann.emit("hConnect", proof)
+    assert [await ann.status() for _ in range(2)] == [(2, 0), (2, 5)]

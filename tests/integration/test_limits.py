@@ -103,7 +103,7 @@ async def test_a_payload_over_the_limit_is_refused_by_name(start_hub: StartHub) 
 # -- slow consumers -----------------------------------------------------------------------------
 
 
-@pytest.mark.spec("LIVE-16")
+@pytest.mark.spec("LIVE-16", "SEC-01")
 @pytest.mark.parametrize("kind", ["websocket", "sse"])
 async def test_a_slow_consumer_is_cut_off_with_its_code_and_the_others_lose_nothing(
     start_hub: StartHub, kind: str
@@ -135,6 +135,7 @@ async def test_a_slow_consumer_is_cut_off_with_its_code_and_the_others_lose_noth
             for other in others:
                 assert (await other.find("Publish"))["channelSerial"] == str(sent)
     assert sent > 4  # it had its whole buffer
+    assert sent < 24  # and the kernel's were not added to it without end
     slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
     received = await slow.rest()
     assert b'"code":"slow_consumer"' in received

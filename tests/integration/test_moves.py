@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,8 +18,18 @@ from harness.unreliable import Faults
 from hubbub.domain.errors import StaleOwner, Unavailable
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import partition_of
-from hubbub.domain.notices import ChannelReset, Joined, Left, Occupancy, Presence, Published
+from hubbub.domain.notices import (
+    ChannelReset,
+    Joined,
+    Left,
+    Occupancy,
+    Presence,
+    Published,
+    Subscribed,
+)
 from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.ring import make_ring
 from hubbub.ports.bus import PublishOutcome
 from hubbub.ports.storage.messages import Append
 
@@ -104,6 +114,36 @@ async def test_a_joining_node_takes_its_share_and_subscribers_notice_nothing(
             await subscriber.delivered(channel, 2)
             assert serials(subscriber, channel) == [1, 2]
         assert subscriber.all(ChannelReset) == []
+
+
+@pytest.mark.spec("CLU-02", "LIVE-10")
+async def test_an_empty_channel_that_moves_gets_its_epoch_later_and_nothing_counts_as_missing(
+    tmp_path: Path,
+) -> None:
+    hub = open_hub(rules=STORED)
+    async with MovingCluster(tmp_path, hubs=[hub]) as cluster:
+        channel = cluster.channel_of("west")
+        north = cluster.nodes["north"]
+        far = await cluster.nodes["east"].subscribe(channel)
+        left = await north.subscribe(channel)
+        position = far.all(Subscribed)[-1].channels[0]
+        await cluster.kill("west")
+        publisher = north.connect()
+        while not await put(publisher, channel, 1):
+            pass
+        await far.delivered(channel, 1)
+        (reset,) = far.all(ChannelReset)
+        assert reset.recovered
+        assert (reset.serial, reset.epoch != position.epoch) == (0, True)
+        # One that was away meanwhile comes back with its position in the former epoch.
+        assert left.session is not None
+        north.node.close(left.session)
+        again = north.connect()
+        again.say(Subscribe((ChannelRequest(channel, serial=0, epoch=position.epoch),)))
+        confirmed = (await again.next(Subscribed)).channels[0]
+        assert (confirmed.recovered, confirmed.epoch) == (True, reset.epoch)
+        await again.delivered(channel, 1)
+        assert serials(again, channel) == serials(far, channel) == [1]
 
 
 @pytest.mark.spec("CLU-02", "LIVE-10")
@@ -336,10 +376,12 @@ async def test_followers_come_back_to_what_was_taken_over_while_its_owner_took_o
         assert await put(publisher, channel, 1)
         acquire, asked, go_on = cluster.store.acquire_partitions, asyncio.Event(), asyncio.Event()
 
-        async def slowly(partitions: Sequence[int], owner: str) -> dict[int, int]:
+        async def slowly(
+            partitions: Sequence[int], owner: str, seen: Mapping[int, int]
+        ) -> dict[int, int]:
             asked.set()
             await go_on.wait()
-            return await acquire(partitions, owner)
+            return await acquire(partitions, owner, seen)
 
         monkeypatch.setattr(cluster.store, "acquire_partitions", slowly)
         ownership.fenced(other)
@@ -350,3 +392,62 @@ async def test_followers_come_back_to_what_was_taken_over_while_its_owner_took_o
         assert await put(publisher, channel, 2)
         await subscriber.delivered(channel, 2)
         assert serials(subscriber, channel) == [1, 2]
+
+
+@pytest.mark.spec("CLU-02", "CLU-04")
+async def test_a_takeover_that_is_not_wanted_any_more_raises_no_term(tmp_path: Path) -> None:
+    async with MovingCluster(tmp_path, ("east", "west")) as cluster:
+        east, west = (cluster.nodes[name].member.ownership for name in ("east", "west"))
+        both = west.ring
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def may_take_later() -> bool:
+            asked.set()
+            await go_on.wait()
+            return True
+
+        west._may_take = may_take_later
+        terms = await cluster.store.read_terms(east.served)
+        lives = cluster.nodes["west"].member.membership.lives()
+        west.follow(make_ring([("west", lives["west"])]), lives)
+        await asyncio.wait_for(asked.wait(), 20)
+        west.follow(both, lives)
+        go_on.set()
+        assert west._taking is not None
+        await asyncio.wait_for(west._taking, 20)
+        assert await cluster.store.read_terms(east.served) == terms
+
+
+@pytest.mark.spec("CLU-02", "CLU-04")
+async def test_a_takeover_under_way_that_is_not_wanted_any_more_takes_nothing_from_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that start together see each other one by one: the first one is about to take all
+    over while the others take their shares."""
+    async with MovingCluster(tmp_path, ("east", "west")) as cluster:
+        east, west = (cluster.nodes[name].member.ownership for name in ("east", "west"))
+        both, lives = west.ring, cluster.nodes["west"].member.membership.lives()
+        acquire, asked, go_on = cluster.store.acquire_partitions, asyncio.Event(), asyncio.Event()
+
+        async def slowly(
+            partitions: Sequence[int], owner: str, seen: Mapping[int, int]
+        ) -> dict[int, int]:
+            if owner == "west":
+                asked.set()
+                await go_on.wait()
+            return await acquire(partitions, owner, seen)
+
+        monkeypatch.setattr(cluster.store, "acquire_partitions", slowly)
+        west.follow(make_ring([("west", lives["west"])]), lives)
+        await asyncio.wait_for(asked.wait(), 20)
+        theirs = east.served
+        for partition in theirs:
+            east.fenced(partition)  # east takes its share over right now
+        await until(lambda: east.served == theirs)
+        terms = await cluster.store.read_terms(theirs)
+        west.follow(both, lives)
+        go_on.set()
+        assert west._taking is not None
+        await asyncio.wait_for(west._taking, 20)
+        assert await cluster.store.read_terms(theirs) == terms
+        assert await east.is_untouched()

@@ -502,6 +502,13 @@ async def test_a_user_is_erased_from_notifications(start_hub: StartHub) -> None:
         "subscriptions": 0,
         "participations": 0,
         "ownedChannels": 0,
+        "durableSubscriptions": 0,
+        "webhooks": 0,
+        "peerSubscriptions": 0,
+        "peers": 0,
+        "messages": 0,
+        "sessions": 0,
+        "left": 0,
     }
     (left,) = (await service_of(hub)("GET", ADMIN)).json["notifications"]
     assert (left["read"], "author" in left, "readBy" in left) == (True, False, False)

@@ -151,5 +151,6 @@ async def test_the_command_line_erases_a_user(run: Run, hub: RunningHub) -> None
     erased = await run("users", "erase", "ann", "--yes", "--json")
     assert erased.out == (
         '{"notifications":2,"named":0,"pushTokens":0,"pushSubscriptions":0,'
-        '"subscriptions":0,"participations":0,"ownedChannels":0}\n'
+        '"subscriptions":0,"participations":0,"ownedChannels":0,"durableSubscriptions":0,'
+        '"webhooks":0,"peerSubscriptions":0,"peers":0,"sessions":0,"messages":0,"left":0}\n'
     )

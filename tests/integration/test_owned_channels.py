@@ -66,7 +66,7 @@ async def decide(
 ) -> None:
     jids = tuple(f"{user}@acme" for user in participants)
     record = HChannel(channel, "ann@acme", jids, active)
-    assert await store.save_channel_record("acme", record, 10) in ("created", "replaced")
+    assert await store.save_channel_record("acme", record, 10, 10) in ("created", "replaced")
     await directory.binding_changed("acme", channel)
 
 

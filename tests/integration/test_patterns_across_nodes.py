@@ -76,6 +76,26 @@ async def test_a_channel_born_on_any_node_is_delivered_from_its_first_message_on
         assert not listener.all(ChannelReset)
 
 
+@pytest.mark.parametrize("owner", ["east", "north", "west"])
+async def test_messages_without_serials_of_a_channel_born_on_any_node_are_delivered(
+    tmp_path: Path, owner: str
+) -> None:
+    """Nothing tells the first of them from others that come before the word of the channel."""
+    hub = open_hub(namespaces={"bare": msgspec.structs.replace(OPEN, live_history=False)})
+    async with Cluster(tmp_path, hubs=[hub], names=("east", "north", "west")) as cluster:
+        listener = await follow(cluster.nodes["east"], "bare:*")
+        channel = cluster.channel_of(owner, "bare:")
+        speaker = cluster.nodes[owner].connect()
+        publish(speaker, channel, b"1", b"2", req_id=1)
+        await listener.delivered(channel, 2)
+        publish(speaker, channel, b"3", req_id=2)
+        await listener.delivered(channel, 3)
+        assert heard(listener, channel) == [b"1", b"2", b"3"]
+        patterns = cluster.nodes["east"].node.hub("acme").patterns
+        assert patterns is not None
+        assert not patterns.early
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_the_first_message_arrives_right_after_the_owner_was_killed(
     tmp_path: Path, seed: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from harness.commands import Stage, User, command_hub
 from harness.running_hub import RunningHub, StartHub
 from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.requests import SetFilter
+from hubbub.engine.commands import collections
 from hubbub.ports.plugins import CallContext
 
 pytestmark = pytest.mark.spec("CMD-04")
@@ -40,6 +42,16 @@ async def hub(start_hub: StartHub, tmp_path: Path) -> RunningHub:
     (folder / "Status.py").write_text("async def run(command, context):\n    return 42, 'mine'\n")
     (folder / "again.py").write_text(
         "async def run(command, context):\n    return await context.command('again')\n"
+    )
+    (folder / "broken.py").write_text("async def run(command, context): command['params']\n")
+    (folder / "slow.py").write_text(
+        "import asyncio\ntimeout = 50\nasync def run(command, context): await asyncio.sleep(60)\n"
+    )
+    (folder / "vandal.py").write_text(
+        "async def run(command, context):\n"
+        "    (await context.channel('#news'))['participants'].clear()\n"
+        "    (await context.find('hChannels'))[0].clear()\n"
+        "    return (await context.channel('#news'))['participants']\n"
     )
     (folder / "refused.py").write_text("import os\nasync def run(command, context):\n    pass\n")
     return await start_hub(command_hub(), hcommands__path=str(folder), hcommands__workers=2)
@@ -133,6 +145,30 @@ async def test_a_plugin_finds_messages_of_the_hub(ann: User) -> None:
         assert refused["refused"] in (7, 9), wrong
 
 
+async def test_a_search_leaves_the_loop_to_others(
+    hub: RunningHub, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ann.create("news", "ann")
+    for _ in range(20):
+        message = {"chid": "#news", "publisher": ann.jid, "transient": False, "payload": "x" * 8000}
+        await ann.ask("hPublish", message)
+    searched = 0
+
+    def matches(document: object, message: object) -> bool:
+        nonlocal searched
+        searched += 1
+        return False
+
+    monkeypatch.setattr(collections, "compile_criteria", lambda criteria, now: matches)
+    searching = asyncio.ensure_future(ann.ask("ask", ["find", ["#news"]]))
+    seen = set()
+    while not searching.done():
+        seen.add(searched)
+        await asyncio.sleep(0)
+    assert await searching == (0, [])
+    assert len(seen) > 5
+
+
 async def test_a_plugin_finds_channels_and_commands(ann: User) -> None:
     await ann.create("news", "ann", "bob")
     await ann.ask("hSubscribe", {"chid": "#news"})
@@ -211,3 +247,57 @@ async def test_hooks_of_channels_commands_and_subscriptions(hub: RunningHub, ann
     assert await ann.ask("hEcho", 1, transient=False) == (0, 1)  # it is only not stored
     _, found = await ann.ask("ask", ["find", ["hCommands"]])
     assert len(found) == 1
+
+
+async def test_without_filters_every_message_passes(ann: User) -> None:
+    messages = [{"chid": "#news", "publisher": "bob@demo", "payload": each} for each in (1, 2)]
+    assert await ann.ask("ask", ["filter", [messages]]) == (0, messages)
+
+
+async def test_what_a_plugin_finds_is_a_copy(ann: User) -> None:
+    await ann.create("news", "ann")
+    assert await ann.ask("vandal") == (0, ["ann@demo"])
+
+
+@pytest.mark.spec("CMD-05")
+async def test_whatever_a_plugin_stores_its_validators_judge(hub: RunningHub, ann: User) -> None:
+    async def refuse(document: dict[str, Any], context: CallContext) -> object:
+        return 5, f"not in {context.collection}"
+
+    await ann.create("news", "ann")
+    for collection in ("#news@demo", "hChannels"):
+        hub.server.add_validator(collection, refuse)
+    more = {"chid": "#more", "owner": ann.jid, "participants": [], "active": True}
+    for operation, arguments, collection in (
+        ("save", ["#news", {"payload": 1}], "#news@demo"),
+        ("save", ["hChannels", more], "hChannels"),
+        ("publish", [{"chid": "#news", "transient": False}], "#news@demo"),
+        ("command", ["hCreateUpdateChannel", more], "hChannels"),
+    ):
+        _, refused = await ann.ask("ask", [operation, arguments])
+        assert refused == {"refused": 5, "text": f"not in {collection}"}
+    assert await ann.ask("ask", ["find", ["#news"]]) == (0, [])
+    _, refused = await ann.ask("ask", ["channel", ["#more"]])
+    assert refused["refused"] == 9
+
+
+async def test_a_plugin_s_exception_and_its_time_become_the_result(ann: User) -> None:
+    assert await ann.ask("broken") == (1, "KeyError: 'params'")
+    assert await ann.ask("slow") == (10, "slow did not end within 50 ms")
+
+
+async def test_a_plugin_has_the_rights_of_the_user_for_whom_it_acts_and_no_more(
+    ann: User,
+) -> None:
+    await ann.create("news", "ann")
+    forged = {"chid": "#news", "publisher": "bob@demo"}
+    _, refused = await ann.ask("ask", ["publish", [forged]])
+    assert refused["refused"] == 5, "a publisher cannot be forged"
+    for cmd, params in (
+        ("hGetLastMessages", {"chid": "#news"}),
+        ("hCreateUpdateChannel", {
+            "chid": "#news", "owner": "eve@demo", "participants": [], "active": True,
+        }),
+    ):  # fmt: skip
+        _, refused = await ann.ask("ask", ["command", [cmd, params, "eve"]])
+        assert refused["refused"] == 5, cmd

@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.hostile_plugins import HOSTILE, Hostile
-from hubbub.connectors.plugins import pool
+from hubbub.connectors.plugins import pool, process
 from hubbub.connectors.plugins.pool import PluginLimits, PluginWorkers
+from hubbub.connectors.plugins.protocol import Reply
 from hubbub.ports.plugins import CallContext, PluginCall, PluginReply
 
 pytestmark = [pytest.mark.spec("CMD-04"), pytest.mark.asyncio]
@@ -33,11 +35,30 @@ class Host:
         return PluginReply(value=arguments)
 
 
+class HoldingHost(Host):
+    """Keeps who publishes waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_for, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def ask(self, operation: str, arguments: bytes) -> PluginReply:
+        if operation == "publish":
+            self.asked_for.set()
+            await self.go_on.wait()
+        return await super().ask(operation, arguments)
+
+
 class Workers(PluginWorkers):
     """With a short way to call."""
 
     async def ask(
-        self, name: str, document: Any = None, hub: str = "acme", timeout_ms: int | None = None
+        self,
+        name: str,
+        document: Any = None,
+        hub: str = "acme",
+        timeout_ms: int | None = None,
+        host: Host | None = None,
     ) -> tuple[int, Any]:
         shape = self.find(name)
         assert shape is not None, self.refused
@@ -45,7 +66,7 @@ class Workers(PluginWorkers):
         call = PluginCall(
             name, "run", json.dumps(document).encode(), context, timeout_ms or shape.timeout_ms
         )
-        reply = await self.call(hub, call, Host())
+        reply = await self.call(hub, call, host or Host())
         return reply.status, reply.text or json.loads(reply.value)
 
     @property
@@ -110,6 +131,16 @@ async def test_the_context_asks_the_hub(tmp_path: Path) -> None:
         ("raise CommandRefused(6, 'a is missing')", 6, "a is missing"),
         ("return await context.channel('x')", 9, "there is no such channel"),
         ("return -1, 'x'", 1, "ValueError: the status -1 is not one"),
+        (
+            "a = []\n    for _ in range(970): a = [a]\n    return a",
+            1,
+            "ValueError: the value has more than 272 levels; make it flatter",
+        ),
+        (
+            "a = []\n    for _ in range(970): a = [a]\n    await context.save('deep', a)",
+            1,
+            "ValueError: the value has more than 272 levels; make it flatter",
+        ),
     ],
 )
 async def test_how_a_command_says_its_status(
@@ -118,6 +149,48 @@ async def test_how_a_command_says_its_status(
     code = f"async def run(command, context):\n    {body}\n"
     async with running(tmp_path, {"it": code}, workers=1) as plugins:
         assert await plugins.ask("it") == (status, result)
+
+
+MODULES = """
+import asyncio, collections, collections.abc, datetime, decimal, functools, itertools, json, math
+import re, statistics
+
+async def run(command, context):
+    await asyncio.sleep(0)
+    return [
+        json.loads(json.dumps({"a": [1]})),
+        re.sub("b+", "c", "abba", flags=re.IGNORECASE),
+        math.floor(math.tau),
+        datetime.datetime.strptime("2012-07-06", "%Y-%m-%d").strftime("%d.%m.%y"),
+        collections.Counter("aab").most_common(1), collections.namedtuple("P", "x y")(1, 2).y,
+        isinstance([], collections.abc.Sequence),
+        list(itertools.islice(itertools.count(), 2)),
+        functools.reduce(max, [1, 3, 2]),
+        statistics.median([1, 2, 9]),
+        str(decimal.Decimal("0.1") + decimal.Decimal("0.2")),
+    ]
+"""
+
+
+async def test_every_module_that_may_be_imported_works_in_a_process_without_files(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, {"modules": MODULES}, workers=1) as plugins:
+        assert await plugins.ask("modules") == (
+            0,
+            [
+                {"a": [1]}, "aca", 6, "06.07.12", [["a", 2]], 2, True, [0, 1], 3, 2, "0.3",
+            ],
+        )  # fmt: skip
+
+
+async def test_what_is_nested_too_deeply_reaches_no_plugin(tmp_path: Path) -> None:
+    async with running(tmp_path, {"echo": ECHO}, workers=1) as plugins:
+        document: list[Any] = []
+        for _ in range(280):
+            document = [document]
+        status, text = await plugins.ask("echo", document)
+        assert (status, text) == (7, "more than 272 levels; plugins take flatter values")
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
@@ -162,6 +235,68 @@ async def test_a_worker_that_hangs_is_replaced_and_what_waited_behind_it_is_run(
         assert behind == (0, "still")
         assert plugins.processes != [before]
         assert plugins.kills == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("await asyncio.sleep(1e300)", (10, "odd did not end within 200 ms")),
+        ("await asyncio.sleep(float('nan'))", (0, None)),
+        ("raise CommandRefused(5, chr(0xd800))", (5, "?")),
+        ("raise ValueError(chr(0xd800))", (1, "ValueError: ?")),
+        ("raise CommandRefused(2**31, 'no')", (1, "CommandRefused: no")),
+        (
+            "try:\n        await context.publish('held')\n"
+            "    finally:\n        await context.save('visits', {})",
+            (10, "odd did not end within 200 ms"),
+        ),
+        (
+            "while True:\n        try: await context.channel('none')\n"
+            "        except CommandRefused: pass",
+            (1, "odd asked its context more than 3 times"),
+        ),
+    ],
+)
+async def test_a_call_that_ends_oddly_leaves_others_in_its_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, answer: tuple[int, Any]
+) -> None:
+    monkeypatch.setattr(pool, "ASKS_OF_A_CALL", 3)
+    monkeypatch.setattr(pool, "GRACE_SECONDS", 30)
+    timeout_ms = 200 if answer[0] == 10 else 30_000
+    odd = f"import asyncio\ntimeout = {timeout_ms}\nasync def run(command, context):\n    {body}\n"
+    waits = "async def run(command, context):\n    return await context.publish('held')\n"
+    async with running(tmp_path, {"odd": odd, "waits": waits}, workers=1) as plugins:
+        (before,) = plugins.processes
+        host = HoldingHost()
+        waiting = asyncio.create_task(plugins.ask("waits", timeout_ms=30_000, host=host))
+        await host.asked_for.wait()
+        assert await plugins.ask("odd", host=host) == answer
+        host.go_on.set()
+        assert await waiting == (0, ["held", None])
+        assert (plugins.kills, plugins.processes) == (0, [before])
+
+
+async def test_a_process_that_reads_nothing_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MAX_UNREAD_BYTES", 4 * 1024 * 1024)
+    deaf = "async def run(command, context):\n    await context.publish(1)\n    while True: pass\n"
+    async with running(tmp_path, {"deaf": deaf}, workers=1) as plugins:
+        host = HoldingHost()
+        asking = asyncio.create_task(plugins.ask("deaf", timeout_ms=30_000, host=host))
+        await host.asked_for.wait()
+        (worker,) = plugins._workers
+        large = Reply(1, 0, msgspec.Raw(b'"' + b"x" * 1_000_000 + b'"'))
+        for _ in range(10):
+            worker.process.send(large)
+        status, text = await asking
+        assert (status, text.endswith("it left 4194304 bytes unread")) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["größe = 5", 'SIGN = "\\N{BULLET}"'])
+async def test_names_of_every_language_are_read(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, {"it": f"{name}\n{ECHO}"}, workers=1) as plugins:
+        assert await plugins.ask("it", 1) == (0, 1)
 
 
 async def test_calls_that_wait_let_others_run_in_the_same_process(tmp_path: Path) -> None:
@@ -236,24 +371,54 @@ async def test_a_refused_file_is_logged_and_the_others_are_loaded(
         assert await plugins.ask("good", 1) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (
+            "sandbox.platform.machine = lambda: 'vax'",
+            "the calls of the kernel on vax are not known",
+        ),
+        ("sandbox._PR_SET_SECCOMP = 9999", "the system refuses seccomp (Invalid argument)"),
+        ("sandbox._PR_SET_NO_NEW_PRIVS = 9999", "the system refuses no_new_privs"),
+        (
+            "sandbox._prctl = lambda *a: None",
+            "seccomp is accepted and does not keep from files",
+        ),
+        (
+            "sandbox._CALLS |= {'open': (2, None), 'openat': (257, 56)}",
+            "seccomp is accepted and does not keep from files",
+        ),
+        (
+            "sandbox._CALLS |= {'socket': (41, 198)}",
+            "seccomp is accepted and does not keep from sockets",
+        ),
+        (
+            "sandbox.resource.RLIMIT_AS = 9999",
+            "memory and processor time cannot be limited (invalid resource specified)",
+        ),
+        ("sandbox.Path = lambda p: open('/none')", "memory and processor time cannot be limited"),
+    ],
+)
 async def test_without_limits_of_the_system_nothing_is_loaded_and_the_hub_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+    text: str,
 ) -> None:
     monkeypatch.setattr(
-        "hubbub.connectors.plugins.process._BOOT",
-        "import sys, platform; sys.path += sys.argv[2:]; platform.machine = lambda: 'vax';"
-        "from hubbub.connectors.plugins.worker import main; main()",
+        process,
+        "_BOOT",
+        "import sys; sys.path += sys.argv[2:]; from hubbub.connectors.plugins import sandbox;"
+        f"{fault}; from hubbub.connectors.plugins.worker import main; main()",
     )
     async with running(tmp_path, {"good": ECHO}) as plugins:
         assert plugins.find("good") is None
         call = PluginCall("good", "run", b"1", CallContext("acme"), 1000)
         reply = await plugins.call("acme", call, Host())
-        assert (reply.status, reply.text) == (
-            9,
-            "plugins need limits of the operating system: the calls of the kernel on vax are not"
-            " known here",
-        )
-        assert "vax" in caplog.text
+        assert reply.status == 9
+        assert reply.text.startswith(f"plugins need limits of the operating system: {text}")
+        assert text in caplog.text
 
 
 async def test_a_folder_that_is_not_there_is_said_so(

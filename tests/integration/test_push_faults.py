@@ -99,7 +99,8 @@ async def test_a_push_that_waits_is_not_sent_to_who_lost_access_meanwhile(
     hub = await start_hub(push_hub(), push__tries=100)
     async with BrowserService() as service:
         await register(hub, service, "ann", "eve")
-        service.answers = {"/ann": 503, "/eve": 503}
+        later = whole_answer(503, retry_after="1")  # no attempt is under way meanwhile
+        service.answers = {"/ann": later, "/eve": later}
         await publish(hub)
         await service.got(2)
         assert (await client_of(hub, "eve")("DELETE", FOLLOW)).status == 204

@@ -191,6 +191,8 @@ async def test_what_a_limit_drops_is_counted_and_can_be_seen(start_hub: StartHub
     assert found["hubbub_topic_lag_largest"] == 2
     assert found["hubbub_subscription_lag/slow"] == 2
     assert "hubbub_subscription_lag/quick" not in found
+    for name in ("unacknowledged", "redeliveries", "dead_letters"):
+        assert f"hubbub_subscription_{name}/slow" in found
 
 
 @pytest.mark.spec("ADMIN-05")

@@ -339,6 +339,17 @@ async def test_a_stream_without_any_permitted_channel_is_refused_in_http(
             assert (await answer.json())["error"]["code"] == code
 
 
+@pytest.mark.spec("LIVE-02")
+async def test_a_stream_without_a_channel_is_greeted_where_it_is_asked_for(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub())
+    async with listening(hub, empty="true") as stream:
+        assert (await stream.next()).data["channels"] == []
+    async with hub.http.get("/v1/hubs/acme/events?empty=false") as answer:
+        assert (await answer.json())["error"]["code"] == "bad_request"
+
+
 @pytest.mark.spec("LIVE-02", "LIVE-08")
 async def test_refused_channels_are_named_and_the_others_are_heard(start_hub: StartHub) -> None:
     hub = await start_hub(open_hub(namespaces={"private": Rules()}), session__maxChannels=2)

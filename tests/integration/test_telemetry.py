@@ -65,6 +65,8 @@ async def test_counters_are_right_after_known_traffic(start_hub: StartHub) -> No
         for _ in range(5):
             await socket.find("Publish")
     await hub.socket("other")
+    assert hub.server.node.fanout.deliveries is not None
+    hub.server.node.fanout.deliveries.flush(everything=True)
     found = await metrics_of(hub)
     expected = {
         "hubbub_messages_in_total": 5,
@@ -78,6 +80,7 @@ async def test_counters_are_right_after_known_traffic(start_hub: StartHub) -> No
         "hubbub_channels": 2,
         "hubbub_slow_consumers_total": 0,
         "hubbub_publish_seconds_count": 5,
+        "hubbub_delivery_seconds_count": 15,
     }
     assert {name: found[name, "acme"] for name in expected} == expected
     assert found["hubbub_bytes_out_total", "acme"] > 15 * 5
@@ -85,6 +88,8 @@ async def test_counters_are_right_after_known_traffic(start_hub: StartHub) -> No
     assert found["hubbub_sessions", "other"] == 1
     assert found["hubbub_messages_in_total", "other"] == 0
     assert found["hubbub_hubs", ""] == 2
+    assert found["hubbub_waiting_writes", ""] == 0
+    assert 0 <= found["hubbub_loop_lag_seconds", ""] < 60
     assert found["process_resident_memory_bytes", ""] > 0
 
     await subscribers[0].send("Close")

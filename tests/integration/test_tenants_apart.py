@@ -54,6 +54,7 @@ async def hub(start_hub: StartHub) -> RunningHub:
             BLUE, HubSettings(user_channel=True, default_public=True, session_restore=False)
         ),
         zeromq__endpoint="tcp://127.0.0.1:*",
+        session__authenticateTimeout=0.5,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,11 @@ async def test_who_may_not_read_the_history_may_not_read_threads(start_hub: Star
     async with connect(f"ws://{hub.address}", hub="acme") as client:
         with pytest.raises(NotPermitted):
             await client.threads("desk")
+        with pytest.raises(NotPermitted):
+            await client.thread("desk", "a")
+    at = {"HUBBUB_URL": f"ws://{hub.address}", "HUBBUB_HUB": "acme"}
+    refused = await hubbub("threads", "desk", env=at)
+    assert (refused.code, "no permission to read 'desk'" in refused.err) == (1, True), refused
 
 
 @pytest.mark.parametrize("encoding", ["json", "protobuf"])
@@ -160,8 +166,18 @@ async def test_a_thread_is_read_by_serials_and_not_by_times(start_hub: StartHub)
     assert "limit" in (await socket.find("Error"))["error"]["message"]
 
 
-def test_threads_with_the_blocking_client() -> None:
-    assert {"threads", "thread"} <= set(dir(sync.Client))
+async def test_threads_with_the_blocking_client(start_hub: StartHub) -> None:
+    hub = await start(start_hub)
+
+    def work() -> tuple[list[str], list[int]]:
+        with sync.connect(f"ws://{hub.address}", hub="acme") as client:
+            page, thread = client.threads("desk", after=1), client.thread("desk", "case 2")
+            return (
+                [each.conversation_id for each in page.threads],
+                [each.serial for each in thread.messages],
+            )
+
+    assert await asyncio.to_thread(work) == (["case 2"], [3, 5])
 
 
 @pytest.mark.spec("UI-03")

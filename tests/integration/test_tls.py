@@ -94,7 +94,7 @@ async def test_who_does_not_speak_tls_is_turned_away(
 
 
 @pytest.mark.spec("OPS-04", "LIVE-16")
-async def test_a_slow_consumer_over_tls_is_cut_off_too(
+async def test_a_slow_consumer_over_tls_is_cut_off_with_its_code(
     start_hub: StartHub, certificate: tuple[Path, Path], trusting: ssl.SSLContext
 ) -> None:
     hub = await encrypted_hub(
@@ -113,4 +113,8 @@ async def test_a_slow_consumer_over_tls_is_cut_off_too(
         while not hub.server.node.counters["acme"].slow_consumers:
             async with hub.http.post(url, data=b"x" * 60_000, ssl=trusting) as answer:
                 assert answer.status == 200
+    slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    received = await slow.rest()
+    assert b'"code":"slow_consumer"' in received
+    assert (4431).to_bytes(2, "big") + b"slow_consumer" in received[-200:]
     await slow.__aexit__()

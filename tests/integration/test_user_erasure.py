@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from harness.admin import admin_of
+from harness.admin import Caller, admin_of
 from harness.commands import Stage
-from harness.running_hub import StartHub
+from harness.running_hub import StartHub, open_hub
+from harness.topics import STORED
 from hubbub.domain.permissions import Level
 
 OK, NOT_AUTHORIZED = 0, 5
@@ -83,3 +85,71 @@ async def test_a_service_gives_a_channel_that_lost_its_owner_to_a_user(stage: St
     assert (await bob.create("news", "bob"))[0] == OK
     assert await give() == OK, "for its owner, as before"
     assert (await service.create("news", "bob"))[0] == NOT_AUTHORIZED
+
+
+@pytest.mark.spec("PIPE-05", "SEC-03")
+async def test_durable_subscriptions_webhooks_and_sessions_of_a_user_go_with_a_proof(
+    start_hub: StartHub,
+) -> None:
+    settings = open_hub(rules=STORED, callback_addresses="loopback")
+    hub = await start_hub(settings)
+    path = "/v1/admin/hubs/acme/users/ann"
+    for user in ("ann", "bob"):
+        caller = Caller(hub, hub.token(user))
+        made = await caller("PUT", "/v1/hubs/acme/topics/orders/subscriptions/mine", {})
+        assert made.status in (200, 201), made.text
+        callback = {"channel": "orders", "callback": f"http://127.0.0.1:9/{user}"}
+        assert (await caller("POST", "/v1/hubs/acme/webhooks", callback)).status == 201
+    socket = await hub.socket(token=hub.token("ann"))
+    answer = (await admin_of(hub)("DELETE", f"{path}?revoke=true")).json
+    counts = {name: count for name, count in answer.items() if count}
+    assert counts == {"durableSubscriptions": 1, "webhooks": 1, "sessions": 1}
+    assert (await socket.closed())[0] == 4411
+    store = hub.server.store
+    assert {each.owner for each in await store.read_webhooks("acme")} == {"u:bob"}
+    assert [each.name for each in await store.read_cursors("acme", owner="u:bob")] == ["mine"]
+    again = (await admin_of(hub)("DELETE", path)).json
+    assert set(again.values()) == {0}
+
+
+@pytest.mark.spec("PIPE-05", "SEC-03")
+async def test_stored_messages_of_an_erased_user_keep_their_serials_and_nothing_else(
+    start_hub: StartHub,
+) -> None:
+    kept = msgspec.structs.replace(STORED, live_history=True, retain=True)
+    hub = await start_hub(open_hub(rules=kept))
+    url = "/v1/hubs/acme/channels/orders/messages"
+    for user, text in (("ann", "my address"), ("bob", "hello"), ("ann", "my number")):
+        body = {
+            "event": "said",
+            "payload": {"json": {"text": text}},
+            "extra": {"store": True, "retain": True},
+        }
+        sent = await Caller(hub, hub.token(user))("POST", "/v1/hubs/acme/messages", {
+            "publishes": [
+                {"channel": "orders", **body, "headers": {"of": user}, "conversationID": user}
+            ],
+        })  # fmt: skip
+        assert sent.status == 200, sent.text
+    before = await hub.server.store.stored_bytes("acme")
+    answer = (await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann")).json
+    assert (answer["messages"], answer["left"]) == (2, 0)
+
+    async def read() -> tuple[list[Any], str]:
+        found = await Caller(hub, hub.token("bob"))("GET", url)
+        said = [(each.get("publisher"), each["payload"]) for each in found.json["messages"]]
+        return said, found.text
+
+    nothing, hello = (None, {"json": None}), ("bob", {"json": {"text": "hello"}})
+    found, text = await read()
+    assert found == [nothing, hello, nothing], text
+    threads = await Caller(hub, hub.token("bob"))("GET", "/v1/hubs/acme/channels/orders/threads")
+    assert [each["conversationID"] for each in threads.json["threads"]] == ["bob"]
+    channel = hub.server.owner.channels.use("acme", "orders")
+    assert channel.retained is None
+    assert await hub.server.store.read_retained("acme", "orders", 0) is None
+    page = await hub.server.store.read_after("acme", "orders", 0, 10)
+    assert [each.publisher for each in page.messages] == [None, "bob", None]
+    assert (page.messages[0].attributes, page.messages[2].attributes) == (None, None)
+    assert "my " not in repr(page.messages)
+    assert await hub.server.store.stored_bytes("acme") < before

@@ -96,6 +96,19 @@ async def test_only_what_is_stored_is_validated(hub: RunningHub) -> None:
         assert answer.status == 200
 
 
+async def test_a_retained_message_is_validated_too(start_hub: StartHub) -> None:
+    retaining = msgspec.structs.replace(OPEN, retain=True)
+    hub = await start_hub(open_hub(namespaces={"sign": retaining}))
+    hub.server.add_validator("hMessages", no_tens)
+    path = "/v1/hubs/acme/channels/sign:a/messages?retain=true"
+    for payload, status in ((9, 200), (10, 422)):
+        async with hub.http.post(path, json=payload) as answer:
+            assert answer.status == status
+    reader = await hub.socket()
+    await reader.subscribe("sign:a")
+    assert (await reader.find("Publish"))["payload"] == {"json": 9}
+
+
 @pytest.mark.parametrize(
     ("said", "status", "text"),
     [

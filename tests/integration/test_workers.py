@@ -6,21 +6,25 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
+from collections import defaultdict
+from http.client import HTTPConnection
 from pathlib import Path
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.exceptions import WebSocketException
 
 from benchmarks.postgres import PASSWORD
 from harness.cluster import eventually
+from harness.command import hubbub
 from harness.hub_process import HubProcess
 from harness.postgres import TestDatabase
 
 pytestmark = pytest.mark.spec("CLU-05")
 
+METRICS_TOKEN = "0123456789abcdef0123456789abcdef"
 RULES = {"public": True, "clientPublish": True, "allowAnonymous": True, "store": True}
 HUBS = {
     "acme": {
@@ -54,7 +58,56 @@ class WorkersProcess(HubProcess):
         return children
 
 
-async def test_workers_share_a_port_and_the_channels_and_a_killed_one_comes_back(
+COUNTED = {
+    "hubbub_sessions": 25,
+    "hubbub_messages_in_total": 5,
+    "hubbub_messages_out_total": 100,
+    "hubbub_publish_seconds_count": 5,
+    "hubbub_cluster_partitions": 1024,
+}
+
+
+class Scraper:
+    """Reads /metrics over one connection, as Prometheus does."""
+
+    def __init__(self, hub: WorkersProcess) -> None:
+        self._hub = hub
+
+    async def __aenter__(self) -> Scraper:
+        self._connection = HTTPConnection("127.0.0.1", self._hub.port, timeout=20)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def _read(self) -> str:
+        headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+        self._connection.request("GET", "/metrics", headers=headers)
+        answer = self._connection.getresponse()
+        assert answer.status == 200
+        return answer.read().decode()
+
+    async def metrics(self) -> dict[str, float]:
+        """Values by name, of all labels together."""
+        page = await asyncio.to_thread(self._read)
+        found: defaultdict[str, float] = defaultdict(float)
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                found[sample.name] += sample.value
+        return found
+
+    def worker(self) -> psutil.Process:
+        """Who answers."""
+        port = self._connection.sock.getsockname()[1]
+
+        def serves(worker: psutil.Process) -> bool:
+            return any(each.raddr and each.raddr.port == port for each in worker.net_connections())
+
+        (found,) = filter(serves, self._hub.workers)
+        return found
+
+
+async def test_workers_share_a_port_and_the_channels_and_end_together(
     tmp_path: Path, database: TestDatabase
 ) -> None:
     options = database.options
@@ -66,7 +119,13 @@ async def test_workers_share_a_port_and_the_channels_and_a_killed_one_comes_back
         "dbName": options.database,
     }
     storage = {"path": str(tmp_path / "data"), "postgres": postgres}
-    hub = WorkersProcess(tmp_path, HUBS, storage=storage, journal={"enabled": False})
+    hub = WorkersProcess(
+        tmp_path,
+        HUBS,
+        storage=storage,
+        journal={"enabled": False},
+        admin={"metricsToken": METRICS_TOKEN},
+    )
     async with hub:
         await hub.start()
         sockets = [await hub.socket() for _ in range(20)]
@@ -82,8 +141,18 @@ async def test_workers_share_a_port_and_the_channels_and_a_killed_one_comes_back
         connections = [len(worker.net_connections("tcp")) for worker in hub.workers]
         assert len(connections) == 2
         assert min(connections) > 3, "both have some of the clients"
-        victim = hub.workers[0]
-        victim.kill()
+        async with Scraper(hub) as scraper:
+            found = await scraper.metrics()
+            assert found["hubbub_workers"] == 2
+            assert {name: found[name] for name in COUNTED} == COUNTED
+            (victim,) = [each for each in hub.workers if each.pid != scraper.worker().pid]
+            victim.suspend()
+            found = await scraper.metrics()
+            assert found["hubbub_workers"] == 1, "the one that does not answer is not waited for"
+            assert found["hubbub_sessions"] < 25
+            assert found["hubbub_messages_in_total"] == 5, "counters never fall"
+            assert found["hubbub_messages_out_total"] == 100
+            victim.kill()
 
         async def back() -> bool:
             return len(hub.workers) == 2 and victim.pid not in {w.pid for w in hub.workers}
@@ -99,9 +168,12 @@ async def test_workers_share_a_port_and_the_channels_and_a_killed_one_comes_back
             return bool(result["success"])
 
         await eventually(accepted)
+        async with Scraper(hub) as scraper:
+            assert (await scraper.metrics())["hubbub_messages_in_total"] >= 6
         children = hub.children
         assert any("nats-server" in child.name() for child in children)
-        hub.signal(signal.SIGTERM)
+        at = ("--url", f"http://127.0.0.1:{hub.port}", "--config", str(hub.config))
+        assert (await hubbub("shutdown", "--yes", *at)).out == "Shutdown\n"
         assert await hub.ended(30) == 0
         assert not [child for child in children if child.is_running()]
 

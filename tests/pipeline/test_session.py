@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+
 import pytest
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from hubbub.pipeline import java
+from hubbub.pipeline import java, session
 from hubbub.pipeline.errors import SparkMissing
 
 
@@ -32,3 +37,29 @@ def test_a_wrong_java_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
     with pytest.raises(SparkMissing, match="JAVA_HOME is /nonexistent"):
         java.require_spark()
+
+
+def test_an_interrupt_while_java_is_being_started_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_and_interrupt() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return started[-1]
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_END_SECONDS", 0.01)
+    monkeypatch.setattr(java_gateway, "Popen", start_and_interrupt)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), session._watching():
+            vars(java_gateway)["Popen"]()
+        assert started[0].returncode == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        started[0].kill()
+        started[0].wait()

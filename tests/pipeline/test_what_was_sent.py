@@ -37,9 +37,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def tiles(page: str) -> dict[str, str]:
     """The figures at the top of the page, by their names."""
-    return {
-        name: figure for figure, name in re.findall(r"<b>([^<]*)</b><span>([^<]*)</span>", page)
-    }
+    return dict(re.findall(r"<span class='label'>([^<]*)</span><b class='value'>([^<]*)</b>", page))
 
 
 def totals(warehouse: Path) -> dict[str, int]:

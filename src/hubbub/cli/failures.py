@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from hubbub.domain.errors import HubbubError
-from hubbub.server.settings.keys import SettingsError
+from hubbub.settings_error import SettingsError
 
 FAILED = 1
 """The command was right and did not work."""
@@ -22,7 +23,7 @@ WRONG = 2
 
 def fail(message: str, exit_code: int = FAILED) -> NoReturn:
     for line in message.splitlines():
-        click.echo(f"hubbub: {line}", err=True)
+        click.echo(f"{click.style('hubbub:', fg='red')} {line}", err=True)
     sys.exit(exit_code)
 
 
@@ -44,8 +45,26 @@ _ADVICE = {
 }
 
 
+_NOT_PERMITTED = tuple(
+    (re.compile(f"no permission to {pattern}"), remedy)
+    for pattern, remedy in (
+        ("call '([^']*)'", "a token that names the method may: `hubbub token --rpc '{0}'`"),
+        (
+            "submit to the stream '([^']*)'",
+            "a token for the stream may: `hubbub token --grant 'stream:{0}=p'`",
+        ),
+        ("send messages", "a service's token may: `hubbub token --level service`"),
+    )
+)
+"""What an ordinary grant does not help with."""
+
+
 def advice(error: HubbubError) -> str:
     """The remedy for an error, to end its sentence; empty where none is known."""
+    if error.code == "not_permitted":
+        for pattern, remedy in _NOT_PERMITTED:
+            if found := pattern.search(error.message):
+                return f"; {remedy.format(*found.groups())}"
     return _ADVICE.get(error.code, "")
 
 

@@ -1,64 +1,142 @@
-"""The command `hubbub`: all its parts in one place."""
+"""The command `hubbub`: all its parts in one place, each loaded when it is used."""
 
 from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from hubbub import __version__
-from hubbub.cli.administration.channels import channels
-from hubbub.cli.administration.documents import document
-from hubbub.cli.administration.hubs import hubs
-from hubbub.cli.administration.namespaces import namespaces
-from hubbub.cli.administration.notifications import notifications
-from hubbub.cli.administration.push import push
-from hubbub.cli.administration.rules import rules
-from hubbub.cli.administration.sessions import sessions
-from hubbub.cli.administration.stats import stats
-from hubbub.cli.administration.subscriptions import subscriptions
-from hubbub.cli.administration.users import users
-from hubbub.cli.administration.webhooks import webhooks
-from hubbub.cli.completion import completion
-from hubbub.cli.journal import journal
-from hubbub.cli.messages.calling import call, submit
-from hubbub.cli.messages.commanding import command
-from hubbub.cli.messages.getting import get
-from hubbub.cli.messages.publishing import publish
-from hubbub.cli.messages.putting import put
-from hubbub.cli.messages.reading import history, presence, subscribe
-from hubbub.cli.messages.shell import shell
-from hubbub.cli.messages.threads import threads
-from hubbub.cli.messages.topics import ack, topics, unsubscribe
-from hubbub.cli.pipeline import pipeline
-from hubbub.cli.pipeline_queries import COMMANDS as QUERIES
-from hubbub.cli.pipeline_results import report, show
-from hubbub.cli.pipeline_upkeep import compact, prune, vacuum
-from hubbub.cli.server.backup import backup, restore
-from hubbub.cli.server.bench import bench
-from hubbub.cli.server.plugins import plugin
-from hubbub.cli.server.serving import config_group, serve
-from hubbub.cli.server.tokens import token
+
+_MESSAGES = "hubbub.cli.messages"
+_ADMINISTRATION = "hubbub.cli.administration"
+_SERVER = "hubbub.cli.server"
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Messages": {
+        "publish": f"{_MESSAGES}.publishing",
+        "subscribe": f"{_MESSAGES}.reading",
+        "history": f"{_MESSAGES}.reading",
+        "threads": f"{_MESSAGES}.threads",
+        "presence": f"{_MESSAGES}.reading",
+        "document": f"{_ADMINISTRATION}.documents",
+        "call": f"{_MESSAGES}.calling",
+        "submit": f"{_MESSAGES}.calling",
+        "command": f"{_MESSAGES}.commanding",
+        "answer": f"{_MESSAGES}.commanding",
+        "send": f"{_MESSAGES}.sending",
+        "follow": f"{_MESSAGES}.following",
+        "followed": f"{_MESSAGES}.following",
+        "unfollow": f"{_MESSAGES}.following",
+    },
+    "Topics, exactly once": {
+        "put": f"{_MESSAGES}.putting",
+        "get": f"{_MESSAGES}.getting",
+        "ack": f"{_MESSAGES}.topics",
+        "topics": f"{_MESSAGES}.topics",
+        "unsubscribe": f"{_MESSAGES}.topics",
+        "shell": f"{_MESSAGES}.shell",
+    },
+    "Administration of a running server": {
+        name: f"{_ADMINISTRATION}.{name}"
+        for name in (
+            *("hubs", "channels", "rules", "namespaces", "sessions", "subscriptions"),
+            *("notifications", "users", "webhooks", "push", "stats", "cluster"),
+            "shutdown",
+            *("peers", "collectives", "routes", "adapters"),
+        )
+    },
+    "Where the server runs": {
+        "serve": f"{_SERVER}.serving",
+        "config": f"{_SERVER}.serving:config_group",
+        "token": f"{_SERVER}.tokens",
+        "keys": f"{_SERVER}.keys",
+        "plugin": f"{_SERVER}.plugins",
+        "adapter": f"{_SERVER}.adapters",
+        "backup": f"{_SERVER}.backup",
+        "restore": f"{_SERVER}.restoring",
+        "journal": "hubbub.cli.journal",
+        "pipeline": "hubbub.cli.pipeline_commands",
+        "bench": f"{_SERVER}.bench",
+        "completion": "hubbub.cli.completion",
+    },
+}
+"""Commands by what they are for: the module of each, and the name in it where that is another."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Loads a command when it is asked for: `hubbub --version` needs none."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        # Only the names are looked at, for advice about one that was mistyped.
+        self.commands = dict.fromkeys(self.list_commands(click.Context(self)), click.Command(None))
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Colours only where a terminal is, which click looks after, and wants them."""
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            extra["color"] = False
+        return super().make_context(info_name, args, parent, **extra)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for group in GROUPS.values() for name in group]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for group in GROUPS.values():
+            if cmd_name in group:
+                return _load(cmd_name, group[cmd_name])
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
+        for title, group in GROUPS.items():
+            rows = [(name, _load(name, place).get_short_help_str(width)) for name, place in
+                    group.items()]  # fmt: skip
+            with formatter.section(click.style(title, bold=True)):
+                formatter.write_dl(rows)
+
+
+def _load(name: str, place: str) -> click.Command:
+    module, _, attribute = place.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute or name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("hubbub"):
+            raise
+        return _absent(name, error.name)
+    assert isinstance(found, click.Command)
+    return found
+
+
+def _absent(name: str, package: str) -> click.Command:
+    """Stands for a command of the server where only the client is installed."""
+    advice = f"needs the server's packages ({package} is missing): pip install 'hubbub[server]'"
+
+    @click.command(
+        name,
+        short_help=f"({advice})",
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def command(arguments: tuple[str, ...]) -> None:
+        raise click.ClickException(f"`hubbub {name}` {advice}")
+
+    return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hubbub")
 def main() -> None:
     """One message hub for applications, services, devices and people."""
-
-
-_TALKING = (publish, subscribe, history, threads, presence, document, call, submit, command)
-_FETCHING = (put, get, ack, topics, unsubscribe, shell)
-_ADMINISTERING = (
-    hubs, channels, rules, namespaces, sessions, subscriptions, notifications, users, webhooks,
-    push, stats,
-)  # fmt: skip
-_RUNNING = (
-    serve, config_group, token, plugin, backup, restore, journal, pipeline, bench, completion,
-)  # fmt: skip
-
-for each in (*_TALKING, *_FETCHING, *_ADMINISTERING, *_RUNNING):
-    main.add_command(each)
-for each in (show, report, compact, prune, vacuum, *QUERIES):
-    pipeline.add_command(each)
 
 
 if __name__ == "__main__":

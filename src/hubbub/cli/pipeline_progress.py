@@ -11,6 +11,8 @@ from typing import Any, Final, Self
 
 import click
 
+from hubbub.cli.progress import remaining
+
 _BAR: Final = 24
 _LOOK_SECONDS: Final = 0.5
 _LINE_SECONDS: Final = 10.0
@@ -24,6 +26,7 @@ class Progress:
         self._terminal = sys.stderr.isatty()
         self._began = time.monotonic()
         self._step = ""
+        self._step_began = self._began
         self._said_at = 0.0
         self._width = 0
         self._ended = threading.Event()
@@ -45,7 +48,7 @@ class Progress:
             self._show("")
 
     def __call__(self, step: str) -> None:
-        self._step = step
+        self._step, self._step_began = step, time.monotonic()
         self._say(f"{step}…")
 
     def _look(self) -> None:
@@ -60,9 +63,16 @@ class Progress:
         if self._terminal:
             filled = _BAR * done // tasks
             bar = "█" * filled + "·" * (_BAR - filled)
-            self._show(f"{self._step} {bar} {done}/{tasks} tasks, {self._seconds():.0f} s")
+            self._show(f"{self._step} {bar} {done}/{tasks} tasks{self._left(done, tasks)}")
         elif time.monotonic() - self._said_at >= _LINE_SECONDS:
-            self._say(f"{self._step}: {done} of {tasks} tasks done")
+            self._say(f"{self._step}: {done} of {tasks} tasks done{self._left(done, tasks)}")
+
+    def _left(self, done: int, tasks: int) -> str:
+        """What remains of the step, as far as its tasks tell."""
+        if not done:
+            return ""
+        seconds = time.monotonic() - self._step_began
+        return f", {remaining(seconds * (tasks - done) / done)} left"
 
     def _say(self, line: str) -> None:
         if self._terminal:

@@ -9,6 +9,7 @@ import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail
 from hubbub.cli.pipeline import warehouse_command
+from hubbub.cli.progress import progress_of
 
 _WEEK_HOURS = 7 * 24
 _DAY_MICROSECONDS = 86_400_000_000
@@ -25,7 +26,7 @@ def compact(warehouse: Path | str) -> None:
     from hubbub.pipeline.jobs import upkeep
     from hubbub.pipeline.tables.location import Location
 
-    done = upkeep.compact(Location(warehouse), _now)
+    done = upkeep.compact(Location(warehouse), _now, progress=progress_of("compacting"))
     click.echo(f"joined {done.files:,} files of {done.tables} tables")
 
 
@@ -51,7 +52,8 @@ def vacuum(warehouse: Path | str, keep_hours: int, hub: str | None, erased: str 
     if erased is not None and hub is None:
         fail("--erased needs the hub of the user; give --hub", WRONG)
     place = Location(warehouse)
-    done = upkeep.vacuum(place, 0 if erased is not None else keep_hours, _now)
+    hours = 0 if erased is not None else keep_hours
+    done = upkeep.vacuum(place, hours, _now, progress_of("vacuuming"))
     click.echo(f"removed {done.files:,} files of {done.tables} tables")
     if erased is None or hub is None:
         return
@@ -76,5 +78,5 @@ def prune(warehouse: Path | str, older_than: int) -> None:
     from hubbub.pipeline.tables.location import Location
 
     before = _now() - older_than * _DAY_MICROSECONDS
-    done = upkeep.prune(Location(warehouse), before, _now)
+    done = upkeep.prune(Location(warehouse), before, _now, progress_of("pruning"))
     click.echo(f"removed {done.rows:,} rows from {done.tables} tables")

@@ -33,7 +33,9 @@ def show_list(entries: Iterable[Entry], columns: Columns, none: str, json: bool)
     if not rows:
         click.echo(none, err=True)
         return
-    for line in table(list(columns), rows):
+    titles, *lines = table(list(columns), rows)
+    click.echo(click.style(titles, bold=True))
+    for line in lines:
         click.echo(line)
 
 

@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any, TypeVar, Unpack
 from uuid import uuid4
 
+from hubbub.client.commands import CommandHandler, CommandHandlers
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.establishing import authenticate
 from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
-from hubbub.client.connection.supervisor import Supervisor
-from hubbub.client.connection.tracker import PatternTracker, Tracker
+from hubbub.client.connection.supervisor import CLOSE_SECONDS, Supervisor
+from hubbub.client.connection.tracker import ChannelToken, PatternTracker, Tracker
 from hubbub.client.documents import Document
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.filters import SUBSCRIPTION_FILTER, Where, condition_of, definition_of
@@ -83,6 +84,8 @@ class Client:
         self._supervisor = Supervisor(socket_url(url, hub), _CODECS[options.encoding], self._state)
         self.topics = Topics(self._supervisor, options.request_timeout)
         self._handlers = TaskSet()
+        self._commands = CommandHandlers(self._supervisor)
+        self._state.command_received = self._commands.receive
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self._start().__await__()
@@ -99,7 +102,9 @@ class Client:
 
     async def close(self) -> None:
         """Send what is queued, discard the session and end all subscriptions."""
+        await self._commands.settle(CLOSE_SECONDS)
         await self._supervisor.close()
+        await self._commands.end()
         await self._handlers.end()
 
     @property
@@ -196,21 +201,29 @@ class Client:
         where: Where | None = None,
         on_gap: OnGap = "mark",
         handler: Handler | None = None,
+        presence: dict[str, Any] | None = None,
+        token: ChannelToken | None = None,
     ) -> Subscription:
         """Follow channels, or all that match a pattern (`room:*`, `room:#`), also those that come
         into being later. `since` asks for what was published after a serial, a (epoch, serial), or
         a time; for a pattern only a time. `where` is a condition that messages must meet,
-        evaluated by the hub: `payload.price lt 10`, or an object; not for patterns, which
-        `set_filter` is for. Raises `InvalidFilter` where it is none.
+        evaluated by the hub: `payload.price lt 10`, or an object. Raises `InvalidFilter` where it
+        is none.
 
         Where messages are missing for good, the next message carries a `gap`; with
         `on_gap="raise"` the iterator raises `MessagesLost` there and can be read on. With a
         `handler`, it is called with each message, one after the other.
+
+        `presence` is what others see of this session in the channels, where they keep presence
+        (`show` changes it). `token` permits to subscribe where the session's own token does not; a
+        function is called with the channel and makes one for each attempt.
         """
         self._supervisor.check_open()
         if not channels:
             raise ValueError("name at least one channel")
         trackers = [_tracker(channel, since) for channel in dict.fromkeys(channels)]
+        for tracker in trackers:
+            tracker.presence, tracker.token = presence, token
         if where is not None:
             self._state.filtered = True
             for tracker in trackers:
@@ -236,10 +249,11 @@ class Client:
         radius: float | None = None,
         relevant: bool | None = None,
     ) -> None:
-        """From now on, messages of the channel (of all channels, where none is named) must pass
-        this filter, too: its condition, its template, and its radius in metres around the
-        template's location. One of the same name and channel is replaced. Later sessions of the
-        client have it as well. Raises `InvalidFilter` and `TooManyFilters`."""
+        """From now on, messages of the channel, or of channels that match a pattern (of all
+        channels, where none is named), must pass this filter, too: its condition, its template, and
+        its radius in metres around the template's location. One of the same name and channel is
+        replaced. Later sessions of the client have it as well. Raises `InvalidFilter` and
+        `TooManyFilters`."""
         definition = definition_of(name, where, channel, template, radius, relevant)
         self._state.filtered = True
         await self._supervisor.call(SetFilter(definition), notices.FilterSet)
@@ -385,6 +399,14 @@ class Client:
         """Who is in a channel now."""
         return (await self._supervisor.call(PresenceQuery(channel), notices.Presence)).members
 
+    async def show(self, channel: str, data: dict[str, Any]) -> tuple[Member, ...]:
+        """What others see of this session in a channel that it is subscribed to, from now on, also
+        after a new connection. Answers who is there. Raises `NotFound`."""
+        request = PresenceQuery(channel, data=data)
+        found = (await self._supervisor.call(request, notices.Presence)).members
+        self._state.registry.show(channel, data)
+        return found
+
     # -- services -------------------------------------------------------------------------------
 
     async def call(
@@ -447,6 +469,13 @@ class Client:
         if status is not Status.OK:
             raise CommandRefused(status, str(answer.result.get("result", "")))
         return answer.result.get("result")
+
+    def on_command(self, cmd: str, handler: CommandHandler) -> Callable[[], None]:
+        """Answer the command `cmd` of other users with what `handler` returns for it, which may be
+        a coroutine; see `CommandHandler`. Commands are handled side by side. The first session of
+        the user that answers wins; after 5 seconds, or the time that the asker gave, answers are
+        dropped. Answers a function that ends it. Raises `BadRequest` where `cmd` has a handler."""
+        return self._commands.add(cmd, handler)
 
 
 def connect(

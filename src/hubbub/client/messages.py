@@ -21,6 +21,7 @@ _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
 _ITEM_OPTIONS = (
     "content_type", "store", "retain", "push", "transient", "security_token", "push_options",
+    "idempotency_key",
 )  # fmt: skip
 
 
@@ -88,6 +89,8 @@ class Item(msgspec.Struct, frozen=True):
     security_token: str | None = None
     push_options: dict[str, Any] | None = None
     """With `push`: what devices show, by the names of the protocol (`title`, `body`, `ttl` …)."""
+    idempotency_key: str | None = None
+    """A repeat under the same key is answered like the original, as a `duplicate`."""
 
 
 class PutOptions(PublishEnvelope, total=False):
@@ -98,13 +101,16 @@ class PutOptions(PublishEnvelope, total=False):
 
 class PublishFlags(TypedDict, total=False):
     """Marks of a message, which have an effect where the channel's rules allow it. With `push`,
-    `push_options` say what devices show, by the names of the protocol (`title`, `body` …)."""
+    `push_options` say what devices show, by the names of the protocol (`title`, `body` …). A
+    repeat under the same `idempotency_key` is answered like the original: on a channel that stores
+    the message, as long as it is stored, else for five minutes."""
 
     store: bool
     retain: bool
     push: bool
     transient: bool
     push_options: dict[str, Any] | None
+    idempotency_key: str | None
 
 
 class PublishOptions(PutOptions, PublishFlags, total=False):
@@ -277,4 +283,5 @@ def publish_item(item: Item, req_id: int | None) -> PublishItem:
         attributes=item.attributes,
         security_token=item.security_token,
         push_options=item.push_options,
+        idempotency_key=item.idempotency_key,
     )

@@ -175,21 +175,21 @@ class Subscription:
     # -- for the client -------------------------------------------------------------------------
 
     @property
-    def trackers(self) -> Iterable[Tracker]:
+    def _each_tracker(self) -> Iterable[Tracker]:
         return self._trackers.values()
 
     @property
-    def full(self) -> bool:
+    def _full(self) -> bool:
         """No more room, and not given up on yet."""
         return len(self._queue) >= self._limit and not self._behind and not self._ended
 
-    async def room(self, seconds: float) -> None:
+    async def _wait_for_room(self, seconds: float) -> None:
         """Wait until the application has taken half of the queue, or for so long."""
         if self._room is None:
             self._room = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._room], timeout=seconds)
         self._room = None
-        if self.full:
+        if self._full:
             self._behind.update(
                 channel
                 for channel, tracker in self._trackers.items()
@@ -206,7 +206,7 @@ class Subscription:
         for channel in behind:
             self._owner.recover(self._trackers[channel])
 
-    def deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         tracker = self._trackers[delivery.message.channel]
         if self._behind and tracker.channel in self._behind:
             if delivery.message.serial == 0:
@@ -231,13 +231,13 @@ class Subscription:
         if self._news is not None:
             self._wake()
 
-    def confirm(self, confirmed: SubscribedChannel) -> None:
+    def _confirm(self, confirmed: SubscribedChannel) -> None:
         self._note(self._trackers[confirmed.channel].confirm(confirmed))
         self._unconfirmed.discard(confirmed.channel)
         if not self._unconfirmed and not self._confirmed.done():
             self._confirmed.set_result(None)
 
-    def confirm_pattern(self, confirmed: SubscribedPattern) -> None:
+    def _confirm_pattern(self, confirmed: SubscribedPattern) -> None:
         tracker = self._trackers[confirmed.pattern]
         assert isinstance(tracker, PatternTracker)
         self._note(tracker.confirm_pattern(confirmed, int(time.time() * 1000)))
@@ -245,26 +245,26 @@ class Subscription:
         if not self._unconfirmed and not self._confirmed.done():
             self._confirmed.set_result(None)
 
-    def pattern_of(self, channel: str) -> PatternTracker | None:
+    def _pattern_of(self, channel: str) -> PatternTracker | None:
         """The pattern that matches the channel."""
         for tracker in self._trackers.values():
             if isinstance(tracker, PatternTracker) and tracker.matches(channel):
                 return tracker
         return None
 
-    def match(self, channel: str) -> bool:
+    def _match(self, channel: str) -> bool:
         """Follow a channel if a pattern matches it."""
-        pattern = self.pattern_of(channel)
+        pattern = self._pattern_of(channel)
         if pattern is not None:
             self._trackers[channel] = Tracker(channel, pattern=pattern)
         return pattern is not None
 
-    def matched(self, channel: str) -> bool:
+    def _matched(self, channel: str) -> bool:
         """Whether the channel is followed since a pattern matches it."""
         tracker = self._trackers.get(channel)
         return tracker is not None and tracker.pattern is not None
 
-    def forget(self, channel: str) -> None:
+    def _forget(self, channel: str) -> None:
         """A channel that matched has gone."""
         del self._trackers[channel]
         self._behind.discard(channel)
@@ -272,16 +272,16 @@ class Subscription:
         self.members.pop(channel, None)
         self.occupancy.pop(channel, None)
 
-    def leave_out(self, channel: str, error: HubbubError) -> None:
+    def _leave_out(self, channel: str, error: HubbubError) -> None:
         """The hub does not let this channel be followed although it matches."""
         self._note(Gap(channel, error.message))
 
-    def reset(self, notice: ChannelReset) -> None:
+    def _reset(self, notice: ChannelReset) -> None:
         tracker = self._trackers[notice.channel]
         if not tracker.recovering and notice.channel not in self._behind:
             self._note(tracker.reset(notice))
 
-    def tell(self, event: Told) -> None:
+    def _tell(self, event: Told) -> None:
         if isinstance(event, Occupancy):
             self.occupancy[event.channel] = event.count
         elif isinstance(event, NotificationInfo):
@@ -300,7 +300,7 @@ class Subscription:
             members.clear()
         members.update({member.session_id: member for member in event.members})
 
-    def finish(self, error: HubbubError | None) -> None:
+    def _finish(self, error: HubbubError | None) -> None:
         """No more messages will come."""
         if self._ended:
             return

@@ -32,6 +32,8 @@ NODE = "local"
 class LocalBus:
     """Connects one node with one owner. `connect` closes the circle after both exist."""
 
+    alone = True
+
     def __init__(self) -> None:
         self._owner: ChannelOwner
         self._sink: FeedSink

@@ -26,6 +26,7 @@ from hubbub.domain.names import PARTITIONS
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.ports.bus import FeedSink
 from hubbub.ports.quota_exchange import REPORT_SECONDS, QuotaExchange
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class ClusterMember:
         """Nodes that were lost, with all that they followed here."""
         self._namesakes: set[str] = set()
         self._unheard_since: float | None = None
+        self._heard_since = 0.0
+        self._tasks = TaskSet()
         self._closed = False
         self.takes_part = False
         """Whether this node was ever a part of a cluster whose channels are served."""
@@ -139,6 +142,7 @@ class ClusterMember:
         self._say()
         if self._beating is not None:
             self._beating.cancel()
+        await self._tasks.end()
         await self.ownership.close()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -179,11 +183,12 @@ class ClusterMember:
         self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
 
     def _notice_deafness(self, now: float) -> None:
-        """Who hears nothing for longer than others wait was given up by them, and missed what they
-        said meanwhile."""
+        """Who hears nothing for longer than others wait may have been given up by them, and missed
+        what they said meanwhile."""
         if self.membership.is_deaf(now):
             if self._unheard_since is None:
                 self._unheard_since = now
+                self.membership.stalled = True
                 self._bus.requests.set_reach(False)
                 logger.warning("nothing is heard from the cluster, not even this node itself")
             return
@@ -193,9 +198,18 @@ class ClusterMember:
             self._bus.requests.set_reach(True)
             self.membership.excuse_all(now)
             logger.info("the cluster is heard again after %.1f seconds", away)
+            self._heard_since = now
             if away > self.membership.silence_seconds / 2:
-                self.membership.begin_anew()
+                self._tasks.start(self._find_out_losses())
             self._sink.owners_changed(range(PARTITIONS))
+        elif now - self._heard_since > self.membership.silence_seconds:
+            self.membership.stalled = False
+
+    async def _find_out_losses(self) -> None:
+        """Where nobody could be heard by anybody, nobody took anything over, and all goes on. A
+        node that gave this one up and has not taken over yet says so in its heartbeats."""
+        if not await self.ownership.is_untouched():
+            self.membership.begin_anew()
 
     @property
     def is_deaf(self) -> bool:

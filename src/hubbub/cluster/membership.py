@@ -94,6 +94,9 @@ class Membership:
         self.silence_seconds = silence_seconds
         self.pauses = False
         """Whether this node may be silent for a moment now."""
+        self.stalled = False
+        """Whether nothing came through for a while, or only just does again: then others were
+        deaf for the same reason, and say so in heartbeats that waited on the way."""
         self.ring_version = ""
         self.changed: Callable[[], None] = _nothing
         self.lost: Callable[[str, bool], None] = _nothing_of
@@ -173,6 +176,8 @@ class Membership:
             self.lose(beat.node, beat.life)
             return
         known = self._others.get(beat.node)
+        if self.stalled and known is not None and known.beat.life == beat.life:
+            beat = msgspec.structs.replace(beat, state=known.beat.state)
         if known is not None and known.beat.life != beat.life:
             if beat.state == "starting" and beat.incarnation != known.beat.incarnation:
                 return  # until it serves, it may be a namesake that will be refused

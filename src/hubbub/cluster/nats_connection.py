@@ -25,6 +25,11 @@ logger = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.1
 PING_SECONDS = 2
+UNANSWERED_PINGS = 2
+"""After so many a connection is given up where another server may be reached instead."""
+PATIENT_PINGS = 30
+"""The same for the only server: a new connection to it gains nothing while it stands still, and
+nodes that come back one after the other would give each other up."""
 _PENDING_BYTES = 8 * 1024 * 1024
 _SEED_BYTES = 32
 _TELLING = ("authorization", "authentication", "certificate", "permission")
@@ -77,7 +82,7 @@ class NatsConnection:
             reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # seconds of any kind
             connect_timeout=2,
             ping_interval=PING_SECONDS,
-            max_outstanding_pings=2,
+            max_outstanding_pings=UNANSWERED_PINGS if len(options.servers) > 1 else PATIENT_PINGS,
             pending_size=_PENDING_BYTES,
             error_cb=self._failed,
             disconnected_cb=self._lost,

@@ -85,6 +85,15 @@ class Ownership:
         if moved:
             self.changed(moved)
 
+    async def is_untouched(self) -> bool:
+        """Whether no other node took over what this one serves, as far as the store can tell."""
+        served = self.served
+        try:
+            terms = await self._store.read_terms(served)
+        except HubbubError:
+            return False
+        return all(terms.get(each) == self._owner.terms.get(each) for each in served)
+
     def fenced(self, partition: int) -> None:
         """The store says that somebody else owns a partition that this node serves."""
         if self._served[partition]:
@@ -154,7 +163,14 @@ class Ownership:
             return
         while releasing := {self._releasing[p] for p in missing if p in self._releasing}:
             await asyncio.wait(releasing)
-        terms = await self._store.acquire_partitions(missing, self._node)
+        asked = frozenset(missing)
+        seen = await self._store.read_terms(missing)
+        # The ring may be another one by now, or become another one while the store is asked: what
+        # its new owner has taken over meanwhile stays with that owner.
+        missing = [partition for partition in self._missing() if partition in asked]
+        if not missing:
+            return
+        terms = await self._store.acquire_partitions(missing, self._node, seen)
         wanted = set(self._missing())
         taken = {partition: term for partition, term in terms.items() if partition in wanted}
         self._owner.start(taken, SETTLE_SECONDS)

@@ -19,9 +19,9 @@ from hubbub.cluster import datagrams
 from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request
 from hubbub.cluster.emitting import HUB_LANE, Emitter, ignore
 from hubbub.cluster.receiving import Receiver
-from hubbub.cluster.routes import Routes
-from hubbub.cluster.sending import Patience, Requests
+from hubbub.cluster.sending import NodeLost, Patience, Requests
 from hubbub.cluster.service import RereadHub, Service
+from hubbub.cluster.traced_routes import make_routes
 from hubbub.cluster.transport import Owners, Transport
 from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
@@ -44,6 +44,7 @@ from hubbub.ports.bus import (
     Replies,
     Watch,
 )
+from hubbub.ports.spans import Spans
 
 __all__ = ["Patience", "RemoteBus"]
 
@@ -60,6 +61,8 @@ PATTERN_LANE = -3
 class RemoteBus:
     """The bus of one node among many. `connect` closes the circle after both ends exist."""
 
+    alone = False
+
     def __init__(
         self,
         node: str,
@@ -70,6 +73,7 @@ class RemoteBus:
         reread_hub: RereadHub,
         patience: Patience = Patience(),  # noqa: B008 - immutable
         incarnation: str = "",
+        spans: Spans | None = None,
     ) -> None:
         """`nodes` are all members, this one included; `reread_hub` brings a hub's settings into
         this node's memory after another node changed them."""
@@ -80,7 +84,7 @@ class RemoteBus:
         self._reread_hub = reread_hub
         self.requests = Requests(node, self.incarnation, transport, patience)
         self._receiver = Receiver(node, self.incarnation, transport, owners)
-        self._routes = Routes(node, owners, self.requests, patience.deadline_seconds)
+        self._routes = make_routes(node, owners, self.requests, patience.deadline_seconds, spans)
         self._emitter = Emitter(node, self.incarnation, transport, self.requests, nodes)
         self.emit = self._emitter.emit
         """The owner's way to the nodes."""
@@ -265,7 +269,8 @@ class RemoteBus:
         self._command_receiver = receiver
 
     async def route_command(self, routed: RoutedCommand) -> int:
-        return sum(await self._ask_for_clients(datagrams.RouteCommand(routed)))
+        answers = await self._ask_for_clients(datagrams.RouteCommand(routed))
+        return sum(_sessions_that_have_it(answer) for answer in answers)
 
     def return_result(self, node: str, routed: RoutedResult) -> None:
         self.requests.send(node, COMMAND_LANE, datagrams.ReturnResult(routed), None, ignore)
@@ -275,17 +280,15 @@ class RemoteBus:
 
     async def _ask_for_clients(
         self, call: datagrams.RouteCommand | datagrams.RouteMessage
-    ) -> list[int]:
-        """The answers of the other nodes that answer soon."""
-        answers = await asyncio.gather(
-            *(
-                self.requests.ask(node, COMMAND_LANE, call, int, QUESTION_SECONDS)
-                for node in self._nodes()
-                if node != self.node
-            ),
-            return_exceptions=True,
+    ) -> list[int | BaseException]:
+        """The answers of the other nodes, and why those that do not answer soon do not."""
+        asked = (
+            self.requests.ask(node, COMMAND_LANE, call, int, QUESTION_SECONDS)
+            for node in self._nodes()
+            if node != self.node
         )
-        return [answer for answer in answers if isinstance(answer, int)]
+        answers: list[int | BaseException] = await asyncio.gather(*asked, return_exceptions=True)
+        return answers
 
     async def announce_hub_change(self, hub: str) -> None:
         """A node that cannot be reached now rereads the settings by itself later."""
@@ -354,3 +357,10 @@ class RemoteBus:
                 self.requests.receive_reply(datagram)
             else:
                 self.requests.meet(datagram)
+
+
+def _sessions_that_have_it(answer: int | BaseException) -> int:
+    """Of a node that was asked to hand something to sessions: as far as is known, or one."""
+    if isinstance(answer, int):
+        return answer
+    return int(isinstance(answer, NodeLost) and answer.perhaps)

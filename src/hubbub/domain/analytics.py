@@ -26,10 +26,17 @@ class Table(msgspec.Struct, frozen=True):
     """The column that says when: a timestamp, or an hour or day as text."""
     order: tuple[str, ...]
     """The columns by which rows are shown, those with a minus from the highest down."""
+    counts: tuple[str, ...] = ()
+    """Columns that are added up where rows of a step of time are joined."""
+    levels: tuple[str, ...] = ()
+    """Columns of which the highest value counts there."""
 
 
-def _table(name: str, question: str, time: str | None, order: str) -> Table:
-    return Table(name, question, time, tuple(order.split()))
+def _table(
+    name: str, question: str, time: str | None, order: str, counts: str = "", levels: str = ""
+) -> Table:
+    columns = (tuple(names.split()) for names in (order, counts, levels))
+    return Table(name, question, time, *columns)
 
 
 TABLES: Final = (
@@ -38,6 +45,7 @@ TABLES: Final = (
         "How many messages and bytes went in and out of each hub, and how fast?",
         "time",
         "-time hub",
+        counts="messages_in bytes_in messages_out bytes_out dropped",
     ),
     _table(
         "latency",
@@ -111,6 +119,7 @@ TABLES: Final = (
         "How many sessions, channels and hubs were active at what time?",
         "time",
         "-time hub",
+        levels="active_sessions active_channels active_hubs active_subscriptions",
     ),
     _table("replies", "Who answered what, and after how long?", "answered_at", "-answered_at"),
     _table("responses", "How fast does each peer answer, day by day?", "day", "-day -answers"),
@@ -184,6 +193,11 @@ class RowsQuery(msgspec.Struct, frozen=True):
     until: float | None = None
     """This moment itself is not included."""
     limit: int = 100
+    offset: int = 0
+    """So many rows come before those that are wanted."""
+    step_seconds: int = 0
+    """The rows of all hubs in question and of so many seconds are joined into one; 0: none are.
+    Only for tables with `counts` or `levels`."""
 
 
 class Rows(msgspec.Struct, frozen=True):

@@ -107,6 +107,8 @@ class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
     dead_lettering: int = 0
     """The serial of the message that is on its way to the dead letters; 0: none."""
     expired: int = 0
+    replayed: int = 0
+    """Dead letters that a replay delivered."""
 
 
 class Pick(msgspec.Struct, frozen=True):
@@ -141,6 +143,7 @@ class Cursor:
         "missed",
         "options",
         "redeliveries",
+        "replayed",
         "reserved",
     )
 
@@ -154,6 +157,7 @@ class Cursor:
         self.redeliveries = record.redeliveries
         self.dead_letters = record.dead_letters
         self.missed = record.missed
+        self.replayed = record.replayed
         self.dead_lettering = record.dead_lettering
         self.expired = record.expired
         """Messages that were passed over since their time to live was over."""
@@ -180,6 +184,7 @@ class Cursor:
             missed=self.missed,
             dead_lettering=self.dead_lettering,
             expired=self.expired,
+            replayed=self.replayed,
         )
 
     def is_done(self, serial: int) -> bool:
@@ -210,6 +215,8 @@ class Cursor:
     def _choose_first(self, last: int, limit: int, after: int) -> list[int]:
         serials: list[int] = []
         serial = max(self.floor, after)
+        if not self.done and self.dead_lettering <= serial:
+            return list(range(serial + 1, min(last, serial + limit) + 1))
         while len(serials) < limit:
             serial = self.done.next_outside(serial + 1)
             if serial > last:
@@ -320,8 +327,12 @@ class Cursor:
         """Everything up to here is done, whatever it was."""
         if serial <= self.floor:
             return
-        for each in [s for s in self._counts if s <= serial]:
-            self._finish(each)
+        passed = [s for s in self._counts if s <= serial]
+        for each in passed:
+            del self._counts[each]
+        if self.leases:
+            for each in passed:
+                self.leases.pop(each, None)
         self._returned = [s for s in self._returned if s > serial]
         if self.dead_lettering <= serial:
             self.dead_lettering = 0

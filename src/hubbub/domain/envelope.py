@@ -9,7 +9,7 @@ import msgspec
 from hubbub.domain.errors import InvalidAttribute, NotPermitted
 from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import Attributes, Message
-from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
 
 MAX_TEXT: Final = 256
@@ -77,7 +77,7 @@ def check_attributes(attributes: Attributes, identity: Identity) -> None:
     if attributes.location is not None:
         _check_location(attributes.location)
     sender = attributes.sender
-    if sender is not None and sender != identity.user_id and identity.level is Level.CLIENT:
+    if sender is not None and sender != identity.user_id and not identity.trusted:
         raise NotPermitted(
             f"sender is {sender!r}, which is not the caller; only a service may name another sender"
         )

@@ -8,7 +8,8 @@ everything but visible ASCII percent-encoded, and `%` itself; numbers are decima
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -24,6 +25,7 @@ _SAFE: Final = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_DIGITS: Final = 18
 _PREFIX: Final = b"hubbub-"
 SECURITY_HEADER: Final = "Hubbub-Security-Token"
+IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 PUSH_HEADER: Final = "Hubbub-Push-Options"
 
 
@@ -35,7 +37,10 @@ FIELDS: Final = {field: header_name(field) for field in (*TEXTS, *NUMBERS, *OBJE
 """Header by field."""
 _KEYS: Final = {field: header.lower().encode() for field, header in FIELDS.items()}
 _SECURITY_KEY: Final = SECURITY_HEADER.lower().encode()
+_IDEMPOTENCY_KEY: Final = IDEMPOTENCY_HEADER.lower().encode()
 _PUSH_KEY: Final = PUSH_HEADER.lower().encode()
+_OF_HUBS: Final = (b"hubbub-message-id", b"hubbub-method", b"hubbub-session")
+"""Beside `Hubbub-Hub`, in each request that a hub makes: to a webhook, a service, a login."""
 
 
 def header_text(value: str) -> str:
@@ -65,6 +70,12 @@ def security_token(headers: Mapping[bytes, bytes]) -> str | None:
     return None if value is None else _text("security_token", value)
 
 
+def idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
+    """Names are in lower case. Raises `InvalidAttribute`."""
+    value = headers.get(_IDEMPOTENCY_KEY)
+    return None if value is None else _text("idempotency_key", value)
+
+
 def push_options(headers: Mapping[bytes, bytes]) -> dict[str, Any] | None:
     """Names are in lower case. Raises `InvalidAttribute`."""
     value = headers.get(_PUSH_KEY)
@@ -88,6 +99,42 @@ def from_headers(headers: Mapping[bytes, bytes]) -> Attributes | None:
         else:
             given[field] = _text(field, value)
     return Attributes(**given) if given else None
+
+
+def check_header_names(
+    headers: Mapping[bytes, bytes],
+    others: Collection[str],
+    parameters: Collection[str] = (),
+    fields: bool = True,
+) -> None:
+    """A header `Hubbub-…` that the hub does not read must not pass for a part of the message.
+
+    `others`: headers of the door that are no fields of the envelope. `parameters`: what the door
+    takes in the query. `fields`: whether the door reads the fields of the envelope from headers.
+
+    A request of another hub is let through: the delivery of a webhook whose callback is this door
+    carries `Hubbub-Serial` and the like, and the other hub may be newer. Raises
+    `InvalidAttribute`."""
+    given = [name for name in headers if name.startswith(_PREFIX)]
+    if not given or (b"hubbub-hub" in headers and any(each in headers for each in _OF_HUBS)):
+        return
+    known = [*(FIELDS.values() if fields else ()), *others]
+    taken = {header.lower().encode() for header in known}
+    wrong = next((name for name in given if name not in taken), None)
+    if wrong is not None:
+        name = wrong[:60].decode("latin-1").title()
+        remedy = _remedy(name, known, parameters)
+        raise InvalidAttribute(f"there is no header {name!r} here; {remedy}")
+
+
+def _remedy(name: str, known: list[str], parameters: Collection[str]) -> str:
+    parameter = name.removeprefix("Hubbub-").lower()
+    if parameter in parameters:
+        return f"give it as a parameter (?{parameter}=…)"
+    if name in FIELDS.values():
+        return "the messages of the body have it as a field"
+    nearest = get_close_matches(name, known, 1, 0.75)
+    return f"is it {nearest[0]}?" if nearest else f"there are {', '.join(known)}"
 
 
 def _text(field: str, value: bytes) -> str:

@@ -18,6 +18,7 @@ HubbubError
 │   ├── UnsupportedMediaType  a body of a kind that the path does not take
 │   ├── WrongChannelKind  the channel's kind does not take this request
 │   ├── SecretNeeded      a kept secret was given for another address; give it again
+│   ├── ArchiveRefused    an archive of a backup that cannot be restored
 │   └── ServiceRefused    the service that was called says no
 ├── Denied                the caller may not do this
 │   ├── NotAuthenticated  nobody has proven who this is
@@ -55,11 +56,13 @@ HubbubError
 │   └── RequestTimeout    an HTTP request did not arrive in time
 ├── Unavailable           a part of the system is away; retrying helps
 │   ├── AuthProviderFailed  it is down, too slow, or answers nonsense
+│   ├── HookFailed        the hook that has to permit it could not be asked
 │   ├── ServiceUnavailable  the service that was called cannot be reached
 │   ├── ServiceFailed     the service that was called broke down or answers nonsense
 │   ├── StreamUnavailable the stream takes nothing right now
 │   ├── StoreUnavailable  the disk or the database takes nothing right now
 │   ├── StaleOwner        another node owns the channel by now
+│   ├── HubRestoring      the hub is being replaced by a backup; reconnect
 │   └── GoingAway         the server is draining; reconnect
 └── Internal              a fault of the hub itself
 
@@ -196,6 +199,11 @@ class SecretNeeded(BadRequest):
     """`(hidden)` stands for a secret that was given for another address, or for none."""
 
     code = "secret_needed"
+
+
+class ArchiveRefused(BadRequest):
+    code = "archive_refused"
+    http_status = 422
 
 
 class ServiceRefused(BadRequest):
@@ -404,6 +412,11 @@ class AuthProviderFailed(Unavailable):
     close_code = 4502
 
 
+class HookFailed(Unavailable):
+    code = "hook_failed"
+    http_status = 502
+
+
 class ServiceUnavailable(Unavailable):
     code = "service_unavailable"
 
@@ -425,6 +438,10 @@ class StaleOwner(Unavailable):
     code = "stale_owner"
 
 
+class HubRestoring(Unavailable):
+    code = "hub_restoring"
+
+
 class GoingAway(Unavailable):
     code = "going_away"
     close_code = 4504
@@ -432,6 +449,10 @@ class GoingAway(Unavailable):
 
 class Internal(HubbubError):
     code = "internal"
+
+
+HUB_AWAY = (HubNotFound, HubRestoring)
+"""Nothing can be done in a hub: it is not there, or not now."""
 
 
 def _walk(kind: type[HubbubError]) -> list[type[HubbubError]]:

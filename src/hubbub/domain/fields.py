@@ -5,7 +5,7 @@ Constraints of `Meta` hold when a struct is decoded, not when it is made in code
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -16,6 +16,17 @@ def wire_name(name: str) -> str:
     """`session_id` is `sessionID` on the wire, as in the socket's protocol."""
     first, *rest = name.split("_")
     return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)
+
+
+def whole_numbers(value: Any) -> Any:
+    """To JSON, 5.0 and 5 are the same number."""
+    if isinstance(value, dict):
+        return {key: whole_numbers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(each) for each in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
 
 
 _NAME = r"^[^\u0000-\u001f\u007f-\u009f*#]+$"
@@ -64,7 +75,7 @@ EndpointUrl = Annotated[
         description="`http://…` or `https://…`, or `nats:` and a subject.",
         extra_json_schema={
             "maxLength": 2048,
-            "pattern": r"^(https?://[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]{0,3})?(/[!-~]*)?"
+            "pattern": r"^(https?://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[1-9][0-9]{0,3})?(/[!-~]*)?"
             r"|nats:[A-Za-z0-9_-]{1,60}(\.[A-Za-z0-9_-]{1,60}){0,2})$",
         },
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import msgspec
@@ -104,6 +104,11 @@ class LiveHistory:
             self._bytes -= len(dropped.payload)
             self._dropped_serial = dropped.serial
             self._dropped_time = max(self._dropped_time, dropped.published_at)
+
+    def replace(self, change: Callable[[Message], Message]) -> None:
+        """Put what `change` answers in the place of each message, with the same serial."""
+        self._ring = deque(map(change, self._ring))
+        self._bytes = sum(len(message.payload) for message in self._ring)
 
     def after(self, serial: int, limit: int) -> Slice:
         start = serial - self._dropped_serial

@@ -33,6 +33,9 @@ EXPIRED: Final = "message.expired"
 DEAD_LETTERED: Final = "message.dead"
 WEBHOOK_ATTEMPT: Final = "webhook.attempt"
 ADAPTER_ATTEMPT: Final = "adapter.attempt"
+POLICY_VERDICT: Final = "policy.verdict"
+"""What became of a message to `receiver`, a peer or `collective:…`: `outcome` is `met`, `failed` or
+`timed_out`, by `policy`, for `reason`."""
 STREAM_EVENT: Final = "stream.event"
 """A client handed an event to a stream, which is `channel` with `stream:` before its name. The
 payload is always there: it is what the stream is for."""
@@ -70,6 +73,7 @@ KINDS: Final = frozenset(
         DEAD_LETTERED,
         WEBHOOK_ATTEMPT,
         ADAPTER_ATTEMPT,
+        POLICY_VERDICT,
         STREAM_EVENT,
         NOTIFICATION_CREATED,
         NOTIFICATION_READ,

@@ -6,6 +6,13 @@ from collections.abc import Hashable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
+_SHARES, _LEAST_SHARE = 4, 10
+
+
+def share_of(quota: int) -> int:
+    """What one client may use up of a quota of its hub: a quarter, or all of a small one."""
+    return max(quota // _SHARES, min(quota, _LEAST_SHARE))
+
 
 class TokenBucket:
     """Allows `rate` units a second on average and `burst` at once; a rate of 0 allows all."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any
 
 import msgspec
 
+from hubbub.domain.communication.steps import CommunicationStep
 from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.push.options import PushOptions
 from hubbub.domain.wire import LOCAL, Wire
@@ -13,6 +15,8 @@ from hubbub.domain.wire import LOCAL, Wire
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
+ERASED_CONTENT_TYPE, ERASED_PAYLOAD = JSON, b"null"
+"""What is left of a message whose publisher was erased."""
 
 
 class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,6 +48,12 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     """On its way to the owner only: the message changes the channel's document."""
     structured: Annotated[dict[str, Any] | None, LOCAL] = None
     """Of an hMessage, what has no field in the envelope; see `domain.commands.mapping`."""
+    media_type: Annotated[str | None, LOCAL] = None
+    """The content type as its publisher spelt it, for receivers of webhooks; None: it is the
+    message's own."""
+    traceparent: Annotated[str | None, LOCAL] = None
+    """The span that what happens to the message belongs to (`domain.traces`); None: the message is
+    not traced."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -54,6 +64,22 @@ class Stamp(msgspec.Struct, frozen=True):
     producer: str
     sequence: int
     fence: int = 0
+
+    @property
+    def keyed(self) -> bool:
+        """By an idempotency key: each key is a sequence of its own, in no order."""
+        return self.producer == _KEYS
+
+
+_KEYS = "\x1fkeys"
+"""The producer of all keyed publishes of a principal. No other has a control character."""
+
+
+def keyed_stamp(principal: str, key: str) -> Stamp:
+    """Of a publish with an idempotency key. Two keys out of a thousand million would have to be the
+    same in 63 bits to be taken for one another; the content of the messages is compared, too."""
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return Stamp(principal, _KEYS, (int.from_bytes(digest) >> 1) or 1)
 
 
 class Message(msgspec.Struct, gc=False):
@@ -89,6 +115,8 @@ class Message(msgspec.Struct, gc=False):
     technology: Annotated[str | None, LOCAL] = None
     push_options: Annotated[PushOptions | None, LOCAL] = None
     """On its way to the owner only."""
+    communication: Annotated[CommunicationStep | None, LOCAL] = None
+    """On its way from the owner to the store only."""
 
 
 def change_of(message: Message) -> ChangeOptions | None:

@@ -14,6 +14,8 @@ MAX_USER_ID_CHARS = 253
 PARTITIONS = 1024
 DEAD_LETTER_SUFFIX = ".dead"
 USER_NAMESPACE = "u"
+COMMUNICATION_LOG = "comm:log"
+"""Holds the messages to peers of a hub. Only the hub itself publishes there."""
 NOTIFICATIONS = "notification:"
 USER_NOTIFICATIONS = f"{NOTIFICATIONS}{USER_NAMESPACE}:"
 """What the names of the users' own notification channels begin with."""

@@ -45,6 +45,12 @@ class SessionInfo(Notice, frozen=True):
     protocol_version: Annotated[int, ALWAYS] = 1
     max_message_bytes: int = 0
     """The largest WebSocket message that the hub takes; 0: it does not say."""
+    expires_at: int | None = None
+    """When the token given at connect ends, in seconds since 1970; None: never."""
+    max_channels: int = 0
+    """That a session may subscribe to; 0: the hub does not say."""
+    messages_per_second: float = 0.0
+    """That a session may send in the long run; 0: no limit."""
 
 
 class Authenticated(Notice, frozen=True):
@@ -103,6 +109,8 @@ class SessionRestored(Notice, frozen=True):
     failures: tuple[ChannelFailure, ...]
     req_id: int = 0
     patterns: tuple[SubscribedPattern, ...] = ()
+    expires_at: int | None = None
+    """When the identity ends, in seconds since 1970; None: never."""
 
     @derived
     def subscribed_channels(self) -> tuple[str, ...]:
@@ -211,11 +219,13 @@ class ThreadsPage(Notice, frozen=True):
 
 
 class ChannelReset(Notice, frozen=True):
-    """Positions of other epochs mean nothing any more; what lay between may be lost."""
+    """Positions of other epochs mean nothing any more; unless `recovered`, what lay between may be
+    lost."""
 
     channel: str
     epoch: str
     serial: int
+    recovered: bool = False
 
 
 class DocumentUpdated(Notice, frozen=True):
@@ -286,6 +296,8 @@ class Member(msgspec.Struct, frozen=True):
     user_id: str | None
     extra: Annotated[dict[str, Any], OPTIONAL]
     timestamp: int
+    data: dict[str, Any] | None = None
+    """What the session said of itself; unlike `extra`, nobody vouches for it."""
 
 
 class Presence(Notice, frozen=True):

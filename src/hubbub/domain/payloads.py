@@ -12,13 +12,15 @@ from typing import TypeVar
 import msgspec
 
 from hubbub.domain.errors import InvalidPayload, Malformed
-from hubbub.domain.messages import BINARY, JSON, TEXT, is_text
+from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_text
 
 _T = TypeVar("_T")
 MAX_CONTENT_TYPE_CHARS = 255
 MAX_JSON_DEPTH = 256
 """Readers recurse, and the deeper ones fail. What this hub accepts, all of its clients can read
 from wherever they call their decoder, also when it comes inside the envelope of a history page."""
+MAX_COMMAND_DEPTH = MAX_JSON_DEPTH + 16
+"""Of commands, results and answers to plugins, which hold payloads."""
 
 # Looking for a byte by its number takes a fifth of the time of looking for b"\n".
 NEWLINE = ord("\n")
@@ -117,8 +119,8 @@ def json_text(body: bytes) -> bytes:
 def readable_json(text: bytes) -> bytes:
     """Valid JSON that every client can read, on one line: a line break can only be insignificant
     space in it. Raises `InvalidPayload`."""
-    if len(text) > 2 * MAX_JSON_DEPTH and text.count(b"[") + text.count(b"{") > MAX_JSON_DEPTH:
-        _check_depth(text)
+    if is_deeper(text, MAX_JSON_DEPTH):
+        raise _too_deep()
     if len(text) > 3:
         _check_numbers(text)
     return _on_one_line(text)
@@ -152,15 +154,21 @@ def is_utf8(body: bytes) -> bool:
     return True
 
 
-def _check_depth(text: bytes) -> None:
+def is_deeper(text: bytes, most: int) -> bool:
+    """Whether valid JSON has more than so many levels."""
+    return (
+        len(text) > 2 * most and text.count(b"[") + text.count(b"{") > most and _depth(text) > most
+    )
+
+
+def _depth(text: bytes) -> int:
     """Counts up at each opening bracket and down at each closing one, in one pass: the time must
-    not depend on how a hostile payload nests. `text` is valid JSON."""
+    not depend on how a hostile payload nests."""
     marks = _without_escapes(text).translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
     if _QUOTE in marks:  # some strings have brackets in them
         marks = _QUOTED.sub(b"", marks)
     steps = memoryview(marks.translate(_STEPS)).cast("b")
-    if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
-        raise _too_deep()
+    return max(accumulate(steps), default=0)
 
 
 def _without_escapes(text: bytes) -> bytes:
@@ -226,3 +234,14 @@ def _plain_content_type(content_type: str) -> str:
     if main == JSON or main.endswith("+json"):
         return JSON
     return main if is_text(main) else content_type.strip() or BINARY
+
+
+def with_media_type(
+    attributes: Attributes | None, content_type: str, given: str | None
+) -> Attributes | None:
+    """The attributes of a message that keeps its content type under another spelling than the one
+    that its publisher gave."""
+    spelt = (given or "").strip()
+    if not spelt or spelt == content_type:
+        return attributes
+    return msgspec.structs.replace(attributes or Attributes(), media_type=spelt)

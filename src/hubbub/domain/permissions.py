@@ -10,6 +10,7 @@ import msgspec
 
 from hubbub.domain.errors import InvalidToken, NotPermitted
 from hubbub.domain.names import (
+    COMMUNICATION_LOG,
     USER_NAMESPACE,
     USER_NOTIFICATIONS,
     namespace_of,
@@ -24,9 +25,12 @@ from hubbub.domain.wire import ALWAYS
 
 
 class Level(enum.Enum):
-    """How far an identity reaches: its own grants, its hub, or everything."""
+    """How far an identity reaches: its grants, reading about a hub, its hub, or everything."""
 
     CLIENT = "client"
+    VIEWER = "viewer"
+    """Reads what the admin API shows of a hub or, for `*`, of all, without messages; no channel is
+    open to it."""
     SERVICE = "service"
     ADMIN = "admin"
 
@@ -50,6 +54,8 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: int | None = None
     """Seconds since 1970, or None for no expiry."""
     token_id: str | None = None
+    parent_id: str | None = None
+    """The id of the token that this one was given out for: a revocation of that one covers both."""
     issued_at: int = 0
     """When this was proven, in milliseconds since 1970; 0 where nobody said."""
     foreign: bool = False
@@ -82,6 +88,11 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def authenticated(self) -> bool:
         return self.user_id is not None or self.level is not Level.CLIENT
+
+    @property
+    def trusted(self) -> bool:
+        """A service or an administrator, who needs no grants in the hub."""
+        return self.level is not Level.CLIENT and self.level is not Level.VIEWER
 
 
 ANONYMOUS = Identity()
@@ -122,7 +133,7 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
     if isinstance(rules, BoundRules):
         return rules.binding.active and _takes_part(identity, rules)
     if identity.level is not Level.CLIENT:
-        return True
+        return identity.trusted
     if user_channels and channel.startswith(USER_NOTIFICATIONS):
         return identity.user_id is not None and channel == user_notifications(identity.user_id)
     origin = without_dead_letters(channel)
@@ -166,7 +177,9 @@ def refusal(action: str, channel: str, rules: Rules) -> NotPermitted:
 
 
 def _takes_part(identity: Identity, rules: BoundRules) -> bool:
-    return identity.level is not Level.CLIENT or rules.binding.admits(identity.user_id)
+    if identity.level is not Level.CLIENT:
+        return identity.trusted
+    return rules.binding.admits(identity.user_id)
 
 
 def may_read_pattern(reader: Reader, pattern: str, configuration: HubConfiguration) -> bool:
@@ -177,7 +190,7 @@ def may_read_pattern(reader: Reader, pattern: str, configuration: HubConfigurati
     if not (identity.authenticated or settings.allow_anonymous):
         return False
     if identity.level is not Level.CLIENT:
-        return True
+        return identity.trusted
     if any(grant.subscribe and covers(grant.channel, pattern) for grant in identity.grants):
         return True
     place = literal_start(pattern)
@@ -189,10 +202,13 @@ def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: b
     """A grant to publish overrides `client_publish` off. To a channel with an owner: its
     participants, as long as it is active."""
     if isinstance(rules, BoundRules):
+        if channel == COMMUNICATION_LOG:
+            return False
         return rules.binding.active and _takes_part(identity, rules)
+    if identity.level is not Level.CLIENT:
+        return identity.trusted
     return (
-        identity.level is not Level.CLIENT
-        or _is_own_user_channel(identity, channel, user_channels)
+        _is_own_user_channel(identity, channel, user_channels)
         or (rules.client_publish and _open_to(identity, channel, rules, user_channels))
         or granted(identity.grants, "publish", channel)
     )

@@ -47,10 +47,20 @@ class Position(msgspec.Struct, frozen=True):
     document_epoch: str | None = None
 
 
+class Attachment(msgspec.Struct, frozen=True):
+    """What a client of Hubiquitus says of the session with which it goes on: its full address, and
+    how many events it got there."""
+
+    publisher: str
+    rid: int | None
+
+
 class Restore(Request, frozen=True):
     restore_key: str
     req_id: int = 0
     positions: tuple[Position, ...] = ()
+    attachment: Annotated[Attachment | None, LOCAL] = None
+    """Must be true of the session, if it is given."""
 
 
 class ChannelRequest(msgspec.Struct, frozen=True):
@@ -65,6 +75,10 @@ class ChannelRequest(msgspec.Struct, frozen=True):
     document_epoch: str | None = None
     by_pattern: bool = False
     """The channel is followed as long as a pattern of the session matches it, and only so."""
+    presence: dict[str, Any] | None = None
+    """What presence shows of the session in this channel."""
+    token: str | None = None
+    """Permits the session's user, or anybody, to subscribe to this channel."""
 
 
 class Subscribe(Request, frozen=True):
@@ -108,6 +122,10 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     """What `domain.push.options` reads."""
     security_token: str | None = None
     """For features that ask for one; ends with the request and is in no message."""
+    idempotency_key: str | None = None
+    """A repeat under the same key is answered like the original; see `domain.topics`."""
+    most_bytes: Annotated[int, LOCAL] = 0
+    """The payload may be so large; 0: as large as every message. Only the hub sets it."""
 
 
 class Publish(Request, frozen=True):
@@ -195,8 +213,11 @@ class DocumentChange(Request, frozen=True):
 
 
 class PresenceQuery(Request, frozen=True):
+    """With `data`, presence shows that of the session in the channel from now on."""
+
     channel: str
     req_id: int = 0
+    data: dict[str, Any] | None = None
 
 
 class TopicSubscribe(Request, frozen=True):

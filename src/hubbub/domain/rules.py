@@ -15,6 +15,13 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.callbacks import Reach
+from hubbub.domain.communication.information import MessageInfo
+from hubbub.domain.communication.routing import RoutingRule
+from hubbub.domain.communication.settings import (
+    AdapterSettings,
+    CallbackSettings,
+    CommunicationSettings,
+)
 from hubbub.domain.errors import SubjectNotPermitted
 from hubbub.domain.fields import (
     Count,
@@ -28,12 +35,15 @@ from hubbub.domain.fields import (
     wire_name,
 )
 from hubbub.domain.journal import PayloadRule
-from hubbub.domain.names import ChannelKind, kind_of, namespace_of, without_dead_letters
+from hubbub.domain.names import (
+    COMMUNICATION_LOG,
+    ChannelKind,
+    kind_of,
+    namespace_of,
+    without_dead_letters,
+)
+from hubbub.domain.setting import Setting as Setting
 from hubbub.domain.subjects import auth_prefix, belongs_to, rpc_prefix
-
-
-class Setting(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """Base of all: unknown fields are refused by name."""
 
 
 class Rules(Setting, frozen=True):
@@ -82,6 +92,11 @@ class Rules(Setting, frozen=True):
     all."""
     document_ttl_seconds: Count = 0
     """A document goes so long after its last change; 0 for never."""
+    subscribe_hook: Name | None = None
+    """A method of the hub's services that is asked before a client subscribes to the channel or
+    reads it, see [Hooks](services.md#hooks)."""
+    publish_hook: Name | None = None
+    """The same before a client publishes."""
     document_messages: bool = False
     """With `store`, each change of a document is also a stored message `DocumentUpdated`, for
     webhooks and durable subscriptions."""
@@ -100,7 +115,10 @@ class Rules(Setting, frozen=True):
         """What is left of the rules on a channel of this kind."""
         if kind is ChannelKind.NOTIFICATION:
             return Rules(
-                public=self.public, allow_anonymous=self.allow_anonymous, journal=self.journal
+                public=self.public,
+                allow_anonymous=self.allow_anonymous,
+                journal=self.journal,
+                subscribe_hook=self.subscribe_hook,
             )
         if kind is ChannelKind.DOCUMENT and self.live_history:
             return msgspec.structs.replace(self, live_history=False)
@@ -138,6 +156,16 @@ PLUGIN_COLLECTION = "hPlugin:"
 _COLLECTION = Binding(owner="", participants=frozenset())
 
 
+def is_collection(channel: str) -> bool:
+    """Whether the hub itself keeps something in the channel; no client has access, and none can own
+    it."""
+    return (
+        channel in COLLECTIONS
+        or channel == COMMUNICATION_LOG
+        or channel.startswith(PLUGIN_COLLECTION)
+    )
+
+
 class Quotas(Setting, frozen=True):
     """Limits of a hub; 0 means no limit. Only an administrator may change them."""
 
@@ -158,7 +186,15 @@ class Quotas(Setting, frozen=True):
     pushes_per_second: Count = 0
     """Pushes to devices that a node sends each second; more wait."""
     owned_channels: Count = 0
-    """Channels with an owner, which users create by commands; 0 here means 10,000."""
+    """Channels with an owner, which users create by commands; 0 here means 10,000. A user may own
+    a quarter of them."""
+    peers: Count = 0
+    """Peers, and collectives of peers; 0 here means 1,000,000."""
+    deliveries: Count = 0
+    """Deliveries to peers that wait or are under way, and messages to peers that wait for a
+    reply; 0 here means 100,000."""
+    peer_subscriptions: Count = 0
+    """Channels that peers follow, of all peers together; 0 here means 10,000."""
 
 
 class TrustedIssuer(
@@ -226,6 +262,11 @@ class HubSettings(Setting, frozen=True):
     nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
     """Subjects of NATS, with all below them, that routes and auth providers may name besides those
     below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator may change them."""
+    websub_algorithm: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
+    """How WebSub subscriptions with a secret are signed that name no `hub.algorithm`; some
+    subscribers know only `sha1`."""
+    websub_no_content: bool = False
+    """A publisher of WebSub is answered 204 without a body, which some expect, instead of 202."""
     push_audience: Literal["all", "absent"] = "all"
     """Whether a push also goes to users with a session that is subscribed to the channel."""
     push_contact: (
@@ -236,6 +277,11 @@ class HubSettings(Setting, frozen=True):
     commands: bool = False
     """Users may send [commands](commands.md), and create channels that have an owner and
     participants."""
+    rid_window: Annotated[int, Meta(ge=-1, le=1_000_000)] = 5
+    """How far the `rid` of a client of Hubiquitus that
+    [attaches](commands.md#clients-of-hubiquitus) may be from the number of events that it was sent;
+    -1 switches the check off."""
+    communication: CommunicationSettings = CommunicationSettings()
 
 
 NATS_SCHEME = "nats:"
@@ -288,6 +334,9 @@ E = TypeVar("E", AuthProvider, RpcRoute)
 P = TypeVar("P", AuthProvider, RpcRoute, TrustedIssuer)
 
 
+RulesSource = Literal["channel", "namespace", "hub", "default"]
+
+
 class Section(msgspec.Struct, frozen=True):
     """A part of a hub's settings: entries of one type, by name. `kind` is its word in the store and
     in the audit log, `attribute` the attribute of `HubConfiguration`, which in the file is its
@@ -318,7 +367,22 @@ NAMESPACES = Section("namespace", "namespaces", str)
 CHANNELS = Section("channel", "channels", ChannelSettings)
 AUTH_PROVIDERS = Section("auth_provider", "auth_providers", AuthProvider)
 RPC_ROUTES = Section("rpc_route", "rpc_routes", RpcRoute)
-SECTIONS = (HUB_ITSELF, RULES, NAMESPACES, CHANNELS, AUTH_PROVIDERS, RPC_ROUTES)
+ROUTES = Section("route", "routes", RoutingRule)
+ADAPTERS = Section("adapter", "adapters", AdapterSettings)
+CALLBACKS = Section("callback", "callbacks", CallbackSettings)
+MESSAGE_INFO = Section("message_info", "message_info", MessageInfo)
+SECTIONS = (
+    HUB_ITSELF,
+    RULES,
+    NAMESPACES,
+    CHANNELS,
+    AUTH_PROVIDERS,
+    RPC_ROUTES,
+    ROUTES,
+    ADAPTERS,
+    CALLBACKS,
+    MESSAGE_INFO,
+)
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -341,6 +405,10 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     channels: Mapping[str, ChannelSettings] = {}
     auth_providers: Mapping[str, AuthProvider] = {}
     rpc_routes: Mapping[str, RpcRoute] = {}
+    routes: Mapping[str, RoutingRule] = {}
+    adapters: Mapping[str, AdapterSettings] = {}
+    callbacks: Mapping[str, CallbackSettings] = {}
+    message_info: Mapping[str, MessageInfo] = {}
     topic_keys: Mapping[str, bytes] = {}
     """Channels that take messages from who knows a key, and the key's SHA-256. They come from the
     registered topics, not from the settings."""
@@ -365,7 +433,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
 
     def binding_of(self, channel: str) -> Binding | None:
         """What the channel's owner decided; None: it has no owner."""
-        if channel in COLLECTIONS or channel.startswith(PLUGIN_COLLECTION):
+        if is_collection(channel):
             return _COLLECTION
         return self.bindings.get(channel)
 
@@ -377,20 +445,32 @@ class HubConfiguration(msgspec.Struct, frozen=True):
             return True
         return namespace_of(channel) in self.namespaces
 
+    def source_of(self, channel: str) -> tuple[RulesSource, str | None]:
+        """Whose rules a channel has, and their name; without a name they are those of a hub that
+        sets none. Dead letters have those of their channel where they have none of their own."""
+        own = self.channels.get(channel)
+        origin = without_dead_letters(channel)
+        if origin != channel and (own is None or own.rules in (None, self.settings.topic_rules)):
+            return self.source_of(origin)
+        namespace = namespace_of(channel)
+        candidates: tuple[tuple[RulesSource, str | None], ...] = (
+            ("channel", own.rules if own else None),
+            ("namespace", self.namespaces.get(namespace) if namespace is not None else None),
+            ("hub", self.settings.default_rules),
+        )
+        for source, rules_id in candidates:
+            if rules_id is not None and rules_id in self.rules:
+                return source, rules_id
+        return "default", None
+
     def _unfiltered_rules_for(self, channel: str) -> Rules:
         own = self.channels.get(channel)
         origin = without_dead_letters(channel)
         if origin != channel and (own is None or own.rules in (None, self.settings.topic_rules)):
             return self._unfiltered_rules_for(origin)
-        namespace = namespace_of(channel)
-        candidates = (
-            own.rules if own else None,
-            self.namespaces.get(namespace) if namespace is not None else None,
-            self.settings.default_rules,
-        )
-        for rules_id in candidates:
-            if rules_id is not None and rules_id in self.rules:
-                return self.rules[rules_id]
+        _, rules_id = self.source_of(channel)
+        if rules_id is not None:
+            return self.rules[rules_id]
         return Rules(
             public=self.settings.default_public, allow_anonymous=self.settings.allow_anonymous
         )

@@ -9,7 +9,7 @@ import msgspec
 from hubbub.domain.errors import InvalidName
 from hubbub.domain.names import MAX_NAME_CHARS, check_name
 from hubbub.domain.patterns import matches, matches_any
-from hubbub.domain.permissions import Identity, Level, granted
+from hubbub.domain.permissions import Identity, granted
 from hubbub.domain.rules import RpcRoute
 
 STREAM_NAMESPACE = "stream"
@@ -68,12 +68,12 @@ def check_stream(stream: str) -> str:
 
 
 def may_call(identity: Identity, method: str) -> bool:
-    return identity.level is not Level.CLIENT or matches_any(identity.rpcs, method)
+    return identity.trusted or matches_any(identity.rpcs, method)
 
 
 def may_submit(identity: Identity, stream: str) -> bool:
     channel = stream_channel(stream)
-    return identity.level is not Level.CLIENT or granted(identity.grants, "publish", channel)
+    return identity.trusted or granted(identity.grants, "publish", channel)
 
 
 def route_for(routes: Mapping[str, RpcRoute], method: str) -> RpcRoute | None:

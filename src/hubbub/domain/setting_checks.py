@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
+from hubbub.domain.communication.settings import CallbackSettings, communication_problems
 from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.rules import (
     NATS_SCHEME,
@@ -19,9 +20,9 @@ from hubbub.domain.rules import (
     ChannelSettings,
     HubSettings,
     RpcRoute,
-    Setting,
     TrustedIssuer,
 )
+from hubbub.domain.setting import Setting
 from hubbub.domain.subjects import is_subject
 
 MAX_METADATA_DEPTH = 32
@@ -75,8 +76,10 @@ def problems_of(value: Setting | str) -> Iterator[Problem]:
             yield from _settings_problems(value)
         case ChannelSettings():
             yield from _channel_problems(value)
-        case AuthProvider() | RpcRoute():
+        case AuthProvider() | RpcRoute() | CallbackSettings():
             yield from _endpoint_problems(value)
+        case _:
+            yield from communication_problems(value)
 
 
 def _settings_problems(settings: HubSettings) -> Iterator[Problem]:
@@ -133,15 +136,20 @@ def endpoint_problem(url: str) -> str | None:
     return None
 
 
-def _endpoint_problems(endpoint: AuthProvider | RpcRoute) -> Iterator[Problem]:
+def _endpoint_problems(endpoint: AuthProvider | RpcRoute | CallbackSettings) -> Iterator[Problem]:
     problem = endpoint_problem(endpoint.url)
     if problem is not None:
         yield "url", problem
     if isinstance(endpoint, RpcRoute) and _CONTROL.search(endpoint.method):
         yield "method", "holds control characters; expected a pattern such as cart.*"
-    if len(endpoint.headers) > MAX_ENTRIES:
+    yield from header_problems(endpoint.headers)
+
+
+def header_problems(headers: Mapping[str, str]) -> Iterator[Problem]:
+    """The problems of headers that the hub shall send, without their values."""
+    if len(headers) > MAX_ENTRIES:
         yield "headers", f"has more than {MAX_ENTRIES} entries"
-    for name, value in endpoint.headers.items():
+    for name, value in headers.items():
         if not _HEADER.fullmatch(name):
             yield "headers", f"has the name {name[:100]!r}, which HTTP does not allow"
         elif len(value) > MAX_TEXT_CHARS or not value.isascii() or not value.isprintable():

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hubbub.domain.rules import Setting
+from hubbub.domain.setting import Setting
 
 S = TypeVar("S", bound=Setting | str)
 

@@ -11,6 +11,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hubbub.domain.communication.requests import (
+    ANSWERS,
+    CommunicationAnswer,
+    CommunicationRequest,
+)
 from hubbub.domain.documents.changes import ChangeOutcome
 from hubbub.domain.messages import Message
 from hubbub.domain.names import DEAD_LETTER_SUFFIX
@@ -74,6 +79,16 @@ class SubscriptionKey(msgspec.Struct, frozen=True):
     name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
 
 
+class Lag(msgspec.Struct, frozen=True):
+    """How many messages a durable subscription still has to get, and how it went with others."""
+
+    key: SubscriptionKey
+    messages: int
+    handed_out: int = 0
+    redeliveries: int = 0
+    dead_letters: int = 0
+
+
 class SubscribeTopic(msgspec.Struct, frozen=True, tag="subscribe_topic"):
     """`start`: `new` (what is put from now on), `first` (everything that is still there), or the
     serial behind which to begin. An existing subscription keeps its place."""
@@ -119,6 +134,8 @@ class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
     """They could not be done: put them to the dead letters. Answered when that is on disk."""
     expired: bool = False
     """Their time to live was over before they could be done."""
+    replayed: bool = False
+    """The messages were dead letters, and a replay delivered them."""
 
 
 class DescribeSubscription(msgspec.Struct, frozen=True, tag="describe_subscription"):
@@ -205,12 +222,32 @@ class DescribeWebhook(msgspec.Struct, frozen=True, tag="describe_webhook"):
 
 
 class ReplayWebhook(msgspec.Struct, frozen=True, tag="replay_webhook"):
-    """Send dead letters of a webhook again, those behind `after`; as many as a moment allows."""
+    """Send dead letters of a webhook again, those behind `after`, or `only` one, by its serial; as
+    many as a moment allows."""
 
     hub: str
     channel: str
     webhook: str
     after: int = 0
+    only: int | None = None
+
+
+class EraseMessages(msgspec.Struct, frozen=True, tag="erase_messages"):
+    """Take out what a user published, of the messages behind the serial `after`; as many as a
+    moment allows."""
+
+    hub: str
+    channel: str
+    user_id: str
+    after: int = 0
+
+
+class ErasedMessages(msgspec.Struct, frozen=True, tag="erased_messages"):
+    """How many there were up to the serial `after`; `more`: there are messages behind it."""
+
+    count: int
+    after: int
+    more: bool
 
 
 WebhookRequest = WebhookChanged | TopicPinged | DescribeWebhook | ReplayWebhook
@@ -218,16 +255,23 @@ WebhookRequest = WebhookChanged | TopicPinged | DescribeWebhook | ReplayWebhook
 SubscriptionRequest = (
     GetMessages | Acknowledge | SubscribeTopic | UnsubscribeTopic | DescribeSubscription
 )
-TopicRequest = SubscriptionRequest | OpenProducer | FindPut | WebhookRequest
+TopicRequest = (
+    SubscriptionRequest
+    | OpenProducer
+    | FindPut
+    | EraseMessages
+    | WebhookRequest
+    | CommunicationRequest
+)
 TopicAnswer = (
     SubscriptionInfo
     | ProducerState
     | FoundPut
+    | ErasedMessages
     | WebhookStatus
     | Replayed
     | tuple[Article, ...]
-    | int
-    | None
+    | CommunicationAnswer
 )
 
 
@@ -253,10 +297,12 @@ _ANSWERS: dict[type, Any] = {
     Acknowledge: int,
     OpenProducer: ProducerState,
     FindPut: FoundPut | None,
+    EraseMessages: ErasedMessages,
     WebhookChanged: None,
     TopicPinged: None,
     DescribeWebhook: WebhookStatus,
     ReplayWebhook: Replayed,
+    **ANSWERS,
 }
 
 

@@ -30,9 +30,11 @@ MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 64
 
 Kind = Literal["light", "websub", "plain"]
+DrivenKind = Literal["light", "websub", "plain", "peer"]
+"""`peer`: a peer subscription, which no door of webhooks shows; its `callback` is the peer's id."""
 Algorithm = Literal["sha1", "sha256", "sha384", "sha512"]
 ALGORITHMS: tuple[Algorithm, ...] = ("sha1", "sha256", "sha384", "sha512")
-State = Literal["pending", "active"]
+State = Literal["pending", "active", "paused"]
 Mode = Literal["subscribe", "unsubscribe"]
 
 _CHANNEL_PREFIX = "websub:"
@@ -86,7 +88,7 @@ class Webhook(msgspec.Struct, frozen=True):
     hub: str
     channel: str
     id: str
-    kind: Kind
+    kind: DrivenKind
     callback: str
     topic: str
     """The URL or name under which the subscriber knows the channel."""
@@ -122,7 +124,9 @@ class Webhook(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """Host and port that the limits count by."""
+        """Host and port that the limits count by; of a peer, its name."""
+        if self.kind == "peer":
+            return f"peer:{self.callback}"
         parts = check_callback(self.callback)
         return f"{parts.host}:{parts.port}"
 
@@ -174,7 +178,9 @@ class Replayed(msgspec.Struct, frozen=True):
     """Where to go on."""
 
 
-def webhook_id(kind: Kind, hub: str, channel: str, callback: str, owner: str | None = None) -> str:
+def webhook_id(
+    kind: DrivenKind, hub: str, channel: str, callback: str, owner: str | None = None
+) -> str:
     """An owner who subscribes again gets the same one; another owner never does. Without an
     owner: as the ids were made before they named one."""
     text = "\x00".join((kind, hub, channel, callback, *(() if owner is None else (owner,))))

@@ -23,6 +23,12 @@ class Durations:
         bucket = int(seconds * 1e6).bit_length()
         self.buckets[bucket if bucket < BUCKETS else -1] += 1
 
+    def took_often(self, microseconds: int, count: int) -> None:
+        """So many took about so long; the sum is counted by the caller, who knows it exactly."""
+        self.count += count
+        bucket = microseconds.bit_length()
+        self.buckets[bucket if bucket < BUCKETS else -1] += count
+
 
 @dataclass(slots=True, eq=False)
 class HubCounters:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hubbub.domain.commands.records import binding_of
-from hubbub.domain.errors import HubNotFound, Internal
+from hubbub.domain.errors import HubNotFound, HubRestoring, Internal
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     HUB_ITSELF,
@@ -17,9 +17,9 @@ from hubbub.domain.rules import (
     Binding,
     HubConfiguration,
     HubSettings,
-    Setting,
     trusting,
 )
+from hubbub.domain.setting import Setting
 from hubbub.domain.stored_settings import decode_setting, encode_setting
 from hubbub.engine.access.revocations import Revocations
 from hubbub.ports.bus import Bus
@@ -60,13 +60,18 @@ class Directory:
         self._hubs: dict[str, HubConfiguration] = {}
         self._bindings: dict[str, dict[str, Binding]] = {}
         """By hub and channel."""
+        self._suspended: set[str] = set()
+        self._replaced = 0
+        """How often a hub came back from being suspended."""
 
     def get(self, hub: str) -> HubConfiguration:
-        """The settings of a hub. Raises `HubNotFound`."""
+        """The settings of a hub. Raises `HubNotFound`, and `HubRestoring` while it is suspended."""
         known = self._hubs.get(hub)
         if known is not None:
             return known
         check_name(hub, "hub")
+        if hub in self._suspended:
+            raise HubRestoring(f"hub {hub!r} is being restored from a backup; try again soon")
         if self._dynamic is None:
             raise HubNotFound(
                 f"there is no hub {hub!r}; declare it under `hubs` in the configuration, or "
@@ -81,11 +86,22 @@ class Directory:
         except HubNotFound:
             return HubSettings()
 
+    def __contains__(self, hub: object) -> bool:
+        """Whether somebody declared or changed it; others come into being by use."""
+        return hub in self._hubs
+
     def names(self) -> list[str]:
         return sorted(self._hubs)
 
     async def load(self) -> None:
-        """Read everything that is stored, at start and as a safety net from time to time."""
+        """Read everything that is stored, at start and as a safety net from time to time; again,
+        where a hub was replaced meanwhile."""
+        replaced = -1
+        while replaced != self._replaced:
+            replaced = self._replaced
+            await self._load()
+
+    async def _load(self) -> None:
         entries: dict[str, list[SettingsEntry]] = {}
         for entry in await self._store.read_settings():
             entries.setdefault(entry.hub, []).append(entry)
@@ -96,6 +112,7 @@ class Directory:
         self._hubs = {
             hub: _assemble(hub, rows, keys.get(hub, {}), self._bindings.setdefault(hub, {}))
             for hub, rows in entries.items()
+            if hub not in self._suspended
         }
 
     async def refresh(self) -> None:
@@ -111,16 +128,48 @@ class Directory:
         if channel is not None:
             await self._reload_binding(hub, channel)
             return
+        read = await self._read(hub)
+        if hub not in self._suspended:
+            self._take(hub, *read)
+
+    async def _read(self, hub: str) -> tuple[list[SettingsEntry], Mapping[str, bytes]]:
+        """The settings, none where the hub has none of its own, and the keys of topics."""
         if self._revocations is not None:
             await self._revocations.load(hub)
         rows = await self._store.read_settings(hub)
+        keys = await self._topic_keys(hub) if rows else {}
+        return rows, keys.get(hub, {})
+
+    def _take(self, hub: str, rows: list[SettingsEntry], keys: Mapping[str, bytes]) -> None:
         if rows:
-            keys = await self._topic_keys(hub)
             bindings = self._bindings.setdefault(hub, {})
-            self._hubs[hub] = _assemble(hub, rows, keys.get(hub, {}), bindings)
+            self._hubs[hub] = _assemble(hub, rows, keys, bindings)
         else:
             self._hubs.pop(hub, None)
             self._bindings.pop(hub, None)
+
+    def suspend(self, hub: str) -> None:
+        """From now on the hub is not there, for everyone on this node who is told so by
+        `Bus.announce_hub_change`, until `resume`."""
+        self._suspended.add(hub)
+        self._hubs.pop(hub, None)
+
+    async def resume(self, hub: str) -> None:
+        """The hub is there again, as the store has it now."""
+        found: dict[str, Binding] = {}
+        after = (hub, "")
+        while page := await self._store.list_channel_records(after, _PAGE):
+            of_hub = [record for name, record in page if name == hub]
+            found.update((record.channel, binding_of(record, hub)) for record in of_hub)
+            if len(of_hub) < _PAGE:
+                break
+            after = (hub, of_hub[-1].channel)
+        read = await self._read(hub)
+        # At once, so that nobody finds neither.
+        self._bindings[hub] = found
+        self._suspended.discard(hub)
+        self._replaced += 1
+        self._take(hub, *read)
 
     async def _reload_binding(self, hub: str, channel: str) -> None:
         """The other channels, of which there may be very many, stay as they are."""

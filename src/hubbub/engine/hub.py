@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from hubbub.domain.errors import HubNotFound, NotAuthenticated
 from hubbub.domain.filters.filters import NO_FILTERS, Filters, Screen
@@ -21,9 +22,11 @@ from hubbub.domain.notices import Member, Notice
 from hubbub.domain.patterns import PatternSet
 from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.domain.sorted_names import SortedNames
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.audience import Audience
 from hubbub.engine.delivery.fanout import DeliveryQueue
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.large_work import SMALL_BYTES, leave_loop
@@ -37,6 +40,10 @@ MEMBER_BYTES = 500
 """Encoding somebody who is present takes as long as encoding so many bytes of a message."""
 
 
+AskHook = Callable[["Hub", Identity, str, str | None], Awaitable[None]]
+"""Raises `NotPermitted`, `HookFailed` and `Limited`."""
+
+
 @dataclass(slots=True, eq=False)
 class Hub:
     """The state of a tenant in memory. It goes when nobody has used it for a while."""
@@ -44,6 +51,8 @@ class Hub:
     configuration: HubConfiguration
     counters: HubCounters
     idle_since: float
+    ask_hook: AskHook | None = None
+    """Asks the channel's hook before a client reads it; see `engine.services.consent`."""
     missing: HubNotFound | None = None
     """There is no such hub, which is told only to who has a token for it."""
     message_prefix: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -51,8 +60,19 @@ class Hub:
     message_numbers: count[int] = field(default_factory=lambda: count(1))
     sessions: dict[str, SessionState] = field(default_factory=dict)
     """By id. Changed by `add_session` and `remove_session` only."""
+    session_ids: SortedNames = field(default_factory=SortedNames)
+    """The keys of `sessions`, in order."""
     _of_user: dict[str, dict[str, SessionState]] = field(default_factory=dict)
+    user_ids: SortedNames = field(default_factory=SortedNames)
+    """Users with a session on this node, in order."""
     feeds: dict[str, Feed] = field(default_factory=dict)
+    """By channel. Changed by `add_feed` and `remove_feed` only."""
+    channel_names: SortedNames = field(default_factory=SortedNames)
+    """The keys of `feeds`, in order."""
+    channel_sizes: dict[int, int] = field(default_factory=dict)
+    """Number of sessions to number of feeds with so many; kept up to date by the feeds."""
+    shared_feeds: dict[Audience, None] = field(default_factory=dict)
+    """Those of `feeds` with more than one session; kept by the feeds."""
     patterns: HubPatterns | None = None
     """None while no session is subscribed to one."""
     _large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,6 +81,8 @@ class Hub:
     user_channels: bool = field(init=False)
     topic_keys: Mapping[str, bytes] = field(init=False)
     limited: bool = field(init=False)
+    hooked: bool = field(init=False)
+    """Whether some channel has a hook."""
     pushes: bool = field(init=False)
     """Whether messages of some channel may be pushed to devices."""
     messages: TokenBucket = field(init=False)
@@ -77,6 +99,9 @@ class Hub:
         self.configuration = configuration
         self.user_channels = configuration.settings.user_channel
         self.topic_keys = configuration.topic_keys
+        self.hooked = any(
+            rules.subscribe_hook or rules.publish_hook for rules in configuration.rules.values()
+        )
         self.pushes = any(rules.push for rules in configuration.rules.values())
         self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
@@ -90,6 +115,8 @@ class Hub:
         known = self.sessions.get(session.id)
         if known is not None:
             self._unindex(known)
+        else:
+            self.session_ids.add(session.id)
         self.sessions[session.id] = session
         self._index(session)
 
@@ -98,12 +125,14 @@ class Hub:
         if self.sessions.get(session.id) is not session:
             return False
         del self.sessions[session.id]
+        self.session_ids.remove(session.id)
         self._unindex(session)
         return True
 
     def identify(self, session: SessionState, identity: Identity) -> None:
         """The session is somebody else from now on."""
         self._unindex(session)
+        session.channel_readers = None
         session.identity = identity
         if self.sessions.get(session.id) is session:
             self._index(session)
@@ -111,10 +140,24 @@ class Hub:
     def sessions_of(self, user_id: str) -> list[SessionState]:
         return list(self._of_user.get(user_id, {}).values())
 
+    def add_feed(self, feed: Feed) -> None:
+        """The channel must not have a feed yet."""
+        self.feeds[feed.channel] = feed
+        self.channel_names.add(feed.channel)
+
+    def remove_feed(self, feed: Feed) -> None:
+        del self.feeds[feed.channel]
+        self.channel_names.remove(feed.channel)
+
     def _index(self, session: SessionState) -> None:
         user_id = session.identity.user_id
-        if user_id is not None:
-            self._of_user.setdefault(user_id, {})[session.id] = session
+        if user_id is None:
+            return
+        known = self._of_user.get(user_id)
+        if known is None:
+            self._of_user[user_id] = known = {}
+            self.user_ids.add(user_id)
+        known[session.id] = session
 
     def _unindex(self, session: SessionState) -> None:
         user_id = session.identity.user_id
@@ -123,6 +166,7 @@ class Hub:
             del known[session.id]
             if not known:
                 del self._of_user[user_id]
+                self.user_ids.remove(user_id)
 
     def next_message_id(self) -> str:
         return f"{self.message_prefix}{next(self.message_numbers):x}"
@@ -146,6 +190,14 @@ class Hub:
                 self._rules.clear()
             self._rules[channel] = rules
         return rules
+
+    async def consent(
+        self, identity: Identity, channel: str, session_id: str | None = None
+    ) -> None:
+        """Before a client subscribes to the channel or reads it. Raises `NotPermitted`,
+        `HookFailed` and `Limited`."""
+        if self.hooked and self.ask_hook is not None:
+            await self.ask_hook(self, identity, channel, session_id)
 
     async def take_turn(self, size: int) -> None:
         """Before an answer of so many bytes is encoded. Large ones come one after the other, each
@@ -183,22 +235,42 @@ class HubPatterns:
     """By pattern."""
     joined: int = 0
     """Channels that sessions follow by patterns only, each counted for each session."""
+    joined_by: Counter[str] = field(default_factory=Counter)
+    """The same, by `SessionState.holder`."""
+    held: dict[str, Counter[str]] = field(default_factory=dict)
+    """How many sessions have a pattern, by holder and pattern."""
     early: dict[str, deque[FeedEvent]] = field(default_factory=dict)
     """Messages of channels, by channel, that came before the word that the channel was opened."""
     _compiled: dict[str, PatternSet] = field(default_factory=dict)
 
     def add(self, pattern: str, session: SessionState) -> None:
         self.sessions.setdefault(pattern, {})[session] = None
+        self.held.setdefault(session.holder, Counter())[pattern] += 1
         if pattern not in self._compiled:
             self._compiled[pattern] = PatternSet((pattern,))
 
     def remove(self, pattern: str, session: SessionState) -> bool:
         """Whether that was the last session with the pattern."""
         sessions = self.sessions.get(pattern)
-        if sessions is None or sessions.pop(session, self) is self or sessions:
+        if sessions is None or sessions.pop(session, self) is self:
+            return False
+        held = self.held[session.holder]
+        held[pattern] -= 1
+        if not held[pattern]:
+            del held[pattern]
+            if not held:
+                del self.held[session.holder]
+        if sessions:
             return False
         del self.sessions[pattern], self._compiled[pattern]
         return True
+
+    def count(self, session: SessionState, channels: int) -> None:
+        """The session follows so many channels more, or fewer, by patterns only."""
+        self.joined += channels
+        self.joined_by[session.holder] += channels
+        if not self.joined_by[session.holder]:
+            del self.joined_by[session.holder]
 
     def match(self, patterns: Iterable[str], channel: str) -> bool:
         """Whether one of these patterns, which sessions are subscribed to, matches."""
@@ -228,6 +300,9 @@ class SessionState(Subscriber):
     feeds: dict[str, Feed] | None = None
     patterns: dict[str, None] | None = None
     """That the session is subscribed to, in order."""
+    holder: str = ""
+    """For whom its patterns count: the user, or the network of who is anonymous, when it
+    subscribed to the first of them."""
     matched: dict[str, None] | None = None
     """Those of the channels that it follows by patterns only."""
     planned: set[str] | None = None
@@ -241,6 +316,10 @@ class SessionState(Subscriber):
     reason: str | None = None
     """Why the session ends, if known: an error's code, or `closed` by the client."""
     filters: Filters = NO_FILTERS
+    presence_data: dict[str, dict[str, Any]] | None = None
+    """What the client says of itself, by channel."""
+    channel_readers: dict[str, Reader] | None = None
+    """As whom the session follows channels for which it showed a token, by channel."""
     restore_hash: bytes | None = None
     spent_hash: bytes | None = None
     """The hash of the restore key that was used to come here; it dies with the next frame."""
@@ -256,21 +335,40 @@ class SessionState(Subscriber):
     def followed(self) -> Collection[str]:
         return self.feeds or ()
 
+    def reader_of(self, channel: str) -> Reader:
+        own = self.channel_readers.get(channel) if self.channel_readers else None
+        return self.reader if own is None else own
+
     def screen(self, channel: str) -> Screen | None:
         return self.filters.for_channel(channel) if self.filters else None
+
+    def drop_token(self, channel: str) -> None:
+        """The session shows no token for the channel any more."""
+        if self.channel_readers:
+            self.channel_readers.pop(channel, None)
 
     def send(self, *said: Notice) -> None:
         encoder = self.connection.encoder
         self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
 
-    def member(self) -> Member:
+    def member(self, channel: str) -> Member:
         """This session, as presence shows it."""
         return Member(
             session_id=self.id,
             user_id=self.identity.user_id,
             extra=self.identity.extra,
             timestamp=int(self.clock.now() * 1000),
+            data=self.presence_data.get(channel) if self.presence_data else None,
         )
+
+    def show(self, channel: str, data: dict[str, Any] | None) -> None:
+        """What presence shows of the session in a channel from now on; None: nothing."""
+        if data is not None:
+            if self.presence_data is None:
+                self.presence_data = {}
+            self.presence_data[channel] = data
+        elif self.presence_data:
+            self.presence_data.pop(channel, None)
 
     def check_identity(self) -> None:
         """Raises `InvalidToken` where the token no longer holds, and `NotAuthenticated` where the

@@ -8,14 +8,14 @@ from weakref import WeakValueDictionary
 
 SMALL_BYTES = 32 * 1024
 """What is larger takes milliseconds."""
-_TURN_BYTES = 16 * 1024
+TURN_BYTES = 16 * 1024
 """For each of these, large work leaves the loop to others for one turn more."""
 
 
 async def leave_loop(size: int) -> None:
     """Let others have their turns, before or after work on so many bytes."""
     if size > SMALL_BYTES:
-        for _ in range(1 + size // _TURN_BYTES):
+        for _ in range(1 + size // TURN_BYTES):
             await asyncio.sleep(0)
 
 

@@ -12,6 +12,8 @@ class EngineLimits(msgspec.Struct, frozen=True):
 
     live_history_messages: int = 100
     live_history_bytes: int = 1024 * 1024
+    traces_per_second: int = 0
+    """Of each hub, where tracing is on."""
     retain_seconds: float = 7 * 24 * 3600.0
     history_page: int = 100
     channel_idle_seconds: float = 60.0

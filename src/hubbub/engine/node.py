@@ -9,18 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine, Mapping
 from math import inf
+from typing import Any
 
+from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import (
+    HUB_AWAY,
     GoingAway,
     HubbubError,
     HubNotFound,
     QuotaExceeded,
 )
+from hubbub.domain.messages import Attributes
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
+from hubbub.domain.traces import context_of_request, with_context
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle
@@ -28,6 +33,8 @@ from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.commands.routing import ClientRouter
 from hubbub.engine.commands.service import Commands
 from hubbub.engine.commands.user_subscriptions import UserSubscriptions
+from hubbub.engine.communication.service import Communication
+from hubbub.engine.communication.subscriptions import PeerSubscriptions
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.renewal import Renewal
@@ -43,7 +50,9 @@ from hubbub.engine.push.devices import Devices
 from hubbub.engine.push.followings import Followings
 from hubbub.engine.quotas import ClusterQuotas
 from hubbub.engine.services.calls import Services
+from hubbub.engine.services.consent import Consent, ConsentQueue
 from hubbub.engine.sessions.authentication import Authentication
+from hubbub.engine.sessions.channel_tokens import ChannelTokens
 from hubbub.engine.sessions.document_requests import DocumentRequests
 from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.heartbeats import Heartbeats
@@ -56,6 +65,8 @@ from hubbub.engine.sessions.session import Capabilities, Session
 from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.engine.topics.creation import TopicMaker
 from hubbub.engine.topics.service import Topics
+from hubbub.engine.tracing.fanout import TracedFanout
+from hubbub.engine.tracing.publishing import TracedPublisher
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.authenticator import Authenticator
@@ -64,6 +75,7 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Transmitter
 from hubbub.ports.journal import Journal
 from hubbub.ports.services import ServiceCaller, StreamSink
+from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
@@ -96,7 +108,9 @@ class Node:
         webhooks: WebhookLimits,
         outgoing: OutgoingGate,
         throttle: Throttle,
+        spans: Spans | None = None,
     ) -> None:
+        """Without `spans` nothing is traced."""
         self.bus = bus
         self.outgoing = outgoing
         self.clock = clock
@@ -108,27 +122,41 @@ class Node:
         self.credentials = Credentials(tokens, self.throttle)
         self.journal = journal
         self.chronicle = Chronicle(journal, clock)
-        self.fanout = Fanout(transmit, Deliveries(journal, clock) if journal.enabled else None)
+        deliveries = Deliveries(journal, clock) if journal.enabled else None
         maker = TopicMaker(directory)
-        self.publisher = Publisher(bus, clock, limits, maker)
+        self.traced = spans is not None
+        self.fanout: Fanout
+        self.publisher: Publisher
+        if spans is None:
+            self.fanout = Fanout(transmit, clock, deliveries)
+            self.publisher = Publisher(bus, clock, limits, maker)
+        else:
+            self.fanout = fanout = TracedFanout(spans, transmit, clock, deliveries)
+            self.publisher = TracedPublisher(spans, bus, clock, limits, maker)
+            self.receive = fanout.traced(self.receive)  # type: ignore[assignment, method-assign]
         self.topics = Topics(bus, store, clock, self.publisher, maker, access)
         self.documents = Documents(bus, self.publisher)
         self.webhooks = Webhooks(
             bus, store, clock, self.topics, maker, directory, webhooks, outgoing
         )
+        self.communication = Communication(bus, store)
+        self.peer_subscriptions = PeerSubscriptions(store, self.webhooks, maker, clock)
         self.notifications = Notifications(bus, clock, limits, access, self.publisher)
         self.devices = Devices(store, tokens)
         self.followings = Followings(store, access, clock)
         self.restore_keys = RestoreKeys(store, clock, limits)
         self._tasks = TaskSet()
         self.subscriptions = Subscriptions(
-            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks
-        )
+            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks,
+            ChannelTokens(self.credentials),
+        )  # fmt: skip
         self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
-        self.queries = Queries(bus, limits, clock)
+        self.queries = Queries(bus, limits, clock, self.subscriptions)
         self.filters = SessionFilters(self.restore_keys, self.queries)
         self.services = Services(caller, streams, clock, limits)
+        self.consent = Consent(self.services, clock)
+        self.publisher.consents = ConsentQueue(self.consent)
         self.commands = Commands(
             store=store,
             bus=bus,
@@ -193,6 +221,12 @@ class Node:
             end=self.end,
         )
 
+    def envelope_of(self, headers: Mapping[bytes, bytes]) -> Attributes | None:
+        """The envelope of a message whose payload is the body of an HTTP request with these
+        headers. Raises `InvalidAttribute`."""
+        attributes = from_headers(headers)
+        return with_context(attributes, context_of_request(headers)) if self.traced else attributes
+
     # -- hubs -----------------------------------------------------------------------------------
 
     def hub(self, name: str) -> Hub:
@@ -201,9 +235,23 @@ class Node:
         if hub is None:
             configuration = self.directory.get(name)
             counters = self.counters.setdefault(name, HubCounters())
-            hub = self.hubs[name] = Hub(configuration, counters, self.clock.monotonic())
+            hub = self.hubs[name] = Hub(
+                configuration, counters, self.clock.monotonic(), self.consent.subscribe
+            )
             self.quotas.tune(hub)
+            if name not in self.directory:
+                declared = ", ".join(map(repr, self.directory.names()[:10])) or "none"
+                logger.warning(
+                    "hub %r came into being by use: nobody declared it (declared are %s); if that "
+                    "was a slip of the pen, nothing of it stays once it is left",
+                    name,
+                    declared,
+                )
         return hub
+
+    def do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Beside what the caller does, until the node stops."""
+        self._tasks.start(work)
 
     def visit(self, name: str) -> Hub:
         """The hub, for a caller who has not proven anything yet. A hub that does not exist looks
@@ -227,7 +275,7 @@ class Node:
             self.bus.detach(hub, channel)  # the owner did not hear that nobody follows it here
 
     def watches(self) -> list[Watch]:
-        return self.subscriptions.patterns.watches(self.hubs.values())
+        return self.subscriptions.patterns.watch.watches(self.hubs.values())
 
     def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
         known = self.hubs.get(hub)
@@ -237,7 +285,7 @@ class Node:
 
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.renewal.owners_changed(partitions)
-        self.subscriptions.patterns.owners_changed(self.hubs.values())
+        self.subscriptions.patterns.watch.owners_changed(self.hubs.values())
 
     def hub_changed(self, hub: str) -> None:
         """Apply changed settings at once, also to who is already here, however they get their
@@ -245,11 +293,12 @@ class Node:
         known = self.hubs.get(hub)
         if known is not None:
             self._configure(known)
+        self.consent.forget(hub)
         self.access.review(hub)
         if hub in self.hubs:
             for feed in self.hubs[hub].feeds.values():
                 feed.rules_changed()
-            self.subscriptions.announce_members(self.hubs[hub])
+            self.subscriptions.attendance.announce_members(self.hubs[hub])
             self.subscriptions.patterns.hub_changed(self.hubs[hub])
 
     def channel_changed(self, hub: str, channel: str) -> None:
@@ -273,7 +322,7 @@ class Node:
     def _configure(self, hub: Hub) -> None:
         try:
             hub.configure(self.directory.get(hub.name), self.clock.monotonic())
-        except HubNotFound as error:
+        except HUB_AWAY as error:
             self.drop_hub(hub.name, error)
         else:
             self.quotas.tune(hub)
@@ -370,6 +419,9 @@ class Node:
             user_id=session.identity.user_id,
             ping_interval_seconds=int(self.limits.ping_interval_seconds),
             max_message_bytes=self.limits.message_bytes,
+            expires_at=session.identity.expires_at,
+            max_channels=self.limits.session_channels,
+            messages_per_second=self.limits.session_messages_per_second,
         )
 
     # -- time -----------------------------------------------------------------------------------

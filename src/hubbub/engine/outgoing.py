@@ -28,7 +28,7 @@ from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, Purpose
 
 Breaker = Literal["closed", "open", "probing"]
 
-_PATIENT = ("webhook", "fetch", "push")
+_PATIENT = ("webhook", "fetch", "push", "delivery")
 """Nobody waits for these: they wait until their destination is back, and there are few of them for
 each webhook and topic. Somebody waits for all others: their queue is bounded, and while a breaker
 is open they fail at once."""
@@ -101,6 +101,7 @@ class OutgoingGate:
             patient = purpose in _PATIENT
             usual = self._limits.per_host if patient else _PROMPT_PER_DESTINATION
             found = self._destinations[key] = Destination(hub, name, patient, most or usual)
+        found.most = most or found.most
         return found
 
     # -- requests -------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
+from typing import Protocol
 
 import msgspec
 
@@ -13,14 +15,20 @@ from hubbub.domain.envelope import check_envelope
 from hubbub.domain.errors import (
     BadRequest,
     HubbubError,
+    InvalidAttribute,
     NotPermitted,
     QuotaExceeded,
     TooLarge,
     WrongChannelKind,
 )
-from hubbub.domain.messages import Attributes, Message, Stamp, change_of
-from hubbub.domain.names import check_name, takes_notifications, without_dead_letters
-from hubbub.domain.permissions import Identity, Level, may_publish, refusal
+from hubbub.domain.messages import Attributes, Message, Stamp, change_of, keyed_stamp
+from hubbub.domain.names import (
+    MAX_NAME_CHARS,
+    check_name,
+    takes_notifications,
+    without_dead_letters,
+)
+from hubbub.domain.permissions import Identity, may_publish, refusal
 from hubbub.domain.push.options import read_options
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import FindPut, FoundPut, principal_of
@@ -32,6 +40,29 @@ from hubbub.engine.topics.creation import TopicMaker
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.tasks import TaskSet
+
+
+class PublishConsent(Protocol):
+    """Which hook to ask; see `engine.services.consent`."""
+
+    def hook_of(self, hub: Hub, identity: Identity, channel: str) -> str | None: ...
+
+
+class PublishHooks(Protocol):
+    """Where messages wait for a hook."""
+
+    @property
+    def consent(self) -> PublishConsent: ...
+
+    def submit(
+        self,
+        hub: Hub,
+        method: str,
+        message: Message,
+        reply: PublishReply,
+        hand_on: Callable[[Message, PublishReply], None],
+        refuse: Callable[[Message, HubbubError, PublishReply], None],
+    ) -> None: ...
 
 
 class Publisher:
@@ -47,6 +78,8 @@ class Publisher:
         self._tasks = TaskSet()
         self.publications: Publications | None = None
         """Where messages wait for validators and savers; None while there are none."""
+        self.consents: PublishHooks | None = None
+        """Where messages wait for the hooks of their channels."""
 
     def publish(
         self,
@@ -75,10 +108,15 @@ class Publisher:
         message = self._message(hub, identity, item, technology, session)
         if message_id is not None:
             message.id = message_id
+        if item.idempotency_key is not None:
+            message.stamp = keyed_stamp(principal_of(identity), item.idempotency_key)
+            reply = _counted(hub, reply or _ignore, puts=False)
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
-        if self.publications is None:
+        if hub.hooked:
+            self._ask(hub, identity, message, reply or _ignore)
+        elif self.publications is None:
             self._bus.publish(message, reply)
         else:
             self._hand_on(hub, message, reply)
@@ -139,6 +177,16 @@ class Publisher:
             message.push_options = read_options(item.push_options)
         return message
 
+    def _ask(self, hub: Hub, identity: Identity, message: Message, reply: PublishReply) -> None:
+        """The hook of the channel, where it has one, then to its owner."""
+        consents = self.consents
+        method = consents.consent.hook_of(hub, identity, message.channel) if consents else None
+        if consents is None or method is None:
+            self._hand_on(hub, message, reply)
+        else:
+            hand_on, refuse = partial(self._hand_on, hub), partial(self._refuse_soon, hub)
+            consents.submit(hub, method, message, reply, hand_on, refuse)
+
     def _hand_on(self, hub: Hub, message: Message, reply: PublishReply | None) -> None:
         """To the channel's owner, by way of validators and savers where there are some."""
         publications = self.publications
@@ -195,7 +243,7 @@ class Publisher:
         if becoming is not None:
             becoming.append((message, reply))
         elif hub.rules_for(item.channel).store or change_of(message) is not None:
-            self._hand_on(hub, message, reply)
+            self._ask(hub, identity, message, reply)
         else:
             self._becoming[hub.name, item.channel] = [(message, reply)]
             self._tasks.start(self._make_topic(hub, item.channel))
@@ -241,13 +289,16 @@ class Publisher:
         if attributes is not None and attributes.change is not None:
             check_change(item.channel, item.payload, attributes.change, self._limits.documents)
         else:
-            if len(item.payload) > self._limits.message_bytes:
+            most = item.most_bytes or self._limits.message_bytes
+            if len(item.payload) > most:
                 raise TooLarge(
                     f"the payload for {item.channel!r} has {len(item.payload)} bytes; "
-                    f"at most {self._limits.message_bytes} are allowed"
+                    f"at most {most} are allowed"
                 )
             if attributes is not None or item.security_token is not None:
                 check_envelope(item, identity)
+        if item.idempotency_key is not None:
+            check_key(item)
         if hub.limited:
             self.check_quotas(hub, item.channel)
 
@@ -288,7 +339,7 @@ def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str |
     rules = hub.rules_for(channel)
     if hub.topic_keys and (topic := without_dead_letters(channel)) in hub.topic_keys:
         key_hash = hub.topic_keys[topic]
-        if identity.level is Level.CLIENT and not fits_topic_key(topic_key, key_hash):
+        if not identity.trusted and not fits_topic_key(topic_key, key_hash):
             raise NotPermitted(
                 f"the topic {channel!r} has an owner; publish over HTTP with the key that "
                 "registering it answered, in the header Hubbub-Topic-Key"
@@ -303,13 +354,24 @@ def _of_put(given: Attributes | None, producer: Producer) -> Attributes:
     return msgspec.structs.replace(given, producer_id=producer.id, producer_seq=producer.sequence)
 
 
-def _counted(hub: Hub, reply: PublishReply) -> PublishReply:
-    """Counts a put as what it turns out to be."""
+def check_key(item: PublishItem) -> None:
+    """Raises `InvalidAttribute` and `BadRequest`."""
+    if item.producer is not None:
+        raise BadRequest("a put is repeated by its sequence; leave the idempotency key out")
+    key = item.idempotency_key or ""
+    if not 0 < len(key) <= MAX_NAME_CHARS or not key.isprintable():
+        raise InvalidAttribute(
+            f"idempotencyKey must be 1 to {MAX_NAME_CHARS} visible characters, not {key[:50]!r}"
+        )
+
+
+def _counted(hub: Hub, reply: PublishReply, puts: bool = True) -> PublishReply:
+    """Counts a put, or a publish with a key, as what it turns out to be."""
 
     def conclude(outcome: PublishOutcome) -> None:
         if outcome.duplicate:
             hub.counters.duplicates += 1
-        elif outcome.error is None:
+        elif outcome.error is None and puts:
             hub.counters.puts += 1
         reply(outcome)
 

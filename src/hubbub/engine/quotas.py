@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from hubbub.domain.errors import HubNotFound
+from hubbub.domain.errors import HUB_AWAY
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.quota_shares import Share, count_limit, rate_share
 from hubbub.domain.rules import Quotas
@@ -89,7 +89,7 @@ class ClusterQuotas:
         before, self._own = self._own, {}
         may_grow = self._heard >= self._others.keys()
         for name in {*self._hubs, *self._channels}:
-            with contextlib.suppress(HubNotFound):
+            with contextlib.suppress(*HUB_AWAY):
                 if self._configuration_of(name).settings.quotas != _NO_QUOTAS:
                     share = self._take(name, before.get(name))
                     if name in before and (name in self._unsaid or not may_grow):

@@ -32,7 +32,7 @@ EventName = Annotated[
     str,
     Meta(
         description="What happened, in a word.",
-        extra_json_schema={"maxLength": 255, "pattern": "^[A-Za-z0-9._-]*$"},
+        extra_json_schema={"maxLength": 255, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
     ),
 ]
 """`protocols.checks.check_event_name` says what is wrong with one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.domain.commands.objects import write_result
-from hubbub.domain.errors import Malformed
+from hubbub.domain.commands.objects import too_deep, write_result
+from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
@@ -14,6 +14,9 @@ from hubbub.gateways.credentials import require_identity
 from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request, Target
 
+_ENVELOPE_BYTES = 64 * 1024
+"""Of an hCommand beside the message in it, which escapes may make twice as long. JSON that is read
+at once holds up all tenants."""
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
@@ -25,12 +28,17 @@ class CommandsApi:
         self._node = node
 
     def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
-        """Whatever the status of the hResult, the answer is 200. Raises `MethodNotAllowed` and
-        `Malformed`."""
+        """Whatever the status of the hResult, the answer is 200. Raises `MethodNotAllowed`,
+        `TooLarge` and `Malformed`."""
         identity = require_identity(request, target, hub, self._node)
         call = HubRequest(hub, identity, request, target)
         call.expect(b"POST")
         call.query(NoQuery)
+        most = 2 * self._node.limits.message_bytes + _ENVELOPE_BYTES
+        if len(request.body) > most:
+            raise TooLarge(
+                f"the hCommand has {len(request.body)} bytes; at most {most} are allowed"
+            )
         try:
             given = _decoder.decode(request.body)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -39,4 +47,8 @@ class CommandsApi:
 
     async def _execute(self, asker: Asker, given: object, exchange: Exchange) -> None:
         result = await self._node.commands.answer(asker, given)
-        exchange.answer_json(_encoder.encode(write_result(result)))
+        try:
+            encoded = _encoder.encode(write_result(result))
+        except RecursionError:
+            encoded = _encoder.encode(write_result(too_deep(result)))
+        exchange.answer_json(encoded)

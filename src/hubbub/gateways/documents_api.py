@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.documents.changes import (
+    MAX_CHANGE_ID_CHARS,
     MERGE_PATCH,
     PAGE,
     PATCH,
@@ -16,12 +17,10 @@ from hubbub.domain.documents.changes import (
     DocumentAnswer,
     DocumentQuery,
     DocumentState,
-    DocumentUpdate,
 )
 from hubbub.domain.errors import Malformed, NotFound, NotPermitted, UnsupportedMediaType
 from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.payloads import json_text
-from hubbub.domain.permissions import Level
 from hubbub.domain.requests import Producer
 from hubbub.engine.documents.service import Changed
 from hubbub.engine.hub import Hub
@@ -36,6 +35,7 @@ _NEVER = -1
 """A version that no document has."""
 
 Version = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+Epoch = Annotated[str, Meta(max_length=64, description="In which the version counts.")]
 
 
 class ReadQuery(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -63,6 +63,23 @@ class ChangeQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[Digits, Meta(description="What opening the producer answered.")] | UnsetType
     ) = UNSET
 
+    epoch: Epoch | UnsetType = UNSET
+    change_id: (
+        Annotated[
+            str,
+            Meta(max_length=MAX_CHANGE_ID_CHARS, description="By which its sender knows it again."),
+        ]
+        | UnsetType
+    ) = msgspec.field(default=UNSET, name="changeID")
+
+    def on(self, conditions: ChangeOptions) -> ChangeOptions:
+        """The conditions of the headers, with what the query says beside them."""
+        return msgspec.structs.replace(
+            conditions,
+            epoch=conditions.epoch or given(self.epoch),
+            change_id=given(self.change_id) or "",
+        )
+
     def stamp(self) -> Producer | None:
         """Raises `Malformed`."""
         if self.producer is UNSET:
@@ -75,15 +92,26 @@ class ChangeQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChangesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    after: Annotated[Version, Meta(description="Changes behind this version.")] = 0
+    after: Annotated[Version, Meta(description="Changes behind this version.")] | UnsetType = UNSET
     before: Annotated[Version, Meta(description="The newest before this version.")] | UnsetType = (
         UNSET
     )
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="Changes at most.")] = 100
+    epoch: Epoch | UnsetType = UNSET
+    document: Annotated[
+        bool,
+        Meta(
+            description="What brings a copy up to date: the changes behind `after`, or the "
+            "document itself where it is shorter, they are not kept, or `after` is missing. "
+            "`before` and `limit` do not count then."
+        ),
+    ] = False
 
     def of(self, hub: str, channel: str) -> DocumentQuery:
-        before = given(self.before)
-        return DocumentQuery(hub, channel, since=self.after, before=before, limit=self.limit)
+        after, before = given(self.after), given(self.before)
+        if self.document:
+            return DocumentQuery(hub, channel, since=after, epoch=given(self.epoch))
+        return DocumentQuery(hub, channel, since=after or 0, before=before, limit=self.limit)
 
 
 class DocumentsApi:
@@ -129,20 +157,20 @@ class DocumentsApi:
         found = await self._node.documents.get(
             call.hub, call.identity, query.of(call.hub.name, channel)
         )
-        exchange.answer_json(changes_json(found.state, found.updates, found.more))
+        exchange.answer_json(changes_json(found))
 
     async def _change(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
-        producer = call.query(ChangeQuery).stamp()
-        patch, options = read_change(call.request)
+        query = call.query(ChangeQuery)
+        patch, conditions = read_change(call.request)
         changed = await self._node.documents.settle(
-            call.hub, call.identity, channel, patch, options, producer, "http"
+            call.hub, call.identity, channel, patch, query.on(conditions), query.stamp(), "http"
         )
         tag = f'"{changed.outcome.epoch}.{changed.outcome.version}"'
         exchange.answer(200, changed_json(changed), headers=f"ETag: {tag}\r\n")
 
     async def _delete(self, call: HubRequest, exchange: Exchange, channel: str) -> None:
         call.query(NoQuery)
-        if call.identity.level is Level.CLIENT:
+        if not call.identity.trusted:
             raise NotPermitted(f"only services delete documents; {channel!r} stays")
         await self._node.documents.settle(
             call.hub, call.identity, channel, b"", ChangeOptions("delete"), None, "http"
@@ -216,7 +244,9 @@ def changed_json(changed: Changed) -> bytes:
     )
 
 
-def changes_json(state: DocumentState, updates: tuple[DocumentUpdate, ...], more: bool) -> bytes:
+def changes_json(found: DocumentAnswer) -> bytes:
+    """With the document, where that was asked for and is the answer."""
+    state = found.state
     changes = [
         {
             "version": each.version,
@@ -225,7 +255,14 @@ def changes_json(state: DocumentState, updates: tuple[DocumentUpdate, ...], more
             "changeID": each.change_id,
             "ops": msgspec.Raw(each.ops),
         }
-        for each in updates
+        for each in found.updates
     ]
-    found = {"epoch": state.epoch, "version": state.version, "changes": changes, "more": more}
-    return msgspec.json.encode(found)
+    answer = {
+        "epoch": state.epoch,
+        "version": state.version,
+        "changes": changes,
+        "more": found.more,
+    }
+    if found.document is not None:
+        answer["document"] = msgspec.Raw(found.document)
+    return msgspec.json.encode(answer)

@@ -12,6 +12,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Request
 from hubbub.protocols import sse
 from hubbub.protocols.hubiquitus import codec as hubiquitus
+from hubbub.protocols.hubiquitus import socket_io
 from hubbub.protocols.websocket import Deflate, Opcode, frame
 
 _FRAME_UNITS = 1000
@@ -23,6 +24,10 @@ class Codec(Protocol):
 
     subprotocol: str
     opcode: int
+
+    @property
+    def rid(self) -> int | None:
+        """See `ports.connection.Connection`."""
 
     def decode(self, data: bytes) -> list[Request]: ...
     def encode_message(self, message: Message) -> bytes: ...
@@ -78,6 +83,33 @@ class HubiquitusEncoder(WebSocketEncoder):
 
     def _event(self, text: bytes) -> bytes:
         return frame(Opcode.PING, b"") if text == hubiquitus.PING else self._frame((text,))
+
+
+_LEAVE = b"\x01"
+"""The unit that ends a conversation of socket.io."""
+
+
+class SocketIoEncoder(HubiquitusEncoder):
+    """The same events as packets of socket.io."""
+
+    codec: hubiquitus.HubiquitusCodec
+
+    def __init__(self, codec: hubiquitus.HubiquitusCodec, deflate: Deflate | None) -> None:
+        super().__init__(codec, deflate)
+        self.encode = self._encode
+
+    def _encode(self, notice: Notice) -> bytes:
+        unit = self.codec.encode(notice)
+        if isinstance(notice, notices.Disconnect) and not notice.error.reconnect:
+            return unit + b"\n" + _LEAVE  # otherwise the client would connect again by itself
+        return unit
+
+    def _event(self, text: bytes) -> bytes:
+        if text == hubiquitus.PING:
+            return frame(Opcode.TEXT, socket_io.HEARTBEAT)
+        if text == _LEAVE:
+            return frame(Opcode.TEXT, socket_io.DISCONNECT)
+        return frame(Opcode.TEXT, socket_io.write_event(text))
 
 
 def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:

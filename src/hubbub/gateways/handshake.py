@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
+from collections.abc import Sequence
 
 from hubbub.domain.errors import BadRequest, UpgradeRequired
 from hubbub.gateways.credentials import TOKEN_SUBPROTOCOL, offered_subprotocols
@@ -17,7 +18,8 @@ from hubbub.protocols.websocket import accept_key
 
 _CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
 
-_FIRST_RID = 1_000_000
+FIRST_RID = 1_000_000
+"""Below it is the number that the first event to a client of Hubiquitus has."""
 
 
 def checked_key(request: Request) -> str:
@@ -43,14 +45,30 @@ def negotiate_codec(request: Request, hub: str) -> Codec:
     offered = offered_subprotocols(request)
     for name in offered:
         if name == SUBPROTOCOL:
-            return HubiquitusCodec(hub, secrets.randbelow(_FIRST_RID))
+            return HubiquitusCodec(hub, secrets.randbelow(FIRST_RID))
         if name in _CODECS:
             return _CODECS[name]
     if offered:
-        shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
-        spoken = sorted((*_CODECS, SUBPROTOCOL))
-        raise BadRequest(f"none of the subprotocols {shown} is spoken here; offer one of {spoken}")
+        raise _none_spoken(offered, (*_CODECS, SUBPROTOCOL))
     return JSON_V1
+
+
+def negotiate_plain_codec(request: Request) -> Codec:
+    """The same without Hubiquitus, whose addresses name a hub."""
+    offered = offered_subprotocols(request)
+    for name in offered:
+        if name in _CODECS:
+            return _CODECS[name]
+    if offered:
+        raise _none_spoken(offered, tuple(_CODECS))
+    return JSON_V1
+
+
+def _none_spoken(offered: Sequence[str], spoken: Sequence[str]) -> BadRequest:
+    shown = [name for name in offered if not name.startswith(TOKEN_SUBPROTOCOL)]
+    return BadRequest(
+        f"none of the subprotocols {shown} is spoken here; offer one of {sorted(spoken)}"
+    )
 
 
 def switching(key: str, subprotocol: str | None, extension: str | None) -> bytes:

@@ -7,17 +7,27 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hubbub.domain.envelope_headers import from_headers, push_options, security_token
-from hubbub.domain.errors import BadRequest, HubbubError, Malformed
+from hubbub.domain.envelope_headers import (
+    IDEMPOTENCY_HEADER,
+    PUSH_HEADER,
+    SECURITY_HEADER,
+    check_header_names,
+    idempotency_key,
+    push_options,
+    security_token,
+)
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotFound
 from hubbub.domain.messages import Attributes
 from hubbub.domain.payloads import parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.domain.rules import HubConfiguration
+from hubbub.domain.traces import context_of_request, with_context
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import flag, no_path, topic_key_of, wrong_method
+from hubbub.gateways.calls import TOPIC_KEY_HEADER, flag, no_path, topic_key_of, wrong_method
 from hubbub.gateways.commands_api import CommandsApi
+from hubbub.gateways.communication_api import CommunicationApi
 from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.exchange import Exchange
@@ -30,12 +40,26 @@ from hubbub.gateways.topics_api import PreparedGet, TopicsApi
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.http import page_json, presence_json, publish_items
+from hubbub.protocols.websub import TopicForm
 
 _HTTP = "http"
+_HEADERS = (SECURITY_HEADER, PUSH_HEADER, TOPIC_KEY_HEADER, IDEMPOTENCY_HEADER)
+_PARAMETERS = ("event", "store", "retain", "push", "transient")
+"""Of a publish."""
+_HARMLESS = (
+    "Content-Security-Policy: sandbox; default-src 'none'\r\nX-Content-Type-Options: nosniff\r\n"
+)
 
 
 class Links(Protocol):
-    def __call__(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
+    def __call__(
+        self,
+        request: Request,
+        exchange: Exchange,
+        hub: Hub,
+        channel: str,
+        form: TopicForm = "messages",
+    ) -> str:
         """A complete header line."""
 
 
@@ -52,6 +76,7 @@ class HubApi:
         self._documents = DocumentsApi(node)
         self._threads = ThreadsApi(node)
         self._commands = CommandsApi(node)
+        self._communication = CommunicationApi(node)
 
     def stop(self) -> None:
         """Whoever waits for an answer is sent away."""
@@ -70,10 +95,14 @@ class HubApi:
                 identity = require_identity(request, target, hub, self._node)
                 exchange.extra_headers += self._links(request, exchange, hub, channel).encode()
                 exchange.run(self._history(target, hub, identity, channel))
+            elif what == "content" and method in (b"GET", b"HEAD"):
+                identity = require_identity(request, target, hub, self._node)
+                links = self._links(request, exchange, hub, channel, "content")
+                exchange.complete(self._content(exchange, hub, identity, channel, links))
             elif what == "presence" and method == b"GET":
                 identity = require_identity(request, target, hub, self._node)
                 exchange.run(self._presence(hub, identity, channel))
-            elif what in ("messages", "presence"):
+            elif what in ("messages", "presence", "content"):
                 raise wrong_method(request, *(("GET", "POST") if what == "messages" else ("GET",)))
             elif what == "notifications":
                 self._notifications.handle(request, target, exchange, hub)
@@ -95,6 +124,8 @@ class HubApi:
             self._services.handle(request, target, exchange, hub)
         elif rest == ("commands",):
             self._commands.handle(request, target, exchange, hub)
+        elif rest[0] == "comm":
+            self._communication.handle(request, target, exchange, hub)
         elif rest == ("messages",):
             if method != b"POST":
                 raise wrong_method(request, "POST")
@@ -109,6 +140,7 @@ class HubApi:
     ) -> None:
         """The body is the payload; the query says the rest."""
         identity = require_identity(request, target, hub, self._node)
+        check_header_names(request.headers, _HEADERS, _PARAMETERS)
         order = _Order(
             hub=hub.name,
             channel=channel,
@@ -119,13 +151,13 @@ class HubApi:
             push=flag(target.first("push"), "push"),
             transient=flag(target.first("transient"), "transient"),
             topic_key=topic_key_of(request),
-            attributes=from_headers(request.headers),
+            attributes=self._node.envelope_of(request.headers),
             push_options=push_options(request.headers),
         )
-        token = security_token(request.headers)
-        if b"origin" not in request.headers and token is None:
+        token, key = security_token(request.headers), idempotency_key(request.headers)
+        if b"origin" not in request.headers and token is None and key is None:
             request.head.memo = order
-        self._carry_out(order, hub, identity, request, exchange, token)
+        self._carry_out(order, hub, identity, request, exchange, token, key)
 
     def handle_again(self, request: Request, exchange: Exchange) -> bool:
         """The short way for a head that was handled before. Answers whether it was one."""
@@ -150,6 +182,7 @@ class HubApi:
         request: Request,
         exchange: Exchange,
         token: str | None = None,
+        key: str | None = None,
     ) -> None:
         payload, content_type = parse_payload(request.body, order.content_type)
         item = PublishItem(
@@ -167,6 +200,7 @@ class HubApi:
             order.attributes,
             order.push_options,
             token,
+            key,
         )
         answer, configuration = _PublishAnswer(exchange), hub.configuration
         publish = self._node.publisher.publish
@@ -199,10 +233,13 @@ class HubApi:
     ) -> None:
         """`{"publishes": […]}`, answered with a result for each."""
         identity = require_identity(request, target, hub, self._node)
+        check_header_names(request.headers, (TOPIC_KEY_HEADER,), fields=False)
         items = publish_items(request.body)
         topic_key = topic_key_of(request)
         if topic_key is not None:
             items = [_with_key(item, topic_key) for item in items]
+        if self._node.traced:
+            items = [_in_trace(item, context_of_request(request.headers)) for item in items]
         if not items:
             raise BadRequest("'publishes' is empty; give at least one message")
         self._node.throttle.admit(hub.name, identity, request.address, len(items) - 1)
@@ -247,6 +284,18 @@ class HubApi:
         page = await self._node.queries.page(hub, identity, query, filters_of(target))
         return page_json(page)
 
+    async def _content(
+        self, exchange: Exchange, hub: Hub, identity: Identity, channel: str, links: str
+    ) -> None:
+        """The newest message alone, as receivers of webhooks get it. What strangers published is
+        not to act in a browser as a page of the hub."""
+        page = await self._node.queries.page(hub, identity, History(channel, limit=1))
+        if not page.messages:
+            raise NotFound(f"{channel!r} has no message that is kept")
+        newest = page.messages[-1]
+        spelt = newest.attributes.media_type if newest.attributes is not None else None
+        exchange.answer(200, newest.payload, spelt or newest.content_type, links + _HARMLESS)
+
     async def _presence(self, hub: Hub, identity: Identity, channel: str) -> bytes:
         return presence_json(channel, await self._node.queries.members(hub, identity, channel))
 
@@ -255,6 +304,12 @@ def _with_key(item: PublishItem | HubbubError, key: str) -> PublishItem | Hubbub
     if isinstance(item, HubbubError):
         return item
     return msgspec.structs.replace(item, topic_key=key)
+
+
+def _in_trace(item: PublishItem | HubbubError, context: str | None) -> PublishItem | HubbubError:
+    if isinstance(item, HubbubError) or context is None:
+        return item
+    return msgspec.structs.replace(item, attributes=with_context(item.attributes, context))
 
 
 class _Order(Prepared, eq=False):
@@ -294,11 +349,21 @@ class _PublishAnswer(msgspec.Struct, eq=False):
     def _send(self, message_id: str, outcome: PublishOutcome) -> None:
         if outcome.error is not None:
             self._exchange.fail(outcome.error)
+        elif outcome.duplicate:
+            self._exchange.answer_json(repeat_json(outcome))
         elif outcome.serial:
             said = f'{{"msgID":"{message_id}","channelSerial":"{outcome.serial}"}}'
             self._exchange.answer_json(said.encode())
         else:
             self._exchange.answer_json(f'{{"msgID":"{message_id}"}}'.encode())
+
+
+def repeat_json(outcome: PublishOutcome) -> bytes:
+    """Of a publish that was there already."""
+    said: dict[str, object] = {"msgID": outcome.message_id or "", "duplicate": True}
+    if outcome.serial:
+        said["channelSerial"] = str(outcome.serial)
+    return msgspec.json.encode(said)
 
 
 class _BatchAnswer:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from hubbub.domain.envelope_headers import from_headers
+from hubbub.domain.envelope_headers import SECURITY_HEADER, check_header_names
 from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.names import check_name
-from hubbub.domain.payloads import untouched_payload
+from hubbub.domain.payloads import untouched_payload, with_media_type
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import (
     TOPIC_KEY_HEADER,
@@ -117,6 +117,7 @@ async def publish_body(
     """The request's body becomes a message; answers its id and serial. Raises what speaks against
     it."""
     request = call.request
+    check_header_names(request.headers, (SECURITY_HEADER, TOPIC_KEY_HEADER))
     body, content_type = untouched_payload(request.body, request.header(b"content-type"))
     key = topic_key_of(request)
     with node.throttle.guess(call.hub.name, request.address if key is not None else ""):
@@ -128,7 +129,9 @@ async def publish_body(
             content_type,
             key,
             technology,
-            from_headers(request.headers),
+            with_media_type(
+                node.envelope_of(request.headers), content_type, request.header(b"content-type")
+            ),
         )
     if outcome.error is not None:
         raise outcome.error

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from hubbub.domain.envelope_headers import FIELDS, PUSH_HEADER, SECURITY_HEADER
 from hubbub.domain.errors import (
+    HUB_AWAY,
     HubbubError,
-    HubNotFound,
     InvalidName,
     MethodNotAllowed,
     NotFound,
@@ -31,6 +31,8 @@ from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.calls import TOPIC_KEY_HEADER, no_path
 from hubbub.gateways.credentials import token_of
+from hubbub.gateways.dashboard import door as dashboard
+from hubbub.gateways.dashboard.door import DashboardDoor
 from hubbub.gateways.exchange import Asking, Exchange
 from hubbub.gateways.handshake import checked_key
 from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
@@ -38,21 +40,30 @@ from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor
 from hubbub.gateways.origins import is_loopback, origin_allowed
+from hubbub.gateways.outlet import Lingering
 from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
+from hubbub.gateways.socket_io import PATH, SocketIoDoor
+from hubbub.gateways.sockets import bound_unsent
+from hubbub.gateways.static import StaticFile
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
+from hubbub.protocols.websub import TopicForm
 from hubbub.tasks import TaskSet
 
-_API = frozenset(("channels", "commands", "messages", "rpc", "streams", "subscriptions", "topics"))
+_API = frozenset(
+    ("channels", "comm", "commands", "messages", "rpc", "streams", "subscriptions", "topics")
+)
 _OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, PUSH_HEADER, *FIELDS.values())
 
 
 class Page(Protocol):
     """A page of the server's own (health, metrics …)."""
 
-    def __call__(self, request: Request, /) -> tuple[int, str, bytes]:
-        """Status, content type, body. Raises `HubbubError`."""
+    def __call__(
+        self, request: Request, /
+    ) -> tuple[int, str, bytes] | Awaitable[tuple[int, str, bytes]]:
+        """Status, content type, body, now or later. Raises `HubbubError`."""
 
 
 class Listener:
@@ -66,10 +77,13 @@ class Listener:
         pages: dict[str, Page],
         admin: AdminDoor | None = None,
         *,
+        static: Mapping[str, StaticFile] | None = None,
+        dashboard: DashboardDoor | None = None,
         access_log: bool = False,
         developer: bool = False,
     ) -> None:
-        """`admin` serves the admin API and its description. `developer`: only requests that name
+        """`admin` serves the admin API and its description. `static` are files by their paths.
+        `developer`: only requests that name
         this machine are served, so that no foreign page gets in by giving its own name this
         machine's address (DNS rebinding); and there is an echo for conformance suites."""
         self._admin = admin
@@ -83,6 +97,8 @@ class Listener:
             head_seconds=settings.header_timeout,
         )
         self._pages = pages
+        self._static = static or {}
+        self._dashboard = dashboard
         self._web = WebDoors(node)
         self._api = HubApi(node, self._links)
         self._watched: set[HttpConnection] = set()
@@ -94,7 +110,20 @@ class Listener:
         )
         self.holdings = Holdings(max(settings.max_buffered_bytes, 2 * largest))
         self.turns = Turns(node.clock)
-        self._live = LiveDoor(node, settings, connection, self.holdings, self.turns)
+        self._lingering = Lingering()
+        self._live = LiveDoor(
+            node, settings, connection, self.holdings, self._lingering, self.turns
+        )
+        self.socket_io = SocketIoDoor(
+            node,
+            connection.socket_io,
+            connection.ws,
+            self.holdings,
+            self._lingering,
+            self.turns,
+            self._live.admit,
+            self._check_origin,
+        )
         self.now = 0.0
         self.known_heads: dict[bytes, Head] = {}
         self.under_way = TaskSet()
@@ -121,6 +150,7 @@ class Listener:
             reuse_address=True,
             reuse_port=shared or None,
         )
+        bound_unsent(server)
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
@@ -130,8 +160,16 @@ class Listener:
             server.close()
         self._api.stop()
         self._web.stop()
+        self.socket_io.handshakes.stop()
         for connection in list(self._watched):
             connection.leave()
+
+    async def close(self) -> None:
+        """End all connections, once their clients have had a moment to read what was said last and
+        requests under way one to be answered."""
+        for connection in self._watched:
+            self._lingering.add(connection.transport)
+        await self._lingering.end()
 
     def sweep(self, now: float | None = None) -> None:
         """Called every second: end connections that are past their deadline. `now` is a time of
@@ -139,6 +177,7 @@ class Listener:
         self.now = asyncio.get_running_loop().time() if now is None else now
         for connection in [c for c in self._watched if c.deadline <= self.now]:
             connection.time_out()
+        self.socket_io.sweep()
 
     def _connection(self) -> HttpConnection:
         if self._access_log:
@@ -152,6 +191,7 @@ class Listener:
 
     def unwatch(self, connection: HttpConnection) -> None:
         self._watched.discard(connection)
+        self._lingering.discard(connection.transport)
         self.holdings.release(connection)
 
     def hold(self, connection: HttpConnection, size: int) -> None:
@@ -189,6 +229,13 @@ class Listener:
         target = parse_target(request.url)
         segments = target.segments
         in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
+        if self._for_socket_io(segments):
+            self.socket_io.handle(request, segments, exchange)
+            return
+        file = None if in_hub else self._static.get("/" + "/".join(segments))
+        if file is not None and file.shared:
+            file.answer(request, exchange)
+            return
         origin = request.headers.get(b"origin")
         if origin is not None:
             hub_name = segments[2] if in_hub else None
@@ -200,8 +247,12 @@ class Listener:
             self._api.handle(request, target, exchange)
         elif self._admin is not None and _for_administration(segments):
             self._admin.handle(request, exchange)
+        elif self._dashboard is not None and segments[:1] == (dashboard.SEGMENT,):
+            self._dashboard.handle(request, segments[1:], exchange)
         elif (place := self._web.find(segments)) is not None:
             self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
+        elif file is not None:
+            file.answer(request, exchange)
         elif not in_hub:
             self._serve_page(request, segments, exchange)
         elif segments[3:] == ("events",):
@@ -219,9 +270,16 @@ class Listener:
     def _scheme(self, request: Request, exchange: Exchange) -> str:
         return self._client_of(request, exchange.connection)[1]
 
-    def _links(self, request: Request, exchange: Exchange, hub: Hub, channel: str) -> str:
+    def _links(
+        self,
+        request: Request,
+        exchange: Exchange,
+        hub: Hub,
+        channel: str,
+        form: TopicForm = "messages",
+    ) -> str:
         scheme = self._scheme(request, exchange)
-        return self._web.links(request, exchange, scheme, hub, channel)
+        return self._web.links(request, exchange, scheme, hub, channel, form)
 
     def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
         page = self._pages.get("/" + "/".join(segments))
@@ -230,7 +288,16 @@ class Listener:
             raise NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")
         if request.method not in (b"GET", b"HEAD"):
             raise MethodNotAllowed("this page is only for GET", ("GET", "HEAD"))
-        status, content_type, body = page(request)
+        answer = page(request)
+        if isinstance(answer, tuple):
+            status, content_type, body = answer
+            exchange.answer(status, body, content_type)
+        else:
+            exchange.run(self._serve_later(answer, exchange))
+
+    @staticmethod
+    async def _serve_later(page: Awaitable[tuple[int, str, bytes]], exchange: Exchange) -> None:
+        status, content_type, body = await page
         exchange.answer(status, body, content_type)
 
     # -- origins --------------------------------------------------------------------------------
@@ -259,7 +326,7 @@ class Listener:
         if hub_name is not None:
             try:
                 own = self._node.hub(hub_name).configuration.settings.allowed_origins
-            except (HubNotFound, InvalidName):
+            except (*HUB_AWAY, InvalidName):
                 own = ()
             if own:
                 return own
@@ -285,6 +352,14 @@ class Listener:
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
+        if self._for_socket_io(segments):
+            self.socket_io.connect(request, segments, connection, rest)
+            return
+        if self._dashboard is not None and segments == (dashboard.SEGMENT, "socket"):
+            checked_key(request)
+            enter = self._dashboard.watching(request)
+            self._live.open_board(request, connection, rest, enter)
+            return
         echo = self._developer and segments == ("v1", "echo")
         if not echo and (segments[:2] != ("v1", "hubs") or segments[3:] != ("socket",)):
             raise NotFound("there is no WebSocket here; connect to /v1/hubs/{hub}/socket")
@@ -301,6 +376,9 @@ class Listener:
             self._live.open_echo(request, connection, rest)
         else:
             self._live.open_socket(request, target, connection, rest)
+
+    def _for_socket_io(self, segments: Sequence[str]) -> bool:
+        return self.socket_io.enabled and segments[:2] == PATH
 
     def _keys_needed(self, request: Request, target: Target) -> KeysNeeded | None:
         """What must be fetched before the handshake can go on. Everything else that speaks
@@ -329,7 +407,13 @@ class Listener:
             connection.refuse(error)
 
 
-_ADMINISTERED = (("token",), ("push-tokens",), ("push-subscriptions",), ("push",))
+_ADMINISTERED = (
+    ("token",),
+    ("push-tokens",),
+    ("push-subscriptions",),
+    ("push",),
+    ("peer-subscriptions",),
+)
 """What of a hub's own paths the table of routes serves, too."""
 
 

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import TokenBucket
 from hubbub.engine.node import Node
+from hubbub.gateways.calls import flag
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
-from hubbub.gateways.encoders import encoder_for
+from hubbub.gateways.encoders import Codec, encoder_for
 from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.filters import filters_of
-from hubbub.gateways.handshake import checked_key, negotiate_codec, switching
+from hubbub.gateways.handshake import (
+    checked_key,
+    negotiate_codec,
+    negotiate_plain_codec,
+    switching,
+)
 from hubbub.gateways.http import Request, Target
 from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.outlet import Lingering, Talk
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
-from hubbub.gateways.sse import SseConnection, channel_requests, encoder_of, follow
+from hubbub.gateways.sse import (
+    SseConnection,
+    channel_requests,
+    encoder_of,
+    follow,
+    read_presence,
+    shown,
+)
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.sse import retry
@@ -36,6 +52,7 @@ class LiveDoor:
         listener: ListenerSettings,
         connection: ConnectionSettings,
         holdings: Holdings,
+        lingering: Lingering,
         turns: Turns,
     ) -> None:
         self._node = node
@@ -43,9 +60,10 @@ class LiveDoor:
         self._listener = listener
         self._ws, self._sse = connection.ws, connection.sse
         self._holdings = holdings
+        self._lingering = lingering
         self._admission: TokenBucket | None = None
 
-    def _admit(self, address: str) -> None:
+    def admit(self, address: str) -> None:
         """Under a storm of connections, take as many as can be served well and send the others
         away for a moment. Raises `Overloaded`, `RateLimited`."""
         self._node.throttle.connect(address)
@@ -63,10 +81,34 @@ class LiveDoor:
         self, request: Request, target: Target, connection: HttpConnection, rest: bytes
     ) -> None:
         """Answer the handshake; `rest` came behind it."""
-        key = checked_key(request)
-        self._admit(request.address)
-        deflate, extension = self._negotiate_deflate(request)
         codec = negotiate_codec(request, target.segments[2])
+        socket = self._shake_hands(request, connection, codec)
+        self._begin(request, target, socket)
+        if rest:
+            socket.data_received(rest)
+
+    def open_board(
+        self,
+        request: Request,
+        connection: HttpConnection,
+        rest: bytes,
+        enter: Callable[[WebSocketConnection], Talk],
+    ) -> None:
+        """The same for those who watch the hub, whose session `enter` makes."""
+        socket = self._shake_hands(request, connection, negotiate_plain_codec(request))
+        try:
+            socket.session = enter(socket)
+        except HubbubError as error:
+            socket.disconnect(error)
+        if rest:
+            socket.data_received(rest)
+
+    def _shake_hands(
+        self, request: Request, connection: HttpConnection, codec: Codec
+    ) -> WebSocketConnection:
+        key = checked_key(request)
+        self.admit(request.address)
+        deflate, extension = self._negotiate_deflate(request)
         chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
         connection.transport.write(switching(key, chosen, extension))
         socket = WebSocketConnection(
@@ -77,16 +119,14 @@ class LiveDoor:
             self._turns,
             request.address,
         )
-        socket.count_in(self._holdings, request.address)
+        socket.count_in(self._holdings, self._lingering, request.address)
         connection.hand_over(socket)
-        self._begin(request, target, socket)
-        if rest:
-            socket.data_received(rest)
+        return socket
 
     def open_echo(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
         """A socket that only says back what it hears, for conformance suites."""
         key = checked_key(request)
-        self._admit(request.address)
+        self.admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
         connection.transport.write(switching(key, None, extension))
         reader = FrameReader(_ECHO_BYTES, deflate)
@@ -98,8 +138,8 @@ class LiveDoor:
         try:
             hub = self._node.visit(target.segments[2])
             identity = identify(request, target, hub, self._node)
-            socket.session = self._node.open(hub, socket, identity, request.address)
-            self._node.welcome(socket.session)
+            session = socket.session = self._node.open(hub, socket, identity, request.address)
+            self._node.welcome(session)
         except HubbubError as error:
             socket.disconnect(error)
 
@@ -112,29 +152,34 @@ class LiveDoor:
         if request.method != b"GET":
             raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
         channels = [*target.all("channel"), *target.all("pattern")]
-        if not channels:
+        if not channels and not flag(target.first("empty"), "empty"):
             raise BadRequest(
                 "name at least one channel or pattern: ?channel=…&channel=…, ?pattern=room:*"
             )
         hub = self._node.visit(target.segments[2])
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
+        tokens = target.all("channelToken")
+        presence = read_presence(target.first("presence"))
         wanted = channel_requests(channels, last_id)
+        if tokens or presence is not None:
+            wanted = shown(wanted, tokens, presence)
         filters = filters_of(target)
         # As a status, which ends a browser's attempts; within a stream it would try again.
-        self._node.queries.check_any(hub, identity, channels)
-        self._admit(request.address)
+        if channels and not tokens:
+            self._node.queries.check_any(hub, identity, channels)
+        self.admit(request.address)
         http = exchange.connection
         http.flush()
         encoder = encoder_of(channels, self._node.clock.now())
         stream = SseConnection(http.transport, encoder, self._sse.send_buffer_bytes)
-        stream.count_in(self._holdings, request.address)
+        stream.count_in(self._holdings, self._lingering, request.address)
         head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
         stream.send(head + retry(self._sse.retry))
         http.hand_over(stream)
         try:
-            stream.session = self._node.open(hub, stream, identity, request.address)
-            stream.session.filters = filters
-            stream.session.run(follow(self._node, stream, wanted))
+            session = stream.session = self._node.open(hub, stream, identity, request.address)
+            session.filters = filters
+            session.run(follow(self._node, stream, session, wanted))
         except HubbubError as error:
             stream.disconnect(error)

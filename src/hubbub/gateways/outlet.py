@@ -4,20 +4,22 @@ buffer of our own.
 The event loop's transport costs about as much per write as the system call itself. So while a
 connection's transport has nothing to send, bytes go directly to the file descriptor. What the
 kernel does not take at once is given to the transport, and everything after it waits in the
-backlog until the transport is empty again.
+backlog until the transport is empty again. With TLS all bytes go through the transport, and wait in
+the backlog while the transport has much to send.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import write
-from typing import cast
+from typing import Protocol, cast
 
 from hubbub.domain.errors import HubbubError, SlowConsumer
 from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.domain.limits import network_of
-from hubbub.engine.sessions.session import Session
+from hubbub.domain.requests import Request
+from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 
@@ -25,6 +27,60 @@ LINGER_SECONDS = 2.0
 """How long a connection that is being closed may take to read its last words."""
 
 _CHUNK_BYTES = 256 * 1024
+_ENCRYPTED_BYTES = 64 * 1024
+"""What the transport of a TLS connection takes before the backlog begins."""
+
+
+class Talk(Protocol):
+    """What a connection needs of its session."""
+
+    clock: Clock
+    last_seen: float
+    reason: str | None
+    busy: int
+
+    def hear(self) -> None:
+        """A message came in."""
+
+    def receive(self, received: Iterator[Request], most: int) -> int:
+        """Handle requests, at most so many; answers how many."""
+
+    def disconnected(self, keep_state: bool = True) -> None:
+        """The connection is gone, or about to be."""
+
+    def lost(self) -> None:
+        """The connection is gone."""
+
+    def cut_off(self, unread_bytes: int) -> None:
+        """The client reads too slowly."""
+
+
+class Lingering:
+    """Connections that are being closed: each has a moment in which its client reads the last bytes
+    and hangs up."""
+
+    def __init__(self) -> None:
+        self._timers: dict[asyncio.Transport, asyncio.TimerHandle] = {}
+        self._ended: asyncio.Event | None = None
+
+    def add(self, transport: asyncio.Transport) -> None:
+        if transport not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[transport] = loop.call_later(LINGER_SECONDS, transport.abort)
+
+    def discard(self, transport: asyncio.Transport) -> None:
+        """The connection is gone."""
+        timer = self._timers.pop(transport, None)
+        if timer is not None:
+            timer.cancel()
+            if self._ended is not None and not self._timers:
+                self._ended.set()
+
+    async def end(self) -> None:
+        """Returns when all of them are gone; none takes longer than `LINGER_SECONDS`."""
+        if self._timers:
+            self._ended = asyncio.Event()
+            await self._ended.wait()
 
 
 class Outlet(asyncio.Protocol):
@@ -36,9 +92,11 @@ class Outlet(asyncio.Protocol):
         "_backlog",
         "_backlog_bytes",
         "_closing",
+        "_congested",
         "_drained",
         "_holdings",
         "_limit",
+        "_lingering",
         "_socket_fd",
         "encoder",
         "fd",
@@ -52,28 +110,33 @@ class Outlet(asyncio.Protocol):
     def __init__(self, transport: asyncio.Transport, encoder: Encoder, limit: int) -> None:
         self.transport = transport
         self.encoder = encoder
-        self.session: Session | None = None
+        self.session: Talk | None = None
         self._limit = limit
         self._backlog: list[bytes] | None = None
         self._backlog_bytes = 0
         self._closing = False
         self._holdings: Holdings | None = None
+        self._lingering: Lingering | None = None
         self._address = ""
         self._drained: asyncio.Future[None] | None = None
         encrypted = transport.get_extra_info("ssl_object") is not None
         sock = transport.get_extra_info("socket")
         self._socket_fd = -1 if encrypted or sock is None else cast(int, sock.fileno())
         self.fd = self._socket_fd
-        if encrypted:  # `drain` waits for the transport to fall below this
-            transport.set_write_buffer_limits(high=limit // 4)
+        self._congested = False
+        """Whether the transport of a TLS connection has much to send."""
+        if encrypted:
+            transport.set_write_buffer_limits(high=min(_ENCRYPTED_BYTES, limit // 4))
         else:
             transport.set_write_buffer_limits(high=0)
             if transport.get_write_buffer_size():
                 self.fd = -1
 
-    def count_in(self, holdings: Holdings, address: str) -> None:
-        """From now on what waits here counts for the bound over all connections."""
+    def count_in(self, holdings: Holdings, lingering: Lingering, address: str) -> None:
+        """From now on what waits here counts for the bound over all connections, and `lingering`
+        sees to its end."""
         self._holdings = holdings
+        self._lingering = lingering
         self._address = network_of(address)
 
     # -- what the engine calls ------------------------------------------------------------------
@@ -123,7 +186,7 @@ class Outlet(asyncio.Protocol):
         farewell = self.farewell(error)
         if self.fd >= 0:
             self.send(farewell)
-        elif self._socket_fd < 0:
+        elif self._socket_fd < 0 and not self._congested:
             self.transport.write(farewell)
         else:
             # Behind a backlog that the client does not read, the reason would come too late.
@@ -148,6 +211,10 @@ class Outlet(asyncio.Protocol):
         return not self._closing and self.buffered > self._limit // 4
 
     @property
+    def rid(self) -> int | None:
+        return None
+
+    @property
     def behind(self) -> bool:
         return self.buffered > 0
 
@@ -165,7 +232,7 @@ class Outlet(asyncio.Protocol):
     def _send_later(self, data: bytes) -> None:
         if self._closing:
             return
-        if self._socket_fd < 0:
+        if self._socket_fd < 0 and not self._congested:
             self.transport.write(data)
         elif self._backlog is None:
             self._backlog = [data]
@@ -192,29 +259,22 @@ class Outlet(asyncio.Protocol):
         """Too slow for too long. It learns why if it ever reads on."""
         if self.session is not None:
             self.session.cut_off(self.buffered)
-        error = SlowConsumer(f"the client reads too slowly: {why}")
-        if self._socket_fd < 0:
-            if self.session is not None:
-                self.session.reason = error.code
-            self.lose()
-        else:
-            self.disconnect(error)
+        self.disconnect(SlowConsumer(f"the client reads too slowly: {why}"))
 
     def pause_writing(self) -> None:
-        pass
+        self._congested = True
 
     def resume_writing(self) -> None:
-        """The transport is empty: go on with the backlog, and directly again after it."""
-        if self._socket_fd < 0:
-            self._count()
-            self._release_drained()
-            return
+        """The transport has room: go on with the backlog, and directly again after it."""
         if self.transport.is_closing():
             return
+        self._congested = False
         self.fd = self._socket_fd
+        if self.fd < 0:
+            while self._backlog and not self._congested:
+                self.transport.write(self._next_chunk())
         while self._backlog and self.fd >= 0:
-            data = self._next_chunk()
-            self.send(data)
+            self.send(self._next_chunk())
         if not self._backlog:
             self._backlog = None
             if self._closing and self.fd >= 0:
@@ -253,8 +313,8 @@ class Outlet(asyncio.Protocol):
         self._release_drained()
         if not self.transport.is_closing():
             self.transport.resume_reading()  # to see that it hangs up
-            loop = asyncio.get_running_loop()
-            loop.call_later(LINGER_SECONDS, self.transport.abort)
+            if self._lingering is not None:
+                self._lingering.add(self.transport)
 
     def _stop(self) -> None:
         """Nothing more is sent, and what still waits has little time left."""
@@ -281,6 +341,8 @@ class Outlet(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fd = -1
+        if self._lingering is not None:
+            self._lingering.discard(self.transport)
         self._stop()
         self._backlog = None
         self._release_drained()

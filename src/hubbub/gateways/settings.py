@@ -81,9 +81,22 @@ class Http(msgspec.Struct, frozen=True, kw_only=True):
     """Size of a request body at most."""
 
 
+class SocketIo(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = False
+    """Serve [the JavaScript client of 2012](commands.md#the-javascript-client-of-2012) at
+    `/socket.io/1/`, over WebSocket."""
+    handshake_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
+    """Time from the handshake to `hConnect` or `attach`."""
+    max_handshakes: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    """Clients at most that have not come so far; beyond that, the address with most of them loses
+    its oldest one."""
+
+
 class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The ways in: WebSocket (`ws`), Server-Sent Events (`sse`) and plain HTTP (`http`)."""
+    """The ways in: WebSocket (`ws`), Server-Sent Events (`sse`), plain HTTP (`http`) and socket.io
+    (`socketIo`)."""
 
     ws: WebSocket = WebSocket()
     sse: ServerSentEvents = ServerSentEvents()
     http: Http = Http()
+    socket_io: SocketIo = SocketIo()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from hubbub.domain.errors import HubbubError
+import msgspec
+
+from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.names import is_document
 from hubbub.domain.notices import Disconnect, Subscribed
 from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.node import Node
 from hubbub.engine.sessions.plans import Plan
+from hubbub.engine.sessions.session import Session
 from hubbub.gateways.encoders import SSE, SseEncoder, SsePatternEncoder, SseVectorEncoder
 from hubbub.gateways.outlet import Outlet
 from hubbub.protocols import sse
@@ -45,6 +49,33 @@ def encoder_of(channels: Sequence[str], now: float) -> SseEncoder:
     if len(named) < len(channels):
         return SsePatternEncoder(frozenset(named), int(now * 1000))
     return SSE if len(channels) == 1 and not is_document(channels[0]) else SseVectorEncoder()
+
+
+def read_presence(text: str | None) -> dict[str, Any] | None:
+    """Raises `BadRequest`."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"presence must be a JSON object: {error}") from None
+
+
+def shown(
+    requests: Sequence[ChannelRequest], tokens: Sequence[str], presence: dict[str, Any] | None
+) -> list[ChannelRequest]:
+    """With a token for each channel, in their order (empty: none), and what presence is to show in
+    all of them. Raises `BadRequest`."""
+    named = [each for each in requests if not (is_pattern(each.channel) or each.by_pattern)]
+    if len(tokens) > len(named):
+        raise BadRequest("there are more channelToken than channel; give one for each, in order")
+    of_channel = dict(zip([each.channel for each in named], tokens, strict=False))
+    return [
+        msgspec.structs.replace(each, token=of_channel.get(each.channel) or None, presence=presence)
+        if each in named
+        else each
+        for each in requests
+    ]
 
 
 def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[ChannelRequest]:
@@ -100,10 +131,11 @@ def _start_of(plan: Plan) -> sse.StreamPosition:
     return sse.StreamPosition(epoch, serial, of, version)
 
 
-async def follow(node: Node, connection: SseConnection, wanted: Sequence[ChannelRequest]) -> None:
+async def follow(
+    node: Node, connection: SseConnection, session: Session, wanted: Sequence[ChannelRequest]
+) -> None:
     """Subscribe the connection's session, telling it what worked as a socket would be told."""
-    session = connection.session
-    if session is None:
+    if connection.session is not session:
         return
     named = [each for each in wanted if not is_pattern(each.channel)]
     patterns = await node.subscriptions.patterns.prepare(

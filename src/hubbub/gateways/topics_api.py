@@ -9,7 +9,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.envelope_headers import from_headers, security_token
+from hubbub.domain.envelope_headers import (
+    SECURITY_HEADER,
+    check_header_names,
+    security_token,
+)
 from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
@@ -27,6 +31,7 @@ from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH, MAX_WAIT_SECON
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import (
+    TOPIC_KEY_HEADER,
     Digits,
     EventName,
     HubRequest,
@@ -142,6 +147,11 @@ class TopicsApi:
 
     async def _put(self, call: HubRequest, topic: str) -> bytes:
         query = call.query(PutQuery)
+        check_header_names(
+            call.request.headers,
+            (SECURITY_HEADER, TOPIC_KEY_HEADER),
+            PutQuery.__struct_encode_fields__,
+        )
         payload, content_type = parse_payload(
             call.request.body, call.request.header(b"content-type")
         )
@@ -153,7 +163,7 @@ class TopicsApi:
             store=True,
             producer=_producer(query),
             topic_key=topic_key_of(call.request),
-            attributes=from_headers(call.request.headers),
+            attributes=self._node.envelope_of(call.request.headers),
             security_token=security_token(call.request.headers),
         )
         message_id, outcome = await self._guess(

@@ -19,6 +19,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from hubbub.domain.limits import network_of
+from hubbub.domain.slices import adapted
 from hubbub.ports.clock import Clock
 
 SLICE_REQUESTS = 16
@@ -146,9 +147,8 @@ class Turns:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        loop = asyncio.get_running_loop()
-        self._window = int(loop.time() / _WINDOW_SECONDS)
-        loop.call_soon(self._run)
+        self._window = int(self._clock.monotonic() / _WINDOW_SECONDS)
+        asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
         """One turn: slices of those that wait, as far as that goes. Who is alone gets several: what
@@ -164,7 +164,8 @@ class Turns:
                 slices -= 1
                 self._serve_next()
         finally:  # also after a fault, which must not silence the others
-            self._cost = _adapted(self._cost, self._clock.monotonic() - began)
+            took = self._clock.monotonic() - began
+            self._cost = adapted(self._cost, took, TURN_SECONDS, LEAST_COST, TURN_COST)
             if self._waiting and not self._scheduled:
                 self._schedule()
 
@@ -177,10 +178,3 @@ class Turns:
             connection.take_turn()
         finally:
             self._enter(address)
-
-
-def _adapted(cost: int, seconds: float) -> int:
-    """What may be used up in a turn after one whose requests took so long."""
-    if seconds > TURN_SECONDS:
-        return max(LEAST_COST, cost // 2)
-    return min(TURN_COST, cost * 2) if seconds < TURN_SECONDS / 2 else cost

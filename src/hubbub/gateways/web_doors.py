@@ -81,17 +81,24 @@ class WebDoors:
             self._plain.handle(call, exchange, place.rest)
         elif place.rest in ((), ("",)):
             base = self._base(request, exchange, scheme)
-            self._websub.handle(call, exchange, base, self._bases(request, scheme))
+            bases = self._bases(request, scheme)
+            self._websub.handle(call, exchange, base, bases, at_root=place.hub is None)
         else:
             raise NotFound("the WebSub hub is at /websub, without anything behind it")
 
     def links(
-        self, request: Request, exchange: Exchange, scheme: str, hub: Hub, channel: str
+        self,
+        request: Request,
+        exchange: Exchange,
+        scheme: str,
+        hub: Hub,
+        channel: str,
+        form: websub.TopicForm = "messages",
     ) -> str:
         """The header with which subscribers find this WebSub hub. Where it is not certain under
         which address the hub is reached, the links are relative to the URL that was asked for."""
         base = self._base(request, exchange, scheme)
-        topic = websub.topic_url(base, hub.name, channel)
+        topic = websub.topic_url(base, hub.name, channel, form)
         return f"Link: {websub.links(websub.hub_url(base, hub.name), topic)}\r\n"
 
     def _root_hub(self) -> str:

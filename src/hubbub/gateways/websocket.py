@@ -9,9 +9,8 @@ from itertools import chain
 from hubbub.domain.errors import GoingAway, HubbubError, Malformed, TooLarge
 from hubbub.domain.notices import Disconnect
 from hubbub.domain.requests import Request
-from hubbub.engine.sessions.session import Session
 from hubbub.gateways.encoders import WebSocketEncoder
-from hubbub.gateways.outlet import Outlet
+from hubbub.gateways.outlet import Outlet, Talk
 from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, Turns, Usage
 from hubbub.protocols.websocket import (
     Event,
@@ -80,6 +79,10 @@ class WebSocketConnection(Outlet):
         self._counted = 0
         """What waited here when it was last counted."""
 
+    @property
+    def rid(self) -> int | None:
+        return self._codec.rid
+
     # -- in -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
@@ -109,7 +112,7 @@ class WebSocketConnection(Outlet):
         self._turns.charge(self, 0, len(data))
         self._serve(SLICE_REQUESTS)
 
-    def _serve_message(self, session: Session, message: bytes, size: int) -> None:
+    def _serve_message(self, session: Talk, message: bytes, size: int) -> None:
         session.hear()
         requests = iter(self._codec.decode(message))
         handled = session.receive(requests, SLICE_REQUESTS)
@@ -134,7 +137,9 @@ class WebSocketConnection(Outlet):
     def take_turn(self) -> None:
         """Called by `Turns`."""
         self._queued = False
-        if not self._closing:
+        if self._closing:
+            self._await_close()
+        else:
             self._serve(SLICE_REQUESTS)
 
     def _serve(self, left: int) -> None:
@@ -247,16 +252,27 @@ class WebSocketConnection(Outlet):
     def _close_soon(self) -> None:
         super()._close_soon()
         self._held = 0
-        if self._pending or self._rest:
-            asyncio.get_running_loop().call_soon(self._await_close)
+        # The client's `Close` may have come already, behind the request that is being handled.
+        asyncio.get_running_loop().call_soon(self._await_close)
 
     def _await_close(self, data: bytes = b"") -> None:
-        """What it says does not count any more, except that it closes too."""
-        unhandled = self._events
-        rest, self._rest = self._rest + data, b""
-        self._read(rest)
-        if any(event.opcode is Opcode.CLOSE for event in chain(unhandled, self._events)):
-            self.transport.close()
+        """What it says does not count any more, except that it closes too, in its turn. A client
+        that sends on beyond a slice is not read any more: the connection ends soon."""
+        self._rest += data
+        if len(self._rest) > SLICE_BYTES:
+            self._rest = b""
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+        elif self._turns.left <= 0:
+            if not self._queued:
+                self._queued = True
+                self._turns.wait(self)
+        else:
+            unhandled, rest, self._rest = self._events, self._rest, b""
+            self._turns.charge(self, 1, len(rest))
+            self._read(rest)
+            if any(event.opcode is Opcode.CLOSE for event in chain(unhandled, self._events)):
+                self.transport.close()
 
     def eof_received(self) -> None:
         if self._pending:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted
+from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted, NotSubscribed
 from hubbub.domain.webhooks import WantedWebhook, websub_channel
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest
@@ -39,27 +39,45 @@ class WebSubDoor:
         self._node = node
         self._later = TaskSet(_log)
 
-    def handle(self, call: HubRequest, exchange: Exchange, base: str, bases: Sequence[str]) -> None:
+    def handle(
+        self,
+        call: HubRequest,
+        exchange: Exchange,
+        base: str,
+        bases: Sequence[str],
+        at_root: bool = False,
+    ) -> None:
         """`base` is the address of this hub that others are told, `bases` are those by which own
-        topics are known."""
+        topics are known. `at_root`: the caller reached the hub at `/websub`, and is told so."""
         call.expect(b"POST")
         in_query = any(name == "hub.mode" for name, _ in call.parameters)
         asked = read_request(call.parameters if in_query else _form(call))
         work: Coroutine[Any, Any, str]
         if isinstance(asked, Subscription):
-            work = self._subscribe(call, asked, base, bases)
+            work = self._subscribe(call, asked, base, bases, at_root)
         elif in_query and call.request.body:
             work = self._publish(call, asked, bases)
         else:
             work = self._ping(call, asked, bases)
-        exchange.complete(self._answer(exchange, work))
+        settings = call.hub.configuration.settings
+        silent = settings.websub_no_content and not isinstance(asked, Subscription)
+        exchange.complete(self._answer(exchange, work, silent))
 
     @staticmethod
-    async def _answer(exchange: Exchange, work: Coroutine[Any, Any, str]) -> None:
-        exchange.answer(202, f"{await work}\n".encode(), TEXT_UTF8)
+    async def _answer(exchange: Exchange, work: Coroutine[Any, Any, str], silent: bool) -> None:
+        text = await work
+        if silent:
+            exchange.answer(204, b"", TEXT_UTF8)
+        else:
+            exchange.answer(202, f"{text}\n".encode(), TEXT_UTF8)
 
     async def _subscribe(
-        self, call: HubRequest, asked: Subscription, base: str, bases: Sequence[str]
+        self,
+        call: HubRequest,
+        asked: Subscription,
+        base: str,
+        bases: Sequence[str],
+        at_root: bool,
     ) -> str:
         webhooks = self._node.webhooks
         channel, own = _channel(call, asked.topic, bases)
@@ -71,16 +89,21 @@ class WebSubDoor:
             callback=asked.callback,
             topic=asked.topic,
             secret=asked.secret,
-            algorithm=asked.algorithm,
+            algorithm=asked.algorithm or call.hub.configuration.settings.websub_algorithm,
             lease_seconds=asked.lease_seconds,
-            hub_url=hub_url(base, call.hub.name) if base else None,
+            hub_url=hub_url(base, None if at_root else call.hub.name) if base else None,
         )
         try:
-            await webhooks.request_verified(call.hub, call.identity, wanted, asked.mode)
+            found = await webhooks.request_verified(call.hub, call.identity, wanted, asked.mode)
         except NotPermitted as error:
             # Whoever asks learns it by the answer, the callback by a request.
             self._do_later(webhooks.deny(call.hub, asked.callback, asked.topic, error.message))
             raise
+        if found is None:
+            raise NotSubscribed(
+                f"nothing of yours goes from {asked.topic[:200]!r} to {asked.callback[:200]!r}: "
+                "there is nothing to unsubscribe from"
+            )
         return f"the callback will be asked whether it wants to {asked.mode}"
 
     async def _ping(self, call: HubRequest, asked: Publication, bases: Sequence[str]) -> str:

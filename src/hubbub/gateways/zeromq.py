@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -23,7 +23,6 @@ from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
 from hubbub.gateways.zeromq_relay import CONNECTIONS_WAITING, Relay, RelayLimits
 from hubbub.gateways.zeromq_service import KnownKey, ReplyFrames, TopicService, topic_of
 from hubbub.protocols.zeromq.answers import refused
-from hubbub.protocols.zeromq.commands import Shutdown
 from hubbub.protocols.zeromq.requests import Request, read_request, split_envelope
 from hubbub.protocols.zeromq.zmtp import CURVE_OVERHEAD
 
@@ -53,14 +52,11 @@ class ZeroMqSettings(msgspec.Struct, frozen=True):
 
 
 class ZeroMqDoor:
-    """`start` it, `stop` it. `request_stop` is called after the answer to a `shutdown`."""
+    """`start` it, `stop` it."""
 
-    def __init__(
-        self, service: TopicService, settings: ZeroMqSettings, request_stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, service: TopicService, settings: ZeroMqSettings) -> None:
         self._service = service
         self._settings = settings
-        self._request_stop = request_stop
         self._tasks: dict[asyncio.Task[None], bool] = {}
         """What is under way, and whether it only waits."""
         self._of_peer: Counter[bytes] = Counter()
@@ -224,9 +220,6 @@ class ZeroMqDoor:
         if not self._send([peer, *envelope, *answer.frames]) and answer.articles:
             with suppress(HubbubError):
                 await self._service.give_back(request, answer)
-        if isinstance(request.command, Shutdown) and answer.frames[0] == b"Shutdown":
-            logger.warning("an administrator asked over ZeroMQ for the server to stop")
-            self._request_stop()
 
     async def _answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
         try:

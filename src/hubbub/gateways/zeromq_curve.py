@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 _DOMAIN = b"hubbub"
-_CREDENTIAL_FRAME = 6
 
 
 def has_mail(socket: zmq.Socket[bytes]) -> bool:

@@ -24,6 +24,7 @@ import zmq
 from hubbub.domain.errors import Malformed
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
+from hubbub.gateways.sockets import bound_unsent
 from hubbub.gateways.turns import Address, Turns, Usage
 from hubbub.ports.clock import Clock
 from hubbub.protocols.zeromq.zmtp import UnsettledFrames
@@ -102,6 +103,7 @@ class Relay:
             backlog=CONNECTIONS_WAITING,
             reuse_address=True,
         )
+        bound_unsent(self._server)
         bound = self._server.sockets[0].getsockname()
         shown = "0.0.0.0" if host == "*" else host  # noqa: S104
         return f"tcp://{shown}:{bound[1]}"

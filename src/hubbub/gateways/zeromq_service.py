@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hubbub.domain.errors import InvalidToken, NotAuthenticated, NotPermitted
-from hubbub.domain.permissions import ANONYMOUS, Identity, Level
+from hubbub.domain.errors import InvalidToken, NotAuthenticated
+from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.domain.requests import Ping, PublishItem, TopicAck, TopicGet
 from hubbub.domain.topics import Article
 from hubbub.engine.access.tokens import ANY_HUB
+from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.stopping import ServerStop
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.protocols.zeromq import answers
@@ -37,15 +39,16 @@ class ReplyFrames(msgspec.Struct, frozen=True):
 class TopicService:
     """Answers requests, one at a time or many at once."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, stop: ServerStop) -> None:
         self._node = node
+        self._stop = stop
         self.clock = node.clock
 
     async def answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
-        """`key` is the caller's CURVE key, if that is known. Raises what speaks against it."""
+        """`key` is the caller's CURVE key, if that is known. Raises `HubbubError`."""
         command, credential = request.command, request.credential
         if isinstance(command, Shutdown):
-            self._check_shutdown(credential, address)
+            await self._shut_down(credential, address)
             return ReplyFrames(answers.SHUTDOWN)
         if isinstance(command, Ping) and key is None and credential == Credential():
             return ReplyFrames(answers.pong())
@@ -93,13 +96,11 @@ class TopicService:
         self._node.tokens.check(key.identity, key.hub)
         return self._node.hub(key.hub), key.identity
 
-    def _check_shutdown(self, credential: Credential, address: str) -> None:
-        """The server serves all hubs, so the administrator of one is not enough."""
+    async def _shut_down(self, credential: Credential, address: str) -> None:
         if credential.token is None:
             raise NotAuthenticated("shutdown wants the token of an administrator")
-        hub, identity = self._node.credentials.identify(credential.token, address)
-        if identity.level is not Level.ADMIN or hub != ANY_HUB:
-            raise NotPermitted("only an administrator of all hubs may shut the server down")
+        _, identity = self._node.credentials.identify(credential.token, address)
+        await self._stop.request(Actor(identity), "ZeroMQ")
 
     # -- what is asked --------------------------------------------------------------------------
 

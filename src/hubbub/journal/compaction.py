@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +42,7 @@ def compact(
     target_bytes: int = TARGET_BYTES,
     grace_seconds: float = GRACE_SECONDS,
     dry_run: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Compacted:
     """Put the small segments of each day together. The old files stay for `grace_seconds`, for
     readers that are under way; a later run removes them. Raises `UpkeepBusy` and `OSError`."""
@@ -49,11 +50,13 @@ def compact(
     before = after = events = 0
     with alone(journal):
         groups, skipped = _groups(folder, small_bytes, target_bytes)
-        for group in groups:
+        for number, group in enumerate(groups):
+            progress(number / len(groups))
             before, after = before + len(group), after + 1
             if not dry_run:
                 events += _merge(folder, group)
         removed = [] if dry_run else remove_replaced(folder, grace_seconds)
+    progress(1.0)
     return Compacted(
         before=before, after=after, events=events, removed=len(removed), skipped=tuple(skipped)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -101,10 +101,20 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         return seen is not None and not seen.found and not seen.open_found
 
 
+_Found = tuple[list[Changed], int, int]
+Progress = Callable[[float], None]
+
+
 def erase(
-    journal: Path, hub: str, user: str, *, dry_run: bool = False
+    journal: Path,
+    hub: str,
+    user: str,
+    *,
+    dry_run: bool = False,
+    progress: Progress = lambda share: None,
 ) -> tuple[Proof, Path | None]:
-    """Answers the proof and where it is; with `dry_run`, what would be changed. Raises
+    """`progress` is told the share that is done of searching, rewriting and searching again.
+    Answers the proof and where it is; with `dry_run`, what would be changed. Raises
     `BadRequest`, `UpkeepBusy`, `SegmentUnreadable` and `OSError`; then nothing was changed."""
     check_name(hub, "hub")
     if not user:
@@ -117,8 +127,11 @@ def erase(
             seal_all(journal)
         subject = _subject(folder, hub, user)
         if dry_run:
-            return _proof(folder, subject, _search(folder, subject), None, None), None
-        changed, records, segments = _rewrite(folder, subject)
+            would = _search(folder, subject, progress)
+            progress(1.0)
+            return _proof(folder, subject, would, None, None), None
+        found = _search(folder, subject, _third(progress, 0))
+        changed, records, segments = _rewrite(folder, subject, found, _third(progress, 1))
         entry = None
         if changed:
             entry = replace(
@@ -128,7 +141,8 @@ def erase(
                 [each.by for each in changed],
             )
         remove_replaced(folder, 0)
-        seen = verify(folder, subject)
+        seen = verify(folder, subject, _third(progress, 2))
+        progress(1.0)
         proof = _proof(
             folder, subject, (changed, records, segments), entry.name if entry else None, seen
         )
@@ -148,13 +162,16 @@ def _subject(folder: JournalFolder, hub: str, user: str) -> Subject:
     return subject
 
 
-_Found = tuple[list[Changed], int, int]
+def _third(progress: Progress, number: int) -> Progress:
+    return lambda share: progress((number + share) / 3)
 
 
-def _search(folder: JournalFolder, subject: Subject) -> _Found:
+def _search(folder: JournalFolder, subject: Subject, progress: Progress) -> _Found:
     """What has something of the user: the segments, and how many records and segments there are."""
     changed, records, segments = [], 0, 0
-    for path in folder.sealed_segments():
+    paths = folder.sealed_segments()
+    for path in paths:
+        progress(segments / len(paths))
         found, hours = 0, set()
         for batch in batches(path):
             mask = touched(batch, subject)
@@ -167,11 +184,14 @@ def _search(folder: JournalFolder, subject: Subject) -> _Found:
     return changed, records, segments
 
 
-def _rewrite(folder: JournalFolder, subject: Subject) -> _Found:
-    found, records, segments = _search(folder, subject)
+def _rewrite(
+    folder: JournalFolder, subject: Subject, searched: _Found, progress: Progress
+) -> _Found:
+    found, records, segments = searched
     done: list[Changed] = []
     try:
-        for each in found:
+        for number, each in enumerate(found):
+            progress(number / len(found))
             name = draft_name()
             target = folder.sealed / name
             done.append(msgspec.structs.replace(each, by=name))
@@ -200,11 +220,13 @@ def _without(path: Path, subject: Subject) -> Iterator[pa.RecordBatch]:
         yield both.take(pa.array(order)).combine_chunks().to_batches()[0]
 
 
-def verify(folder: JournalFolder, subject: Subject) -> Verification:
+def verify(folder: JournalFolder, subject: Subject, progress: Progress) -> Verification:
     """Search every file of the journal once more, those that no longer count as well."""
     files = records = found = mentions = 0
     needle = subject.user.encode()
-    for path in sorted(folder.sealed.glob(f"*{SEALED}")):
+    paths = sorted(folder.sealed.glob(f"*{SEALED}"))
+    for path in paths:
+        progress(files / len(paths))
         files += 1
         for batch in batches(path):
             records += batch.num_rows

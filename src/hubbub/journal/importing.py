@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -35,6 +35,7 @@ NODE = "import"
 SEGMENT_EVENTS = 250_000
 MAX_TEXT_BYTES = 1024 * 1024
 _DAY = 86_400_000_000
+_TELL_EVERY = 1000
 _FORMATS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -85,9 +86,16 @@ class _Unreadable(Exception):
 
 
 def import_log(
-    source: Source, journal: Path, rejects: Path, *, dry_run: bool = False, now: float | None = None
+    source: Source,
+    journal: Path,
+    rejects: Path,
+    *,
+    dry_run: bool = False,
+    now: float | None = None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Summary:
-    """Raises `BadRequest` where the whole file or what was asked is wrong, and `OSError`."""
+    """`progress` is told the share of the file that was read. Raises `BadRequest` where the whole
+    file or what was asked is wrong, and `OSError`."""
     check_name(source.hub, "hub")
     if source.channel is not None:
         check_name(source.channel, "channel")
@@ -103,14 +111,24 @@ def import_log(
             folder.make()
             opened.enter_context(alone(journal))
         reader = _RowReader(source, _known_ids(folder, source.hub), rejects, dry_run, moment)
-        events = reader.events(read_rows(read_lines(file, source.encoding), kind, columns))
+        rows = read_rows(read_lines(file, source.encoding), kind, columns)
+        size = source.path.stat().st_size or 1
+        events = _watched(reader.events(rows), lambda: progress(file.tell() / size))
         if dry_run:
             for _ in events:
                 pass
         else:
             opened.callback(reader.close)
             _seal(folder, events, reader.summary, moment)
+    progress(1.0)
     return reader.finish()
+
+
+def _watched(events: Iterator[JournalEvent], tell: Callable[[], None]) -> Iterator[JournalEvent]:
+    for number, event in enumerate(events):
+        if number % _TELL_EVERY == 0:
+            tell()
+        yield event
 
 
 def _seal(

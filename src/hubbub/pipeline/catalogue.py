@@ -87,6 +87,10 @@ TABLES: Final = _by_name(
         "time at published_at",
     ),
     _silver(
+        "verdicts",
+        "text hub channel message_id sender receiver policy outcome reason, time at",
+    ),
+    _silver(
         "drops",
         "text kind hub channel session message_id, whole serial count",
         "text reason, time at",

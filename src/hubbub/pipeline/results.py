@@ -130,10 +130,12 @@ def _newest(snapshot: Snapshot, table: Table, query: RowsQuery) -> pa.Table:
     for since in _looks(snapshot, table, query):
         whole = snapshot.read(table.name, since=since, until=_micros(query.until), hub=query.hub)
         found = _chosen(_shown(whole), table, query)
-        if len(found) > query.limit:
+        if query.step_seconds:
+            found = _joined(found, table, query.step_seconds)
+        if len(found) > query.offset + query.limit:
             break
     assert found is not None
-    return found.slice(0, query.limit + 1)
+    return found.slice(query.offset, query.limit + 1)
 
 
 def _looks(snapshot: Snapshot, table: Table, query: RowsQuery) -> Iterator[int | None]:
@@ -175,6 +177,23 @@ def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:
             (name.removeprefix("-"), "descending" if name.startswith("-") else "ascending")
             for name in table.order
         ]
+    )
+
+
+def _joined(rows: pa.Table, table: Table, step_seconds: int) -> pa.Table:
+    """A row for each step of time, the newest first: counts are added up, of levels the highest
+    counts."""
+    from hubbub.pipeline.views.columns import micros, times
+
+    at, step = micros(rows["time"]), step_seconds * 1_000_000
+    stepped = rows.select([*table.counts, *table.levels]).append_column(
+        "time", times(at - at % step)
+    )
+    how = [*((name, "sum") for name in table.counts), *((name, "max") for name in table.levels)]
+    found = stepped.group_by("time").aggregate(how)
+    named = found.select(["time", *(f"{name}_{way}" for name, way in how)])
+    return named.rename_columns(["time", *(name for name, _ in how)]).sort_by(
+        [("time", "descending")]
     )
 
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -206,7 +207,9 @@ def _modules_for_planning(conf: SparkConf) -> Iterator[None]:
 @contextlib.contextmanager
 def _watching() -> Iterator[None]:
     """The watcher is told of the JVM as soon as it is started, long before PySpark says so: who is
-    interrupted in between must not leave it behind. The JVM is over when the block is."""
+    interrupted in between must not leave it behind. A thread starts it, since an interrupt raises
+    in the main thread alone, and there also between the start of a process and the return of its
+    number. The JVM is over when the block is."""
     watcher = subprocess.Popen(  # noqa: S603
         ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, start_new_session=True
     )
@@ -220,11 +223,13 @@ def _watching() -> Iterator[None]:
         told.flush()
         return started[-1]
 
-    vars(java_gateway)["Popen"] = start
+    starter = ThreadPoolExecutor(1, "starts Java")
+    vars(java_gateway)["Popen"] = lambda *a, **o: starter.submit(start, *a, **o).result()
     try:
         yield
     finally:
         vars(java_gateway)["Popen"] = usual
+        starter.shutdown()
         for jvm in started:
             _end(jvm)
         with contextlib.suppress(OSError):

@@ -244,6 +244,9 @@ class CommandReceiver(Protocol):
 class Bus(Protocol):
     """The way to the owners, for the sessions of one node."""
 
+    alone: bool
+    """Whether there is no other node, now and later."""
+
     def publish(self, message: Message, reply: PublishReply | None) -> None:
         """Hand a message to its channel's owner. `reply` is called exactly once, at the latest
         when the message is as durable as it asked to be; perhaps before this returns."""
@@ -313,7 +316,8 @@ class Bus(Protocol):
 
     async def route_command(self, routed: RoutedCommand) -> int:
         """Hand a command to the receiver's sessions on all other nodes. Answers how many sessions
-        have it on the nodes that answer soon."""
+        have it on the nodes that answer soon; a node that is lost before it answers may have handed
+        it to one."""
 
     def return_result(self, node: str, routed: RoutedResult) -> None:
         """To the node that asked. Lost with that node only."""

@@ -32,12 +32,21 @@ class Connection(Pausable, Protocol):
     """The client can only listen (server-sent events): it cannot answer a ping."""
 
     @property
+    def rid(self) -> int | None:
+        """How many events the client was sent, counted from any number on; None where its protocol
+        does not count them."""
+
+    @property
     def behind(self) -> bool:
         """The client has yet to take in what it was sent."""
 
     @property
     def full(self) -> bool:
         """The buffer has no room for more than live messages: `drain` would wait."""
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes wait in the buffer."""
 
     def send(self, data: bytes) -> None:
         """Write packed bytes, after all that was written before."""

@@ -10,6 +10,7 @@ Contract for every sender:
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from email.utils import parsedate_to_datetime
 from typing import Literal, Protocol
 
 import msgspec
@@ -54,9 +55,25 @@ class HttpResponse(msgspec.Struct, frozen=True):
     body: bytes
     duration_seconds: float
 
+    def retry_after_seconds(self, now: float) -> float:
+        """How long the server wants to be left alone; 0 where it did not say. `now` is in seconds
+        since 1970."""
+        text = self.headers.get("retry-after", "")
+        if text.isdecimal() and len(text) < 10:
+            return float(text)
+        if text:
+            try:
+                return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+            except (ValueError, OverflowError, TypeError):
+                pass
+        return 0.0
 
-Purpose = Literal["webhook", "fetch", "call", "auth", "keys", "stream", "push"]
-"""What a request to a tenant's server is for; each purpose has its own queues and breakers."""
+
+Purpose = Literal[
+    "webhook", "fetch", "call", "auth", "keys", "stream", "push", "adapter", "delivery"
+]
+"""What a request to a tenant's server is for; each purpose has its own queues and breakers. A
+`delivery` is a turn of an adapter, whose own requests are of the purpose `adapter`."""
 
 
 class SendFailed(Exception):

@@ -160,7 +160,7 @@ class Heartbeat(_message.Message):
     def __init__(self, req_id: _Optional[int] = ...) -> None: ...
 
 class SessionInfoNotice(_message.Message):
-    __slots__ = ("hub_id", "session_id", "hub_allow_anonymous", "hub_allow_user_channel", "default_public", "authenticated", "protocol_version", "user_id", "ping_interval", "max_message_bytes")
+    __slots__ = ("hub_id", "session_id", "hub_allow_anonymous", "hub_allow_user_channel", "default_public", "authenticated", "protocol_version", "user_id", "ping_interval", "max_message_bytes", "expires_at", "max_channels", "messages_per_second")
     HUB_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     HUB_ALLOW_ANONYMOUS_FIELD_NUMBER: _ClassVar[int]
@@ -171,6 +171,9 @@ class SessionInfoNotice(_message.Message):
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     PING_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     hub_id: str
     session_id: str
     hub_allow_anonymous: bool
@@ -181,7 +184,10 @@ class SessionInfoNotice(_message.Message):
     user_id: str
     ping_interval: int
     max_message_bytes: int
-    def __init__(self, hub_id: _Optional[str] = ..., session_id: _Optional[str] = ..., hub_allow_anonymous: _Optional[bool] = ..., hub_allow_user_channel: _Optional[bool] = ..., default_public: _Optional[bool] = ..., authenticated: _Optional[bool] = ..., protocol_version: _Optional[int] = ..., user_id: _Optional[str] = ..., ping_interval: _Optional[int] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+    expires_at: int
+    max_channels: int
+    messages_per_second: float
+    def __init__(self, hub_id: _Optional[str] = ..., session_id: _Optional[str] = ..., hub_allow_anonymous: _Optional[bool] = ..., hub_allow_user_channel: _Optional[bool] = ..., default_public: _Optional[bool] = ..., authenticated: _Optional[bool] = ..., protocol_version: _Optional[int] = ..., user_id: _Optional[str] = ..., ping_interval: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., expires_at: _Optional[int] = ..., max_channels: _Optional[int] = ..., messages_per_second: _Optional[float] = ...) -> None: ...
 
 class AuthRequest(_message.Message):
     __slots__ = ("req_id", "token", "credentials")
@@ -250,7 +256,7 @@ class SessionRestoreNotice(_message.Message):
     def __init__(self, restore_key: _Optional[str] = ..., req_id: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class SessionRestoredNotice(_message.Message):
-    __slots__ = ("user_id", "authorizations", "extra", "subscribed_channels", "rpcs", "session_id", "req_id", "channels", "failures", "patterns")
+    __slots__ = ("user_id", "authorizations", "extra", "subscribed_channels", "rpcs", "session_id", "req_id", "channels", "failures", "patterns", "expires_at")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     AUTHORIZATIONS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +267,7 @@ class SessionRestoredNotice(_message.Message):
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
     PATTERNS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     authorizations: _containers.RepeatedCompositeFieldContainer[ChannelAuthorization]
     extra: bytes
@@ -271,10 +278,11 @@ class SessionRestoredNotice(_message.Message):
     channels: _containers.RepeatedCompositeFieldContainer[SubscribedChannel]
     failures: _containers.RepeatedCompositeFieldContainer[ChannelFailure]
     patterns: _containers.RepeatedCompositeFieldContainer[SubscribedPattern]
-    def __init__(self, user_id: _Optional[str] = ..., authorizations: _Optional[_Iterable[_Union[ChannelAuthorization, _Mapping]]] = ..., extra: _Optional[bytes] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., rpcs: _Optional[_Iterable[str]] = ..., session_id: _Optional[str] = ..., req_id: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ..., patterns: _Optional[_Iterable[_Union[SubscribedPattern, _Mapping]]] = ...) -> None: ...
+    expires_at: int
+    def __init__(self, user_id: _Optional[str] = ..., authorizations: _Optional[_Iterable[_Union[ChannelAuthorization, _Mapping]]] = ..., extra: _Optional[bytes] = ..., subscribed_channels: _Optional[_Iterable[str]] = ..., rpcs: _Optional[_Iterable[str]] = ..., session_id: _Optional[str] = ..., req_id: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[SubscribedChannel, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ChannelFailure, _Mapping]]] = ..., patterns: _Optional[_Iterable[_Union[SubscribedPattern, _Mapping]]] = ..., expires_at: _Optional[int] = ...) -> None: ...
 
 class ChannelSubscribeInfo(_message.Message):
-    __slots__ = ("channel", "timestamp", "serial", "epoch", "document_version", "document_epoch", "by_pattern")
+    __slots__ = ("channel", "timestamp", "serial", "epoch", "document_version", "document_epoch", "by_pattern", "presence", "token")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +290,8 @@ class ChannelSubscribeInfo(_message.Message):
     DOCUMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     BY_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     channel: str
     timestamp: int
     serial: str
@@ -289,7 +299,9 @@ class ChannelSubscribeInfo(_message.Message):
     document_version: int
     document_epoch: str
     by_pattern: bool
-    def __init__(self, channel: _Optional[str] = ..., timestamp: _Optional[int] = ..., serial: _Optional[str] = ..., epoch: _Optional[str] = ..., document_version: _Optional[int] = ..., document_epoch: _Optional[str] = ..., by_pattern: _Optional[bool] = ...) -> None: ...
+    presence: bytes
+    token: str
+    def __init__(self, channel: _Optional[str] = ..., timestamp: _Optional[int] = ..., serial: _Optional[str] = ..., epoch: _Optional[str] = ..., document_version: _Optional[int] = ..., document_epoch: _Optional[str] = ..., by_pattern: _Optional[bool] = ..., presence: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("req_id", "channels")
@@ -376,7 +388,7 @@ class ChannelPubExtras(_message.Message):
     def __init__(self, store: _Optional[bool] = ..., push: _Optional[bool] = ..., retain: _Optional[bool] = ..., transient: _Optional[bool] = ..., push_options: _Optional[bytes] = ...) -> None: ...
 
 class PubRequestInfo(_message.Message):
-    __slots__ = ("channel", "event", "payload", "extra", "req_id", "content_type", "producer", "attributes", "security_token")
+    __slots__ = ("channel", "event", "payload", "extra", "req_id", "content_type", "producer", "attributes", "security_token", "idempotency_key")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +398,7 @@ class PubRequestInfo(_message.Message):
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     SECURITY_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     channel: str
     event: str
     payload: bytes
@@ -395,7 +408,8 @@ class PubRequestInfo(_message.Message):
     producer: ProducerInfo
     attributes: Attributes
     security_token: str
-    def __init__(self, channel: _Optional[str] = ..., event: _Optional[str] = ..., payload: _Optional[bytes] = ..., extra: _Optional[_Union[ChannelPubExtras, _Mapping]] = ..., req_id: _Optional[int] = ..., content_type: _Optional[str] = ..., producer: _Optional[_Union[ProducerInfo, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., security_token: _Optional[str] = ...) -> None: ...
+    idempotency_key: str
+    def __init__(self, channel: _Optional[str] = ..., event: _Optional[str] = ..., payload: _Optional[bytes] = ..., extra: _Optional[_Union[ChannelPubExtras, _Mapping]] = ..., req_id: _Optional[int] = ..., content_type: _Optional[str] = ..., producer: _Optional[_Union[ProducerInfo, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., security_token: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
 
 class Attributes(_message.Message):
     __slots__ = ("subtype", "author", "sender", "receiver", "conversation_id", "refers_to", "priority", "relevant_until", "ttl", "language", "location", "headers", "delivery_policy")
@@ -666,26 +680,30 @@ class Thread(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., first: _Optional[_Union[ChannelPublish, _Mapping]] = ..., messages: _Optional[int] = ..., last_serial: _Optional[str] = ..., updated_at: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
 
 class ChannelResetNotice(_message.Message):
-    __slots__ = ("channel", "epoch", "serial")
+    __slots__ = ("channel", "epoch", "serial", "recovered")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_FIELD_NUMBER: _ClassVar[int]
     channel: str
     epoch: str
     serial: str
-    def __init__(self, channel: _Optional[str] = ..., epoch: _Optional[str] = ..., serial: _Optional[str] = ...) -> None: ...
+    recovered: bool
+    def __init__(self, channel: _Optional[str] = ..., epoch: _Optional[str] = ..., serial: _Optional[str] = ..., recovered: _Optional[bool] = ...) -> None: ...
 
 class PresenceMember(_message.Message):
-    __slots__ = ("session_id", "user_id", "extra", "timestamp")
+    __slots__ = ("session_id", "user_id", "extra", "timestamp", "data")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     user_id: str
     extra: bytes
     timestamp: int
-    def __init__(self, session_id: _Optional[str] = ..., user_id: _Optional[str] = ..., extra: _Optional[bytes] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    data: bytes
+    def __init__(self, session_id: _Optional[str] = ..., user_id: _Optional[str] = ..., extra: _Optional[bytes] = ..., timestamp: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class DocumentValue(_message.Message):
     __slots__ = ("kind", "null", "boolean", "integer", "number", "text", "data", "items", "keys")
@@ -844,12 +862,14 @@ class DocumentInfoNotice(_message.Message):
     def __init__(self, channel: _Optional[str] = ..., epoch: _Optional[str] = ..., version: _Optional[int] = ..., timestamp: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class PresenceRequest(_message.Message):
-    __slots__ = ("req_id", "channel")
+    __slots__ = ("req_id", "channel", "data")
     REQ_ID_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     req_id: int
     channel: str
-    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ...) -> None: ...
+    data: bytes
+    def __init__(self, req_id: _Optional[int] = ..., channel: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class PresenceNotice(_message.Message):
     __slots__ = ("channel", "presence", "req_id", "error")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
@@ -35,7 +36,8 @@ class Subscription(msgspec.Struct, frozen=True):
     topic: str
     lease_seconds: str | None = None
     secret: bytes | None = None
-    algorithm: Algorithm = "sha256"
+    algorithm: Algorithm | None = None
+    """None: as the hub usually signs."""
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -65,13 +67,14 @@ def read_request(parameters: Parameters) -> Subscription | Publication:
         raise Malformed(f"hub.mode is {mode[:40]!r}; give one of {', '.join(_MODES)}")
     callback, topic = _required(parameters, "hub.callback"), _required(parameters, "hub.topic")
     check_callback(callback)
+    algorithm = _one(parameters, "hub.algorithm") or None
     return Subscription(
         mode="subscribe" if mode == "subscribe" else "unsubscribe",
         callback=callback,
         topic=check_topic(topic),
         lease_seconds=_one(parameters, "hub.lease_seconds"),
         secret=read_secret(_one(parameters, "hub.secret") or None),
-        algorithm=check_algorithm(_one(parameters, "hub.algorithm") or "sha256"),
+        algorithm=None if algorithm is None else check_algorithm(algorithm),
     )
 
 
@@ -95,13 +98,18 @@ def check_topic(url: str) -> str:
 # -- names --------------------------------------------------------------------------------------
 
 
-def topic_url(base: str, hub: str, channel: str) -> str:
+TopicForm = Literal["messages", "content"]
+"""Under which of its addresses a channel is a topic: its history, or its newest message alone."""
+
+
+def topic_url(base: str, hub: str, channel: str, form: TopicForm = "messages") -> str:
     """The address of a channel of this hub, which is a topic."""
-    return f"{base}/v1/hubs/{_segment(hub)}/channels/{_segment(channel)}/messages"
+    return f"{base}/v1/hubs/{_segment(hub)}/channels/{_segment(channel)}/{form}"
 
 
-def hub_url(base: str, hub: str) -> str:
-    return f"{base}/v1/hubs/{_segment(hub)}/websub"
+def hub_url(base: str, hub: str | None) -> str:
+    """None: the hub that `/websub` means."""
+    return f"{base}/websub" if hub is None else f"{base}/v1/hubs/{_segment(hub)}/websub"
 
 
 def own_topic(topic: str, bases: Iterable[str]) -> tuple[str, str] | None:
@@ -111,11 +119,13 @@ def own_topic(topic: str, bases: Iterable[str]) -> tuple[str, str] | None:
         if not topic.startswith(f"{base}/v1/"):
             continue
         match _decoded(topic[len(base) + 1 :]):
-            case ["v1", "hubs", hub, "channels", channel, "messages"] if hub and channel:
+            case ["v1", "hubs", hub, "channels", channel, ("messages" | "content")] if (
+                hub and channel
+            ):
                 return hub, channel
         raise BadRequest(
             f"the topic {topic[:200]!r} is a place of this hub, but not a channel; "
-            "give …/v1/hubs/{hub}/channels/{channel}/messages"
+            "give …/v1/hubs/{hub}/channels/{channel}/content or …/messages"
         )
     return None
 

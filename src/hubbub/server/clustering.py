@@ -24,6 +24,7 @@ from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
 from hubbub.ports.clock import Clock
+from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.server.settings import Settings
 from hubbub.server.settings.cluster_checks import node_name
@@ -57,6 +58,7 @@ class Clustered:
         clock: Clock,
         store: Store,
         reread_hub: RereadHub,
+        spans: Spans | None = None,
     ) -> None:
         cluster, broker = settings.cluster, settings.broker
         self.node_name = node_name(settings)
@@ -91,6 +93,7 @@ class Clustered:
             reread_hub=reread_hub,
             patience=PATIENCE,
             incarnation=incarnation,
+            spans=spans,
         )
         self._beating: asyncio.Task[None] | None = None
         self.member: ClusterMember
@@ -120,7 +123,8 @@ class Clustered:
 
     def facts(self) -> NodeFacts:
         partitions, channels = len(self.ownership.served), self._owner.channels.count()
-        return NodeFacts(self.membership.role, __version__, partitions, channels)
+        links = [name for name in self.membership.nodes if name != self.node_name]
+        return NodeFacts(self.membership.role, __version__, partitions, channels, links)
 
     def figures(self) -> ClusterFigures:
         return ClusterFigures(

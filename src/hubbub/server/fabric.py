@@ -14,6 +14,7 @@ from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
 from hubbub.ports.clock import Clock
+from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.server.settings import Settings
 from hubbub.server.telemetry.cluster import ClusterFigures
@@ -101,10 +102,11 @@ def make_fabric(
     clock: Clock,
     store: Store,
     reread_hub: RereadHub,
+    spans: Spans | None = None,
 ) -> Fabric:
     """A cluster where its secret is configured. NATS is loaded only then."""
     if settings.cluster.secret_key is None:
         return Alone(store)
     from hubbub.server.clustering import Clustered
 
-    return Clustered(settings, clock, store, reread_hub)
+    return Clustered(settings, clock, store, reread_hub, spans)

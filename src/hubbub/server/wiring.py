@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from hubbub import __version__
 from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.connectors.http2_out import Http2Out
 from hubbub.connectors.http_out import HttpOut
@@ -19,7 +22,9 @@ from hubbub.engine.access.issuers import Issuers
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.access.throttle import Throttle
+from hubbub.engine.access.tickets import Tickets
 from hubbub.engine.administration import Administration, Survey
+from hubbub.engine.administration.views import ConfiguredKey, JournalState
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.channels.retention import Retention
 from hubbub.engine.commands.collections import Collections
@@ -33,23 +38,33 @@ from hubbub.engine.storing.publications import Publications
 from hubbub.engine.topics.lags import LagSurvey
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.gateways.admin_door import AdminDoor, Application
+from hubbub.gateways.dashboard.door import About, DashboardDoor
+from hubbub.gateways.dashboard.login import DashboardLogin
 from hubbub.gateways.listener import Listener, tls_context
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import NO_JOURNAL
 from hubbub.server.access import login_settings, make_tokens, metrics_access
+from hubbub.server.backup.hub_archives import UnpackedArchives
 from hubbub.server.backup.restore import complete_restore
 from hubbub.server.clock import SystemClock
+from hubbub.server.communication import make_communication
 from hubbub.server.developer_pages import developer_pages
 from hubbub.server.fabric import make_fabric
 from hubbub.server.journals import make_journal
 from hubbub.server.plugins import make_plugins
 from hubbub.server.push import make_credentials, make_push
 from hubbub.server.services import Programs
-from hubbub.server.settings import Settings
+from hubbub.server.settings import Settings, in_effect
+from hubbub.server.settings.cluster_checks import workers_of
 from hubbub.server.settings.keys import Document as DocumentSettings
 from hubbub.server.stores import make_store
+from hubbub.server.suspension import HubSuspension
 from hubbub.server.telemetry import Telemetry
+from hubbub.server.telemetry.loop import LoopLag
+from hubbub.server.tracing import make_tracing
+from hubbub.server.usage import process_usage
+from hubbub.server.web_files import dashboard_files, docs_files, sdk_files
 from hubbub.server.webhooks import webhook_limits
 from hubbub.server.zeromq import make_door
 
@@ -86,7 +101,8 @@ class Server:
         _make_ready(data)
         self._limits = limits
         self.store = make_store(settings)
-        self._fabric = make_fabric(settings, clock, self.store, self._reread_hub)
+        self._spans = spans = make_tracing(settings)
+        self._fabric = make_fabric(settings, clock, self.store, self._reread_hub, spans)
         self._bus = self._fabric.bus
         self.journal = make_journal(
             settings, clock, self.store, self._journal_rule, self._fabric.node_name
@@ -116,6 +132,7 @@ class Server:
             emit=self._bus.emit,
             publish=self._bus.publish,
             journal=self.journal or NO_JOURNAL,
+            spans=spans,
         )
         self.node = Node(
             bus=self._bus,
@@ -133,6 +150,7 @@ class Server:
             webhooks=webhooks,
             outgoing=outgoing,
             throttle=Throttle(clock, settings.limits, settings.admin.logins_per_minute),
+            spans=spans,
         )
         self._fabric.connect(self.owner, self.node)
         self.plugins = make_plugins(settings.hcommands)
@@ -163,8 +181,9 @@ class Server:
                 self.node.hub(hub), *fetched
             ),
             journal=self.journal or NO_JOURNAL,
+            spans=spans,
         )
-        survey = Survey(self.node, self._fabric.node_name, self._fabric.facts)
+        survey = self._survey = Survey(self.node, self._fabric.node_name, self._fabric.facts)
         self.push_credentials = make_credentials(self.node, self.store)
         self._http2 = Http2Out()
         self.push = make_push(
@@ -176,6 +195,9 @@ class Server:
             self.push_credentials,
             self._http2,
         )
+        self.communication = make_communication(
+            self.node, self.owner, self.store, self.push, webhooks, settings.adapters
+        )
         self._retention = Retention(
             self.store,
             clock,
@@ -184,6 +206,9 @@ class Server:
             self.store.read_exported if self.journal is not None else None,
         )
         self._lags = LagSurvey(self.store, self.owner, limits.lag_series)
+        survey.lags = self._lags.of_hub
+        survey.series.usage = process_usage
+        self._loop_lag = LoopLag()
         telemetry = Telemetry(
             self.node,
             self.owner,
@@ -196,6 +221,8 @@ class Server:
             self.journal,
             self._fabric.figures,
             self.programs.nats_connected,
+            self._loop_lag,
+            None if settings.worker is None else (survey, workers_of(self._fabric.node_name)),
         )
         self.administration = Administration(
             node=self.node,
@@ -207,8 +234,16 @@ class Server:
             analytics=AnalyticsProcess(data / WAREHOUSE),
             credentials=self.push_credentials,
             push=self.push,
+            adapters=self.communication.parts.kinds,
+            archives=UnpackedArchives(data),
+            suspending=HubSuspension(self.store, self.directory, self.owner, self.node),
+            request_stop=self._stop_request(),
         )
+        self.administration.configuration = [ConfiguredKey(*each) for each in in_effect(settings)]
+        self.administration.analytics.journal = self._journal_state
         self.programs.prepare(self.administration)
+        self.tickets = Tickets(clock) if settings.developer else None
+        """For the dashboard."""
         self.admin_door = AdminDoor(self._application, settings.admin.request_timeout)
         self.listener = Listener(
             self.node,
@@ -221,10 +256,17 @@ class Server:
                 **(developer_pages() if settings.developer else {}),
             },
             self.admin_door,
+            static={**sdk_files(), **docs_files()},
+            dashboard=DashboardDoor(
+                DashboardLogin(self.administration, self.tickets),
+                self.admin_door,
+                dashboard_files(),
+                About(__version__, self._fabric.node_name, settings.developer),
+            ),
             access_log=settings.debug.access_log,
             developer=settings.developer,
         )
-        self.door = make_door(settings, self.node, self.stop_requested.set)
+        self.door = make_door(settings, self.node, self.administration.stop)
         self._clock = clock
         self._upkeep: list[asyncio.Task[None]] = []
         self._started = False
@@ -252,6 +294,7 @@ class Server:
             await self.programs.open()
             if self.plugins is not None:
                 await self.plugins.start()
+            await self.administration.restores.clear()
             await self.directory.declare(list(self.settings.hubs.values()))
             await self.push_credentials.seal_again()
             await self._fabric.open()
@@ -272,13 +315,17 @@ class Server:
                 await self.door.stop()
             await self.programs.close()
             await self.driver.stop()
+            await self.communication.stop()
             if self.plugins is not None:
                 await self.plugins.stop()
             await self._fabric.close()
             await self.store.close()
+            if self._spans is not None:
+                await self._spans.close()
             raise
         if self.journal is not None:
             self.journal.start()
+        self._loop_lag.start()
         self._upkeep = [
             self._every(1.0, self.sweep),
             self._every(RESTORE_FLUSH_SECONDS, self.node.restore_keys.flush),
@@ -297,20 +344,25 @@ class Server:
     async def stop(self) -> None:
         """Drain: no new clients, the others told to reconnect, everything accepted on disk."""
         self._started = False
+        self._loop_lag.stop()
         for task in self._upkeep:
             task.cancel()
+        await self.administration.restores.stop()
         await self.programs.stop_serving()
         await self.driver.stop()
+        await self.communication.stop()
         await self.push.stop()
         await self._fabric.leave()
         await self.listener.stop()
         if self.door is not None:
             await self.door.stop()
         await self.admin_door.settle()
+        await self.administration.ticker.stop()
         await self.node.drain()
         if self.plugins is not None:
             await self.plugins.stop()
         await self.owner.stop()
+        await self.listener.close()
         await self._fabric.close()
         if self.journal is not None:
             await self.journal.stop()
@@ -318,6 +370,20 @@ class Server:
         await self._sender.close()
         await self._http2.close()
         await self.store.close()
+        if self._spans is not None:
+            await self._spans.close()
+
+    def _stop_request(self) -> Callable[[], None]:
+        """Of several workers, all end: their supervisor would start a single one again."""
+        if self.settings.worker is None:
+            return self.stop_requested.set
+        supervisor = os.getppid()
+
+        def request() -> None:
+            if os.getppid() == supervisor:
+                os.kill(supervisor, signal.SIGTERM)
+
+        return request
 
     def announce_pause(self, begins: bool) -> None:
         """Nothing will happen for a moment; others must not take this process for dead."""
@@ -338,6 +404,12 @@ class Server:
 
     def _http_connections(self) -> int:
         return self.listener.http_connections
+
+    def _journal_state(self) -> JournalState | None:
+        journal = self.journal
+        if journal is None:
+            return None
+        return JournalState(journal.events, journal.lost, journal.buffered_bytes)
 
     def _journal_rule(self, hub: str, channel: str) -> PayloadRule:
         """What may be kept of a hub that is gone is nothing."""
@@ -363,9 +435,11 @@ class Server:
 
     async def sweep(self) -> None:
         self.node.sweep()
+        self._survey.series.record()
         self.listener.sweep()
         self.owner.durable.sweep()
         self.driver.sweep()
+        self.communication.sweep()
         self.owner.channels.close_idle(self._limits.channel_idle_seconds)
 
     def _application(self) -> Application:
@@ -403,6 +477,7 @@ def _make_ready(data: Path) -> None:
 def engine_limits(settings: Settings) -> EngineLimits:
     live_history = settings.engine.max_live_history_size
     return EngineLimits(
+        traces_per_second=settings.tracing.max_per_second,
         live_history_messages=live_history if settings.channel.enable_live_history else 0,
         retain_seconds=settings.channel.retain_msg_duration,
         history_page=settings.channel.history_page_size,

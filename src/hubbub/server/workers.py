@@ -23,7 +23,7 @@ from hubbub.server.lifecycle import raise_file_limit
 from hubbub.server.nats_server import USER, NatsServer
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings, SettingsError
-from hubbub.server.settings.cluster_checks import node_name
+from hubbub.server.settings.cluster_checks import worker_name
 from hubbub.server.supervisor import Supervised, Supervisor, hubbub_command
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _worker(
     arguments: Sequence[str],
     environment: dict[str, str],
 ) -> Supervised:
-    node = f"{node_name(settings)[:60]}-{number}"
+    node = worker_name(settings, number)
     command = hubbub_command(
         "serve", *arguments, "--worker", str(number), "--port", str(port), "--host",
         settings.listener.host,

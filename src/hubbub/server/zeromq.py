@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hubbub.domain.permissions import Identity, Level
+from hubbub.engine.administration.stopping import ServerStop
 from hubbub.server.settings import Settings
 from hubbub.server.settings.zeromq import Curve, CurveClient
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def make_door(
-    settings: Settings, node: Node, request_stop: Callable[[], None]
-) -> ZeroMqDoor | None:
+def make_door(settings: Settings, node: Node, stop: ServerStop) -> ZeroMqDoor | None:
     """None where no endpoint is configured; of several workers the first has it. Raises
     `SettingsError`."""
     zeromq = settings.zeromq
@@ -31,7 +29,7 @@ def make_door(
     from hubbub.gateways.zeromq_service import TopicService
 
     return ZeroMqDoor(
-        TopicService(node),
+        TopicService(node, stop),
         ZeroMqSettings(
             endpoint=zeromq.endpoint,
             max_message_bytes=zeromq.max_message_bytes,
@@ -41,7 +39,6 @@ def make_door(
             max_buffered_bytes=zeromq.max_buffered_bytes,
             curve=_curve_settings(zeromq.curve),
         ),
-        request_stop,
     )
 
 

@@ -147,8 +147,11 @@ async def _publish(arena: Arena, seconds: float, token: str, sources: int) -> Fi
             await asyncio.sleep(0.05)
 
     began = time.monotonic()
-    jobs = [publish(_source(number % sources)) for number in range(max(8, sources))]
-    await for_seconds(seconds, *jobs, one())
+    for length in (seconds, 20 * seconds):  # the second where bursts outlast a slow machine's first
+        jobs = [publish(_source(number % sources)) for number in range(max(8, sources))]
+        await for_seconds(length, *jobs, one())
+        if retry_after or found.answers["429"]:
+            break
     rate = found.answers["200"] / max(0.1, time.monotonic() - began)
     found.note = f"{rate:,.0f} publishes a second accepted"
     found.expect(retry_after or found.answers["429"], "nobody was told 429")

@@ -49,6 +49,19 @@ class MessagesContract:
         assert again[1] > first[1]
         assert again[2] > second[2]
         assert set(second) == {2, 3}
+        assert await store.read_terms([1, 3, 4]) == {1: again[1], 3: again[3]}
+
+    @pytest.mark.spec("CLU-02", "CLU-04")
+    async def test_a_takeover_takes_only_what_nobody_took_since_its_terms_were_read(
+        self, store: Store
+    ) -> None:
+        seen = await store.read_terms([61, 62])
+        rightful = await store.acquire_partitions([61], "node-1", seen)
+        late = await store.acquire_partitions([61, 62], "node-2", seen)
+        assert (set(rightful), set(late)) == ({61}, {62})
+        assert await store.read_terms([61, 62]) == {**rightful, **late}
+        again = await store.acquire_partitions([61], "node-2", await store.read_terms([61]))
+        assert again[61] > rightful[61]
 
     async def test_every_node_has_a_number_that_only_it_raises(self, store: Store) -> None:
         assert await store.count_beat("east") == {"east": 1}
@@ -66,6 +79,25 @@ class MessagesContract:
             terms.append(await own(store))
             await store.close()
         assert terms == sorted(set(terms))
+
+    @pytest.mark.spec("ADMIN-03")
+    @pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 10_000])
+    async def test_messages_of_a_user_are_found_slice_by_slice(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, most: int
+    ) -> None:
+        monkeypatch.setattr("hubbub.storage.sql.store.SEARCH_SLICE", most)
+        term = await own(store)
+        sizes = {"a": 3, "b": 1, "c": 7, "d": 2, "e": 2}
+        for channel, size in sizes.items():
+            for serial in range(1, size + 1):
+                stored = message(serial, channel)
+                stored.publisher = "ann" if serial % 2 and channel != "d" else "bob"
+                assert await store.append([append(stored, term)]) == [None]
+        await store.delete_before("demo", "c", 3, PARTITION, term)
+        assert await store.find_published("demo", "ann") == {"a": 2, "b": 1, "c": 3, "e": 1}
+        assert await store.find_published("demo", "bob") == {"a": 1, "c": 2, "d": 2, "e": 1}
+        assert await store.find_published("demo", "nobody") == {}
+        assert await store.find_published("other", "ann") == {}
 
     @pytest.mark.spec("OPS-03")
     async def test_every_write_under_an_older_term_is_refused(self, store: Store) -> None:
@@ -133,6 +165,8 @@ class MessagesContract:
                 dead_letter_of="f",
                 change=ChangeOptions(expected_version=1),
                 structured={"published": 7, "more": {"k": [None]}},
+                media_type="text/x-log",
+                traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             ),
         )
         assert full.attributes is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -11,6 +13,7 @@ from hubbub.domain.push.tokens import UNREFRESHED_MS, PushToken
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.push import PushCredential, PushFollowing
 
+MANY = 1000
 ACTING = Reader(Identity(user_id="ann", grants=(Grant("news", subscribe=True),), issued_at=7))
 
 
@@ -81,9 +84,9 @@ class PushContract:
         self, store: Store
     ) -> None:
         for each in (following("bob"), following("ann"), following("ann", "sports")):
-            await store.save_following(each)
-            await store.save_following(each)
-        await store.save_following(following("ann", hub="other"))
+            await store.save_following(each, MANY)
+            await store.save_following(each, MANY)
+        await store.save_following(following("ann", hub="other"), MANY)
         found = await store.read_followings("demo", "news", "", 10)
         assert found == [following("ann"), following("bob")]
         assert await store.read_followings("demo", "news", "ann", 10) == [following("bob")]
@@ -97,6 +100,18 @@ class PushContract:
         assert await store.delete_followings_of("demo", "ann") == 2
         assert await store.list_followings("demo", ("", ""), 10) == []
         assert len(await store.read_followings("other", "news", "", 10)) == 1
+
+    @pytest.mark.spec("SEC-01")
+    async def test_a_user_follows_so_many_channels_also_when_many_are_added_at_once(
+        self, store: Store
+    ) -> None:
+        wanted = [following("ann", f"news{number}") for number in range(6)]
+        saved = await asyncio.gather(*(store.save_following(each, 2) for each in wanted))
+        assert saved.count(True) == 2
+        kept = await store.read_followings_of("demo", ["ann"])
+        assert len(kept) == 2
+        assert await store.save_following(kept[0], 2) is True
+        assert await store.save_following(following("bob"), 2) is True
 
     async def test_credentials_are_kept_by_name_and_the_first_of_a_kind_is_made_once(
         self, store: Store
@@ -118,7 +133,7 @@ class PushContract:
     async def test_nothing_is_left_of_a_hub_that_was_deleted(self, make_store: MakeStore) -> None:
         async with opened(make_store()) as store:
             await store.save_push_token(device("ann"))
-            await store.save_following(following("ann"))
+            await store.save_following(following("ann"), MANY)
             await store.put_push_credential(PushCredential("demo", "fcm", b"x", "{}", 4))
             assert await store.delete_hub("demo") is True
             assert await store.read_push_tokens("demo", ["ann"]) == []

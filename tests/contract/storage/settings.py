@@ -28,6 +28,8 @@ class SettingsContract:
             ("rules", "b", b"1", 1),
         ]
         assert await store.read_settings("b") == everything[1:]
+        assert await store.read_named_settings("b", "rules", ["x", "y"]) == everything[2:]
+        assert await store.read_named_settings("b", "hub", ["x"]) == []
 
     async def test_settings_change_all_or_none_as_expected(self, store: Store) -> None:
         first, second = (

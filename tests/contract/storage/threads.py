@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from contract.storage.records import (
@@ -209,8 +210,36 @@ class ThreadsContract:
         assert await names(store) == ["é 🐝"]
         await store.close()
 
+    @pytest.mark.spec("CMD-07", "SEC-03")
+    async def test_erased_messages_leave_their_conversations(self, store: Store) -> None:
+        """And what they said of the status of one, also where it is not the oldest message."""
+        term = await own(store)
+        await store_all(
+            store,
+            term,
+            said(1, "hers", publisher="ann"),
+            state(2, "both", b'{"status":"open"}', publisher="bob"),
+            state(3, "both", b'{"status":"shut"}', publisher="ann"),
+            said(4, "both", publisher="ann"),
+            said(5, "other", publisher="bob"),
+        )
+        await store.erase_messages("demo", "news", "ann", 0, 3, PARTITION, term)
+        found = (await threads(store)).threads
+        assert [(t.conversation_id, t.messages, t.last_serial, t.status) for t in found] == [
+            ("both", 2, 4, "open"),
+            ("other", 1, 5, None),
+        ]
+        await store.erase_messages("demo", "news", "ann", 3, 10, PARTITION, term)
+        both, _ = (await threads(store)).threads
+        assert (both.messages, both.last_serial, both.updated_at) == (1, 2, 2000)
+        assert await names(store, status="shut") == []
+        assert serials(await conversation(store, "hers")) == []
+        assert serials(await conversation(store, "both")) == [2]
+        await store.erase_messages("demo", "news", "bob", 0, 10, PARTITION, term)
+        assert await names(store) == []
+
     @pytest.mark.spec("CMD-07")
-    async def test_random_appends_and_deletions_leave_what_a_scan_would_find(
+    async def test_random_appends_deletions_and_erasures_leave_what_a_scan_would_find(
         self, store: Store
     ) -> None:
         chance = random.Random(7)
@@ -222,13 +251,23 @@ class ThreadsContract:
             for _ in range(chance.randrange(1, 12)):
                 serial += 1
                 name = chance.choice(["a", "b", "c", "d", None])
+                who = chance.choice(["ann", "bob", None])
                 if name is not None and chance.random() < 0.3:
                     status = chance.choice([b"open", b"shut"])
-                    batch.append(state(serial, name, b'{"status":"%b"}' % status))
+                    batch.append(state(serial, name, b'{"status":"%b"}' % status, publisher=who))
                 else:
-                    batch.append(said(serial, name))
+                    batch.append(said(serial, name, publisher=who))
             await store_all(store, term, *batch)
             stored += batch
+            if chance.random() < 0.3:
+                user, most = chance.choice(["ann", "bob"]), chance.randrange(1, 40)
+                erased = await store.erase_messages("demo", "news", user, 0, most, PARTITION, term)
+                stored = [
+                    without(each)
+                    if each.publisher == user and each.serial <= erased.after
+                    else each
+                    for each in stored
+                ]
             if chance.random() < 0.5:
                 end = chance.randrange(stored[0].serial, serial + 2)
                 await delete_before(store, end, term)
@@ -238,6 +277,10 @@ class ThreadsContract:
             for status_name in ("open", "shut"):
                 wanted = [t.conversation_id for t in expected if t.status == status_name]
                 assert await names(store, status=status_name) == wanted
+
+
+def without(erased: Message) -> Message:
+    return msgspec.structs.replace(erased, publisher=None, attributes=None)
 
 
 def scan(stored: list[Message]) -> list[Thread]:

@@ -102,6 +102,11 @@ class TopicsContract:
         assert await store.read_cursors("demo", after=behind, limit=9) == every[2:]
         assert await store.read_cursors("demo", "news", after=behind) == every[2:3]
         assert await store.read_cursors("demo", None, "u:ann", behind, 1) == every[3:]
+        assert await store.read_cursors("demo", text="oo") == every[3:]
+        assert await store.read_cursors("demo", text=":bob", limit=1) == every[2:3]
+        assert await store.count_cursors("demo") == 4
+        assert await store.count_cursors("demo", "news", text="b") == 2
+        assert await store.count_cursors("demo", owner="u:ann", text="%") == 0
 
     @pytest.mark.spec("ONCE-03")
     async def test_cursors_of_all_hubs_come_with_the_heads_of_their_channels(

@@ -19,8 +19,8 @@ def webhook(
     **more: Any,
 ) -> Webhook:
     identifier = webhook_id("websub", hub, channel, callback)
-    fields = {"topic": channel, "secret": b"\x00secret", "created_at": 5, **more}
-    return Webhook(hub, channel, identifier, "websub", callback, **fields)
+    fields = {"kind": "websub", "topic": channel, "secret": b"\x00secret", "created_at": 5, **more}
+    return Webhook(hub, channel, identifier, callback=callback, **fields)
 
 
 class WebhooksContract:
@@ -111,6 +111,24 @@ class WebhooksContract:
         page = await store.read_webhooks("demo", limit=2)
         rest = await store.read_webhooks("demo", after=("demo", page[-1].id))
         assert page + rest == await store.read_webhooks("demo")
+        found = await store.read_webhooks("demo", "news", text="example/2")
+        assert [w.callback for w in found] == ["http://a.example/2"]
+        assert await store.count_webhooks("demo", text="example/2") == 2
+        assert await store.count_webhooks("demo", "news", "sport") == 0
+
+    async def test_peer_subscriptions_are_found_apart_and_by_their_owner(
+        self, store: Store
+    ) -> None:
+        of_ann = [webhook(owner="u:ann"), webhook("sport", kind="peer", owner="u:ann")]
+        of_bob = webhook("sport", "http://b.example/", kind="peer", owner="u:bob")
+        for each in (*of_ann, of_bob):
+            await store.save_webhook(each)
+        in_order = sorted(of_ann, key=lambda each: each.id)
+        assert await store.read_webhooks("demo", owner="u:ann") == in_order
+        assert await store.read_webhooks("demo", owner="u:ann", peers=True) == of_ann[1:]
+        assert await store.read_webhooks("demo", peers=False) == of_ann[:1]
+        assert await store.count_webhooks("demo", peers=True) == 2
+        assert await store.count_webhooks("demo", "sport", owner="u:bob", peers=True) == 1
 
     @pytest.mark.spec("ADMIN-01")
     async def test_webhooks_and_topics_go_with_their_hub(self, store: Store) -> None:

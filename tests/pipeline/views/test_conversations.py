@@ -54,6 +54,25 @@ def test_who_answered_what_and_after_how_long() -> None:
     ]
 
 
+@pytest.mark.spec("PIPE-03", "COMM-08")
+def test_reports_of_the_hub_about_messages_to_peers_are_no_answers() -> None:
+    log = {"channel": "comm:log", "refers_to": "q", "conversation_id": "c"}
+    sources = talks(
+        messages=[
+            message("q", "10:00:00", "ann", channel="comm:log", conversation_id="c"),
+            message("ack", "10:00:01", "bob", event="CONTROL", subtype="ACK", **log),
+            message("renew", "10:00:02", "bob", event="AUTH", subtype="FAILED", **log),
+            message("info", "10:00:03", "bob", event="MESSAGEINFO", subtype="REPLY", **log),
+            message("answer", "10:00:30", "bob", event="reply", **log),
+            message("elsewhere", "10:01:00", "cem", event="CONTROL", refers_to="q"),
+        ],
+    )
+    assert rows(view("replies", sources), "answer_id", "response_time") == [
+        ("answer", 30 * SECOND),
+        ("elsewhere", 60 * SECOND),
+    ]
+
+
 @pytest.mark.spec("PIPE-03")
 def test_profiles_of_peers() -> None:
     sources = talks(

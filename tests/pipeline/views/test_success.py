@@ -67,30 +67,25 @@ def test_success_of_adapters() -> None:
     ]
 
 
-@pytest.mark.spec("PIPE-03")
-def test_policies_are_met_as_they_say() -> None:
-    def tried(policy: str, message: str, mail: str, chat: str) -> list[dict[str, Any]]:
-        return [
-            attempt("10:00", message, mail, policy=policy),
-            attempt("10:01", message, chat, policy=policy, adapter="chat"),
-        ]
+@pytest.mark.spec("PIPE-03", "COMM-05")
+def test_success_of_policies_is_that_of_verdicts() -> None:
+    def told(message: str, receiver: str, policy: str, outcome: str, at: str = "10:00") -> Any:
+        return {"at": clock(at), "message_id": message, "receiver": receiver, "policy": policy,
+                "outcome": outcome}  # fmt: skip
 
-    attempts = [
-        each
-        for policy in ("TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED")
-        for message, mail, chat in (
-            ("both", "ok", "ok"),
-            ("mail", "ok", "refused"),
-            ("chat", "refused", "ok"),
-            ("none", "refused", "refused"),
-        )
-        for each in tried(policy, message, mail, chat)
-    ]
-    again = attempt("10:02", "chat", policy="TO_ALL_CHANNELS", attempt=2)
-    sources = silver(attempts=[*attempts, again])
-    columns = ("policy", "deliveries", "met", "failed", "success")
+    sources = silver(
+        verdicts=[
+            told("m1", "ann", "TO_ALL_CHANNELS", "met"),
+            told("m2", "ann", "TO_ALL_CHANNELS", "failed"),
+            told("m3", "bob", "TO_ALL_CHANNELS", "timed_out"),
+            told("m3", "collective:ops", "TO_ANY", "met"),
+            told("m4", "collective:ops", "TO_ANY", "failed", "10:01"),
+            told("m4", "collective:ops", "TO_ANY", "met", "10:02"),  # decided again after a crash
+        ],
+        attempts=[attempt("10:00", "m1", "refused"), attempt("10:00", "m1", adapter="chat")],
+    )
+    columns = ("policy", "day", "deliveries", "met", "failed", "timed_out", "success")
     assert rows(view("policy_success", sources), *columns) == [
-        ("AT_LEAST_ONE", 4, 3, 1, 0.75),
-        ("PREFERRED", 4, 2, 2, 0.5),
-        ("TO_ALL_CHANNELS", 4, 2, 2, 0.5),
+        ("TO_ALL_CHANNELS", "2026-11-02", 3, 1, 1, 1, 0.333),
+        ("TO_ANY", "2026-11-02", 2, 2, 0, 0, 1.0),
     ]

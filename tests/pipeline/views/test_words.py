@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.pipeline.transforms.words import MAX_CHARACTERS, MIN_CHARACTERS, words_of
@@ -21,7 +21,6 @@ plain = st.text(st.sampled_from("abXYZ019 ,.-_\n\x7f"), max_size=90)
 accented = st.text(st.sampled_from("aéÇ日x ,.-"), max_size=90)
 
 
-@settings(deadline=None)  # the first text waits for Arrow to be loaded
 @given(st.lists(st.one_of(st.none(), plain, accented)), st.integers(0, 3))
 def test_every_text_has_the_words_that_a_reader_finds(
     texts: list[str | None], skipped: int

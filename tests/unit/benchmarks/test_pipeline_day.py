@@ -14,6 +14,7 @@ from hubbub.domain.journal import (
     NODE_STARTED,
     NOTIFICATION_CREATED,
     NOTIFICATION_READ,
+    POLICY_VERDICT,
     PUSH_ATTEMPT,
     STREAM_EVENT,
 )
@@ -39,7 +40,7 @@ def test_it_is_a_journal_as_documented(tmp_path: Path) -> None:
     kinds = set(whole["kind"].unique().to_pylist())
     without_table = {
         STREAM_EVENT, DOCUMENT_CHANGED, NOTIFICATION_CREATED, NOTIFICATION_READ, PUSH_ATTEMPT,
-        NODE_STARTED,
+        NODE_STARTED, POLICY_VERDICT,
     }  # fmt: skip
     assert kinds == KINDS - without_table
     times = whole["at"].to_pylist()

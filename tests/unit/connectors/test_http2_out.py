@@ -12,7 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.certificates import make_certificate
-from harness.push_services import Apns, apns_service, node, pem
+from harness.node_programs import node
+from harness.push_services import SERVICES, Apns, apns_service, pem
 from hubbub.connectors.http2_out import Http2Out
 from hubbub.domain.push.content import PushNote, render
 from hubbub.domain.push.options import PushOptions
@@ -73,7 +74,7 @@ async def test_another_client_library_passes_the_same_checks(tmp_path: Path) -> 
     good, dead = "01".ljust(64, "0"), "dead".ljust(64, "0")
     async with (
         apns_service(certificate) as apns,
-        node("node_apn.js", apns.port, certificate[0], key, good, dead) as process,
+        node(SERVICES / "node_apn.js", apns.port, certificate[0], key, good, dead) as process,
     ):
         assert process.stdout is not None
         said = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()

@@ -78,7 +78,7 @@ def test_a_body_that_is_not_what_it_claims_is_refused(body: bytes, content_type:
     assert len(refused.value.message) < 200
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
@@ -94,7 +94,7 @@ def test_json_keeps_its_value_and_fits_on_one_line(value: object, indent: str | 
     assert json.loads(line) == value
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.text('[]{}"\\n,', max_size=8), max_size=6),
     st.lists(st.sampled_from(NESTINGS), min_size=1, max_size=6),
@@ -152,7 +152,7 @@ def test_numbers_in_range_and_digits_in_strings_are_taken(number: str) -> None:
     assert json_text(number.encode()) == number.encode()
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.from_regex(

@@ -214,3 +214,15 @@ def test_services_and_administrators_reach_every_channel_of_their_hub(
         identity = Identity(user_id="svc", level=level)
         assert may_subscribe(identity, channel, rules, True)
         assert may_publish(identity, channel, rules, True)
+
+
+@pytest.mark.spec("ADMIN-03")
+@pytest.mark.parametrize("rules", [Rules(public=True, client_publish=True), Rules()])
+def test_no_channel_is_open_to_a_viewer(rules: Rules) -> None:
+    everything = (Grant("*", publish=True, subscribe=True),)
+    viewer = Identity(user_id="vera", level=Level.VIEWER, grants=everything)
+    assert not may_subscribe(viewer, "news", rules, user_channels=True)
+    assert not may_publish(viewer, "news", rules, user_channels=True)
+    assert not may_subscribe(viewer, "u:vera", rules, user_channels=True)
+    assert viewer.authenticated
+    assert not viewer.trusted

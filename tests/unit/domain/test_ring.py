@@ -28,7 +28,7 @@ def moved(before: Ring, after: Ring) -> list[int]:
 
 @pytest.mark.spec("CLU-02")
 @given(names)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_partition_has_an_owner_and_every_node_the_mean_share(nodes: set[str]) -> None:
     shares = Counter(ring_of(*nodes).owners)
     assert set(shares) == nodes
@@ -38,7 +38,7 @@ def test_every_partition_has_an_owner_and_every_node_the_mean_share(nodes: set[s
 
 @pytest.mark.spec("CLU-02")
 @given(names, st.text(min_size=1, max_size=20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_node_that_joins_moves_little_more_than_its_own_share(
     nodes: set[str], newcomer: str
 ) -> None:

@@ -12,9 +12,9 @@ from hubbub.domain.rules import (
     Quotas,
     RpcRoute,
     Rules,
-    Setting,
     TrustedIssuer,
 )
+from hubbub.domain.setting import Setting
 from hubbub.domain.stored_settings import decode_setting, encode_setting
 
 ISSUER = TrustedIssuer(issuer="i", audience="a", jwks_url="https://keys.example")

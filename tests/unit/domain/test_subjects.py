@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hubbub.domain.subjects import word, words
 
 name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
-quick = settings(derandomize=True, max_examples=200, deadline=None)
+quick = settings(max_examples=200)
 
 
 @pytest.mark.spec("RPC-01")

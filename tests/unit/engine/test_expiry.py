@@ -240,7 +240,7 @@ async def test_the_place_behind_what_expired_is_on_disk(stage: Stage) -> None:
 # -- dead letters ---------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("LIVE-20", "ONCE-08")
+@pytest.mark.spec("LIVE-20", "ONCE-03")
 async def test_a_dead_letter_keeps_the_envelope_and_its_deadline(stage: Stage) -> None:
     await stage.subscribe_topic(SubscriptionOptions(max_deliveries=1))
     given = Attributes(

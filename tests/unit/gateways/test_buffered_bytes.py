@@ -12,6 +12,7 @@ from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.gateways.encoders import SSE, encoder_for
 from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.http import Request
+from hubbub.gateways.outlet import Lingering
 from hubbub.gateways.sse import SseConnection
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import WebSocketConnection
@@ -180,7 +181,7 @@ async def test_backlogs_of_sessions_count_from_where_the_kernel_takes_no_more() 
     streams = [SseConnection(transport, SSE, 1 << 20) for transport in transports]
     for stream, transport in zip(streams, transports, strict=True):
         transport.set_protocol(stream)
-        stream.count_in(holdings, str(transport._address))
+        stream.count_in(holdings, Lingering(), str(transport._address))
         stream.send(b"x" * 1000)
     assert holdings.total == 0
     for stream in reversed(streams):
@@ -202,7 +203,7 @@ async def test_websocket_messages_that_have_not_ended_count() -> None:
     transport = FakeTransport()
     encoder = encoder_for(JSON_V1, None)
     connection = WebSocketConnection(transport, encoder, 1 << 18, 1 << 20, Turns(FakeClock()))
-    connection.count_in(holdings, "192.0.2.1")
+    connection.count_in(holdings, Lingering(), "192.0.2.1")
     ping = bytes([0x80 | Opcode.PING, 0x80, 0, 0, 0, 0])
     start = bytes([0x80 | Opcode.TEXT, 0x80 | 126]) + (20_000).to_bytes(2, "big") + bytes(4)
     connection.data_received(ping + start + b"x" * 10_000)

@@ -21,6 +21,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.reading = True
+        self.closing = False
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -29,7 +30,16 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
 
     def is_closing(self) -> bool:
-        return False
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -47,6 +57,8 @@ class FakeSession:
     clock = FakeClock()
     last_seen = 0.0
     busy = 0
+    leaves = False
+    """Its first request is that it leaves."""
 
     def __init__(self, connection: WebSocketConnection, slow: bool = False) -> None:
         self.handled = 0
@@ -60,6 +72,9 @@ class FakeSession:
         handled = 0
         while handled < most and next(received, None) is not None:
             handled += 1
+            if self.leaves:
+                self.connection.close()
+                break
             if self.slow:
                 self.slow = False
                 self.busy = 1
@@ -125,6 +140,41 @@ async def test_a_flood_is_handled_in_slices_and_others_come_first(flood: bytes) 
         before = flooded.handled
         await asyncio.sleep(0)
         assert before < flooded.handled <= before + TURN_COST
+
+
+@pytest.mark.spec("SEC-01", "OPS-03")
+async def test_who_sends_on_while_its_connection_closes_is_not_read_any_more() -> None:
+    turns = Turns(FakeClock())
+    connection, session = connect(turns, "192.0.2.1")
+    connection.close()
+    connection.data_received(text(PING) * 6000)
+    assert session.handled == 0
+    assert not cast(FakeTransport, connection.transport).reading
+    assert turns.left == TURN_COST
+
+
+@pytest.mark.spec("SEC-01", "LIVE-04")
+async def test_a_close_that_comes_when_the_turn_is_used_up_counts_in_the_next() -> None:
+    turns = Turns(FakeClock())
+    connection, session = connect(turns, "192.0.2.1")
+    connection.close()
+    turns.left = 0
+    connection.data_received(text(PING))
+    connection.data_received(bytes([0x88, 0x80]) + bytes(4))
+    assert not connection.transport.is_closing()
+    await asyncio.sleep(0)
+    assert connection.transport.is_closing()
+    assert session.handled == 0
+
+
+@pytest.mark.spec("LIVE-04", "the client's close frame comes right behind its `Close`")
+async def test_a_client_that_says_close_and_closes_at_once_is_let_go_at_once() -> None:
+    connection, session = connect(Turns(FakeClock()), "192.0.2.1")
+    session.leaves = True
+    connection.data_received(text(PING) + bytes([0x88, 0x80]) + bytes(4))
+    assert session.handled == 1
+    await asyncio.sleep(0)
+    assert connection.transport.is_closing()
 
 
 @pytest.mark.spec("LIVE-05")

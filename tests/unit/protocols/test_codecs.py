@@ -54,7 +54,7 @@ VECTORS = json.loads((Path(__file__).parents[3] / "spec" / "vectors.json").read_
 both = pytest.mark.parametrize(
     "codec", [JSON_V1, PROTOBUF_V1], ids=lambda codec: str(codec.subprotocol)
 )
-quick = settings(derandomize=True, max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 
 
 def plain(value: object) -> object:
@@ -528,6 +528,22 @@ def test_an_item_is_read_by_hand_as_by_the_general_codec(item: requests.PublishI
     assert protobuf_fast.read_item(proto) == (None if rare else item)
     assert json_events.read_items(Raw(text)) == [item]
     assert proto_structs.read(requests.PublishItem, message, proto, "") == item
+
+
+@pytest.mark.spec("CMD-01")
+@settings(quick, max_examples=100)
+@given(extra, st.just(0) | int64)
+def test_a_command_and_its_result_are_by_hand_as_in_the_general_codec(
+    value: dict[str, Any], req_id: int
+) -> None:
+    asked, answered = requests.SendCommand(value, req_id), notices.CommandAnswered(value, req_id)
+    command = JsonStructs(strict=True).record(asked, descriptor(pb.CommandMessage))
+    result = JsonStructs(strict=False).record(answered, descriptor(pb.ResultMessage))
+    text = msgspec.json.encode(command)
+
+    assert json_fast.read_command(b'{"event":"HCommand","payload":%b}' % text) == asked
+    assert json_events.read_request("HCommand", Raw(text)) == [asked]
+    assert json_fast.result_json(answered) == msgspec.json.encode(result)
 
 
 @pytest.mark.spec("LIVE-01")

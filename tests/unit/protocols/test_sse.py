@@ -34,7 +34,7 @@ def read(stream: bytes) -> list[dict[str, str]]:
 
 
 @pytest.mark.spec("LIVE-02")
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name,
     name,
@@ -108,7 +108,7 @@ def test_heartbeats_and_retries_are_not_events() -> None:
 
 
 @pytest.mark.spec("LIVE-02")
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(name, position | document_position, max_size=5))
 def test_positions_survive_the_browser(positions: dict[str, sse.StreamPosition]) -> None:
     event_id = sse.encode_positions(positions)
@@ -144,7 +144,7 @@ def test_garbage_is_not_a_position(garbage: str) -> None:
     assert len(refused.value.message) < 120
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text("aQZ019._-~=é\n ", max_size=30))
 def test_positions_are_read_or_malformed(event_id: str) -> None:
     try:

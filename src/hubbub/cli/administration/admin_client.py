@@ -43,7 +43,7 @@ class AdminClient:
         secure = parts.scheme in ("https", "wss")
         self.address = f"{'https' if secure else 'http'}://{parts.netloc}"
         self._prefix = parts.path.rstrip("/")
-        self._token = token
+        self.token = token
         host = parts.hostname or ""
         self._connection = (
             http.client.HTTPSConnection(host, parts.port, timeout=TIMEOUT_SECONDS, context=tls)
@@ -75,17 +75,24 @@ class AdminClient:
     def post(self, *path: str, body: object = None, **query: object) -> Any:
         return self._send("POST", path, query, body)[0]
 
-    def put(self, *path: str, body: object, over: Found | None = None, new: bool = False) -> Any:
+    def put(
+        self,
+        *path: str,
+        body: object = None,
+        over: Found | None = None,
+        new: bool = False,
+        **query: object,
+    ) -> Any:
         """`over`: only if that is still what is there; `new`: only if nothing is."""
         headers = {}
         if over is not None and over.tag is not None:
             headers["If-Match"] = over.tag
         if new:
             headers["If-None-Match"] = "*"
-        return self._send("PUT", path, body=body, headers=headers)[0]
+        return self._send("PUT", path, query, body, headers)[0]
 
-    def delete(self, *path: str) -> Any:
-        return self._send("DELETE", path)[0]
+    def delete(self, *path: str, **query: object) -> Any:
+        return self._send("DELETE", path, query)[0]
 
     def close(self) -> None:
         self._connection.close()
@@ -103,7 +110,7 @@ class AdminClient:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         if given:
             target += f"?{urlencode(given)}"
-        sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
+        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         data = None
         if body is not None:
             data = msgspec.json.encode(body)

@@ -61,9 +61,10 @@ def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_jso
 
     Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
     authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
-    callbackAddresses, natsSubjects, pushAudience, pushContact, commands, and quotas.sessions,
-    .channels, .messagesPerSecond, .deliveriesPerSecond, .storedBytes, .webhooks,
-    .webhookRequestsPerSecond, .pushesPerSecond, .ownedChannels.
+    callbackAddresses, natsSubjects, websubAlgorithm, websubNoContent, pushAudience, pushContact,
+    commands, ridWindow, communication, and quotas.sessions, .channels, .messagesPerSecond,
+    .deliveriesPerSecond, .storedBytes, .webhooks, .webhookRequestsPerSecond, .pushesPerSecond,
+    .ownedChannels, .peers, .deliveries, .peerSubscriptions.
     """
     path = ("hubs", hub, "settings")
     before = admin.find(*path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import getpass
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,15 +63,29 @@ def admin_options(command: Callable[..., None]) -> Callable[..., None]:
         trust: Trust,
         **arguments: Any,
     ) -> None:
-        with clear_failures():
-            token = token or _sign_token(url, config, data)
-            with closing(AdminClient(url, token, trust.context(url))) as admin:
-                try:
-                    command(admin, **arguments)
-                except Refused as error:
-                    _explain(error)
+        with calling(url, token, config, data, trust) as admin:
+            command(admin, **arguments)
 
-    return url_option(_token(config_option(data_option(trust_options(with_admin)))))
+    return connection_options(with_admin)
+
+
+def connection_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that `calling` takes."""
+    return url_option(_token(config_option(data_option(trust_options(command)))))
+
+
+@contextmanager
+def calling(
+    url: str, token: str | None, config: Path | None, data: Path | None, trust: Trust
+) -> Iterator[AdminClient]:
+    """A caller of the admin API; what is refused ends the command."""
+    with clear_failures():
+        token = token or _sign_token(url, config, data)
+        with closing(AdminClient(url, token, trust.context(url))) as admin:
+            try:
+                yield admin
+            except Refused as error:
+                _explain(error)
 
 
 def _explain(error: Refused) -> NoReturn:

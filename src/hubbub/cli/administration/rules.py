@@ -57,6 +57,7 @@ def set_rules(
     Features that are not given stay as they are. Rules that are not there yet are made, with all
     else off. Features are on or off: retain, store, storeByDefault, push, presence, occupancy,
     public, clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread,
+    subscribeHook, publishHook (methods),
     documentMessages. Limits are numbers, 0 for none: maxAgeSeconds, maxStoredMessages,
     maxStoredBytes, maxDocumentChanges, documentTtlSeconds. What the journal keeps of messages:
     journal=off, metadata or payload.

@@ -17,12 +17,14 @@ def users() -> None:
 
 @users.command()
 @click.argument("user")
+@click.option("--revoke", is_flag=True, help="Revoke the user's tokens first: sessions end.")
 @yes_option
 @json_option
 @hub_option
 @admin_options
-def erase(admin: AdminClient, hub: str, user: str, yes: bool, as_json: bool) -> None:
-    """Delete the notifications, push tokens and subscriptions of USER.
+def erase(admin: AdminClient, hub: str, user: str, revoke: bool, yes: bool, as_json: bool) -> None:
+    """Delete the notifications, push tokens, subscriptions and webhooks of USER. `left` is what a
+    search afterwards still found.
 
     The user's name is taken off the notifications of others, and off channels with an owner. Those
     that the user owned belong to the hub from now on.
@@ -30,4 +32,5 @@ def erase(admin: AdminClient, hub: str, user: str, yes: bool, as_json: bool) -> 
     The journal has a command of its own: `hubbub journal erase`.
     """
     confirm(f"Erase what the hub {hub!r} keeps about {user!r}?", yes)
-    show_entry(admin.delete("hubs", hub, "users", user), as_json)
+    query = {"revoke": "true"} if revoke else {}
+    show_entry(admin.delete("hubs", hub, "users", user, **query), as_json)

@@ -9,6 +9,7 @@ import click
 
 from hubbub.cli.failures import FAILED, fail
 from hubbub.cli.journal.options import existing, journal_command
+from hubbub.cli.progress import progress_of
 from hubbub.cli.tables import answer, json_option
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def erase(journal: Path, hub: str, user: str, dry_run: bool, as_json: bool) -> N
     """
     from hubbub.journal.erasure import erase as take_out
 
-    proof, path = take_out(existing(journal), hub, user, dry_run=dry_run)
+    progress = progress_of("erasing")
+    proof, path = take_out(existing(journal), hub, user, dry_run=dry_run, progress=progress)
     about = {"proof": proof, "path": str(path) if path else None}
     answer(about, _describe(proof, path, dry_run), as_json)
     if not dry_run and not proof.complete:

@@ -10,6 +10,7 @@ import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail
 from hubbub.cli.journal.options import journal_command
+from hubbub.cli.progress import progress_of
 from hubbub.cli.tables import answer, json_option
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def import_command(
         time_layout=time_format,
     )
     aside = rejects or file.with_name(f"{file.name}.rejects.jsonl")
-    summary = import_log(source, journal, aside, dry_run=dry_run)
+    progress = progress_of(f"importing {file.name}")
+    summary = import_log(source, journal, aside, dry_run=dry_run, progress=progress)
     answer(summary, _describe(summary, dry_run), as_json)
     if not summary.imported and not summary.known and summary.rejected:
         fail("nothing in the file could be read", FAILED)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from hubbub.cli.progress import progress_of
 from hubbub.client import Client, HubbubError, Item, Options, Receipt, connect
 from hubbub.domain.errors import BadRequest, Limited
 from hubbub.domain.messages import BINARY
@@ -126,12 +127,16 @@ class Replay:
             target.url, hub=target.hub, token=target.token, options=options
         ) as client:
             began = time.monotonic()
+            progress, done = progress_of(f"replaying into {target.channel}"), 0
             for batch in self._batches():
+                progress(done / len(self._plan))
+                done += len(batch)
                 if self._speed is not None:
                     await asyncio.sleep(began + self._due(batch[0]) - time.monotonic())
                 await self._send_batch(client, batch)
                 if self.stopped is not None:
-                    return
+                    break
+            progress(1.0)
 
     def _due(self, message: Recorded) -> float:
         assert self._speed is not None

@@ -57,6 +57,8 @@ def show(
             newest.append(event)
     for event in newest:
         answer(event, _line(event), as_json)
+    if not newest:
+        click.echo(f"there are no such events in {folder.path}", err=True)
 
 
 @click.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hubbub.cli.journal.options import existing, journal_command
+from hubbub.cli.progress import progress_of
 from hubbub.cli.tables import answer, json_option
 from hubbub.cli.times import Duration
 
@@ -38,6 +39,7 @@ def compact(
         target_bytes=target * _MEGABYTE,
         grace_seconds=grace,
         dry_run=dry_run,
+        progress=progress_of("compacting"),
     )
     verb = "would make" if dry_run else "made"
     text = f"{verb} {done.after} segments of {done.before}; removed {done.removed} old files"

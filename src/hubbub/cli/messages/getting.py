@@ -10,12 +10,15 @@ import click
 
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
 from hubbub.cli.messages.printing import message_line
 from hubbub.cli.messages.topics import name_option
 from hubbub.client import Client, TopicMessage, Topics
+from hubbub.client.zeromq import ZeroMqTopics
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 
+Source = Topics | ZeroMqTopics
 FOLLOW_BATCH = 100
 FOLLOW_SECONDS = 30.0
 
@@ -29,6 +32,7 @@ FOLLOW_SECONDS = 30.0
 @click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C, or until --limit.")
 @click.option("--no-ack", is_flag=True, help="Do not acknowledge: they are handed out again.")
 @click.option("--consumer", default="", help="Which consumer of a shared subscription.")
+@zeromq_option
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
 @hub_options
 def get(
@@ -40,6 +44,7 @@ def get(
     follow: bool,
     no_ack: bool,
     consumer: str,
+    zeromq: str | None,
     as_json: bool,
 ) -> None:
     """Print the next message of TOPIC and acknowledge it; without TOPIC, one of each topic.
@@ -53,14 +58,25 @@ def get(
         fail("--follow fetches what is not acknowledged, so it needs to acknowledge", WRONG)
     getter = Getter(name, consumer, as_json, acknowledge=not no_ack)
 
+    if topic is None and zeromq is not None:
+        fail("name a TOPIC with --zeromq", WRONG)
+
+    async def fetch(topics: Source, topic: str) -> None:
+        if follow:
+            await getter.follow(topics, topic, limit)
+        else:
+            await getter.get(topics, topic, limit or 1, wait)
+
     async def work() -> None:
+        if zeromq is not None and topic is not None:
+            async with zeromq_client(zeromq) as over_zeromq:
+                await fetch(over_zeromq, topic)
+            return
         async with make_client() as client:
             if topic is None:
                 await getter.get_each(client.topics)
-            elif follow:
-                await getter.follow(client.topics, topic, limit)
             else:
-                await getter.get(client.topics, topic, limit or 1, wait)
+                await fetch(client.topics, topic)
 
     run(work(), until_interrupted=follow)
     if not getter.count and not follow:
@@ -83,7 +99,7 @@ class Getter:
             if message is not None:
                 await self._take(topics, topic, [message])
 
-    async def get(self, topics: Topics, topic: str, limit: int, wait: float) -> None:
+    async def get(self, topics: Source, topic: str, limit: int, wait: float) -> None:
         while self.count < limit:
             if not await self._fetch(topics, topic, limit - self.count, wait):
                 return
@@ -91,7 +107,7 @@ class Getter:
                 return
             wait = 0.0
 
-    async def follow(self, topics: Topics, topic: str, limit: int | None) -> None:
+    async def follow(self, topics: Source, topic: str, limit: int | None) -> None:
         while limit is None or self.count < limit:
             left = FOLLOW_BATCH if limit is None else min(limit - self.count, FOLLOW_BATCH)
             try:
@@ -102,7 +118,7 @@ class Getter:
                 click.echo(f"{error.message}; trying again", err=True)
                 await asyncio.sleep(1)
 
-    async def _fetch(self, topics: Topics, topic: str, limit: int, wait: float) -> bool:
+    async def _fetch(self, topics: Source, topic: str, limit: int, wait: float) -> bool:
         """Whether there was anything."""
         messages = await topics.get(
             topic,
@@ -114,7 +130,7 @@ class Getter:
         await self._take(topics, topic, messages)
         return bool(messages)
 
-    async def _take(self, topics: Topics, topic: str, messages: list[TopicMessage]) -> None:
+    async def _take(self, topics: Source, topic: str, messages: list[TopicMessage]) -> None:
         for message in messages:
             click.echo(message_line(message, self.as_json))
         self.count += len(messages)

@@ -14,6 +14,7 @@ import msgspec
 
 from hubbub.client import Client, Options, connect
 from hubbub.client.connection.tls import trusting_context
+from hubbub.client.people import People
 
 DEFAULT_URL = "ws://127.0.0.1:8000"
 
@@ -98,3 +99,16 @@ def hub_options(
                 run(work)
 
     return url_option(hub_option(token_option(trust_options(with_client))))
+
+
+def people_options(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Gives a command the people and tools of the hub as its first argument, and runs it."""
+
+    @functools.wraps(command)
+    def with_people(url: str, hub: str, token: str | None, trust: Trust, **arguments: Any) -> None:
+        from hubbub.cli.failures import clear_failures, run
+
+        with clear_failures():
+            run(command(People(url, hub, token, trust.context(url)), **arguments))
+
+    return url_option(hub_option(token_option(trust_options(with_people))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
+import click
 import msgspec
 
 from hubbub.client import (
@@ -25,6 +26,7 @@ from hubbub.client.messages import decode_data
 from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import is_json, is_text
 
+_FAINT, _CHANNEL, _PERSON = "bright_black", "cyan", "green"
 # What a terminal could take for a command, but for tabs.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
@@ -34,17 +36,22 @@ def message_line(message: Message, as_json: bool) -> str:
         return to_json(message_object(message))
     position = f"#{message.serial}" if message.serial else "-"
     parts = [
-        f"{message.time.astimezone():%H:%M:%S}",
-        message.channel,
-        position,
-        message.publisher or "",
-        message.event,
-        "(retained)" if message.retained else "",
-        _delivery(message),
-        _envelope(message),
-        _readable(message),
+        (f"{message.time.astimezone():%H:%M:%S}", _FAINT),
+        (message.channel, _CHANNEL),
+        (position, _FAINT),
+        (message.publisher or "", _PERSON),
+        (message.event, _PERSON),
+        ("(retained)" if message.retained else "", _FAINT),
+        (_delivery(message), _FAINT),
+        (_envelope(message), _FAINT),
+        (_readable(message), None),
     ]
-    return escape_control("  ".join(part for part in parts if part))
+    return "  ".join(_styled(text, style) for text, style in parts if text)
+
+
+def _styled(text: str, style: str | None) -> str:
+    shown = escape_control(text)
+    return click.style(shown, fg=style) if style is not None else shown
 
 
 def _delivery(message: Message) -> str:

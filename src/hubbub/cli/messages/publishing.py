@@ -10,8 +10,21 @@ import click
 from hubbub.cli.messages.envelope import JsonObject, envelope_options
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
+from hubbub.cli.messages.reading import print_note
 from hubbub.client import Client, PublishEnvelope
 from hubbub.client.messages import PublishFlags
+from hubbub.domain.errors import HubbubError, NotFound
+
+
+async def _stores(client: Client, channel: str) -> bool:
+    """Whether the channel keeps messages. Who may not read it is not told."""
+    try:
+        await client.threads(channel, limit=1)
+    except NotFound:
+        return False
+    except HubbubError:
+        return True
+    return True
 
 
 @click.command()
@@ -28,6 +41,9 @@ from hubbub.client.messages import PublishFlags
     help='What devices show, such as \'{"title": "Hello", "body": "World"}\'; implies --push.',
 )
 @click.option("--transient", is_flag=True, help="Do not keep it, whatever else is said.")
+@click.option(
+    "--idempotency-key", metavar="KEY", help="A repeat under the same key is not published again."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
 @envelope_options
 @hub_options
@@ -50,5 +66,10 @@ async def publish(
         receipt = await client.publish(
             channel, payload, event, content_type=content_type, **flags, **envelope
         )
+        if flags["store"] and not quiet and not await _stores(client, channel):
+            print_note(
+                f"nothing stores {channel}: `store` is off in its rules, so the message is not kept"
+            )
     if not quiet:
-        click.echo(f"{receipt.id} {receipt.serial}" if receipt.serial else receipt.id)
+        found = f"{receipt.id} {receipt.serial}" if receipt.serial else receipt.id
+        click.echo(f"{found} (it was there already)" if receipt.duplicate else found)

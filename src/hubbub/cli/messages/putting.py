@@ -13,6 +13,7 @@ import click
 from hubbub.cli.failures import WRONG, advice, fail
 from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
 from hubbub.client import (
     Client,
@@ -50,6 +51,7 @@ _message_options = functools.partial(
     show_default=True,
     help="With --outbox: seconds to wait for the hub.",
 )
+@zeromq_option
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing.")
 @envelope_options
 @hub_options
@@ -60,6 +62,7 @@ async def put(
     event: str,
     outbox: Path | None,
     wait: float,
+    zeromq: str | None,
     quiet: bool,
     envelope: PublishEnvelope,
 ) -> None:
@@ -78,6 +81,13 @@ async def put(
         source = PayloadSource(None, Path("-"), source.kind)
     payload, content_type = source.read()
 
+    if zeromq is not None:
+        if outbox is not None or envelope:
+            fail("with --zeromq there is no outbox, and no envelope but --event", WRONG)
+        async with zeromq_client(zeromq) as over_zeromq:
+            receipt = await over_zeromq.put(topic, payload, event, content_type=content_type)
+            _show(receipt, quiet)
+        return
     if outbox is not None:
         if "security_token" in envelope:
             fail("a security token is never written down: leave out --outbox", WRONG)

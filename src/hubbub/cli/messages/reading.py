@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -11,13 +11,25 @@ import click
 
 from hubbub.cli.failures import run
 from hubbub.cli.messages.conditions import where_option
+from hubbub.cli.messages.envelope import JsonObject
 from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.over_zeromq import zeromq_option
 from hubbub.cli.messages.printing import NOTIFICATION_EVENTS, describe_event, message_line
-from hubbub.cli.messages.topics import Start, name_option, subscribe_durably
+from hubbub.cli.messages.topics import (
+    Start,
+    name_option,
+    subscribe_durably,
+    subscribe_over_zeromq,
+)
 from hubbub.cli.tables import answer
 from hubbub.client import Client, Disconnected, Gap, Message, MessagesLost
 from hubbub.client.client import Since
 from hubbub.domain.patterns import is_pattern
+
+_NOTHING = (
+    "there are no messages in {}; a channel keeps them where its rules have `store` or "
+    "`liveHistory`"
+)
 
 
 @click.command()
@@ -28,11 +40,16 @@ from hubbub.domain.patterns import is_pattern
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
 @where_option
 @click.option("--presence", is_flag=True, help="Also show who comes and goes.")
+@click.option(
+    "--show", type=JsonObject(), metavar="JSON", help="What presence shows of you, as an object."
+)
+@click.option("--channel-token", metavar="TOKEN", help="Permits to subscribe to the channel.")
 @click.option("--strict", is_flag=True, help="Stop with exit code 1 where messages are missing.")
 @click.option(
     "--durable", is_flag=True, help="Make a subscription that lasts, for `hubbub get`, and end."
 )
 @name_option
+@zeromq_option
 @click.option("--shared", is_flag=True, help="With --durable: several consumers share it.")
 @hub_options
 def subscribe(
@@ -44,10 +61,13 @@ def subscribe(
     as_json: bool,
     where: dict[str, Any] | None,
     presence: bool,
+    show: dict[str, Any] | None,
+    channel_token: str | None,
     strict: bool,
     durable: bool,
     name: str,
     shared: bool,
+    zeromq: str | None,
 ) -> None:
     """Print the messages of CHANNELS as they come, until Ctrl-C. A name with * (anything) or # (one
     segment) is a pattern: 'room:*' is all channels that match, also those that come later.
@@ -59,8 +79,14 @@ def subscribe(
         raise click.UsageError("--where is for live messages, not with --durable")
     if durable:
         start: Start = "first" if from_start else "new" if since is None else since
+        if zeromq is not None:
+            run(subscribe_over_zeromq(zeromq, channels, name, start, shared))
+            return
         run(subscribe_durably(make_client, channels, name, start, shared, as_json))
         return
+
+    if zeromq is not None:
+        raise click.UsageError("over ZeroMQ there are topics only: add --durable")
 
     async def work() -> None:
         left = count
@@ -69,7 +95,9 @@ def subscribe(
             start: Since | None = 0 if from_start else since
             if from_start and any(map(is_pattern, channels)):
                 start = datetime.fromtimestamp(0, UTC)
-            subscription = await client.subscribe(*channels, since=start, where=where)
+            subscription = await client.subscribe(
+                *channels, since=start, where=where, presence=show, token=channel_token
+            )
             print_note(f"subscribed to {', '.join(channels)}; Ctrl-C ends it")
             async for event in subscription.events():
                 if isinstance(event, Message):
@@ -117,12 +145,16 @@ async def history(
                 shown += 1
                 if shown == limit:
                     return
+            if not shown:
+                print_note(_NOTHING.format(channel))
             return
         page = await client.history(
             channel, after=after, before=before, limit=limit or 0, where=where
         )
         for message in page.messages:
             click.echo(message_line(message, as_json))
+        if not page.messages and page.recovered:
+            print_note(_NOTHING.format(channel))
         if not page.recovered:
             print_note("not all that was asked for is still there")
         elif page.more:
@@ -140,14 +172,15 @@ async def presence(make_client: Callable[[], Client], channel: str, as_json: boo
     for member in members:
         since = datetime.fromtimestamp(member.timestamp / 1000, UTC).astimezone()
         user = member.user_id or "(anonymous)"
-        answer(member, f"{member.session_id}  {user}  since {since:%H:%M:%S}", as_json)
-    if not members and sys.stderr.isatty():
+        data = "" if member.data is None else f"  {json.dumps(member.data, ensure_ascii=False)}"
+        answer(member, f"{member.session_id}  {user}  since {since:%H:%M:%S}{data}", as_json)
+    if not members:
         print_note(f"nobody is in {channel}")
 
 
 def print_note(text: str) -> None:
     """Remarks go to stderr: what is piped on stays clean."""
-    click.echo(text, err=True)
+    click.echo(click.style(text, dim=True), err=True)
 
 
 def _tell_disconnected(event: Disconnected) -> None:

@@ -47,11 +47,15 @@ async def threads(
 async def _list(
     client: Client, channel: str, status: str | None, after: int, limit: int, as_json: bool
 ) -> None:
+    found = 0
     while True:
         wanted = min(limit, MAX_PAGE)
         page = await client.threads(channel, status=status, after=after, limit=wanted)
         for thread in page.threads:
             click.echo(_thread_json(thread) if as_json else _thread_line(thread))
+        found += len(page.threads)
+        if not found:
+            print_note(f"there are no such conversations in {channel}")
         limit -= len(page.threads)
         if not page.more or not page.threads:
             return
@@ -67,7 +71,9 @@ async def _show(
     page = await client.thread(channel, conversation, after=after, limit=limit or 0)
     for message in page.messages:
         click.echo(message_line(message, as_json))
-    if page.more:
+    if not page.messages:
+        print_note(f"{channel} has no such messages of {conversation}")
+    elif page.more:
         print_note(f"there are more; see --after {page.messages[-1].serial}")
 
 

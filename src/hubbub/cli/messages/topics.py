@@ -10,6 +10,7 @@ import msgspec
 
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_options
+from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
 from hubbub.cli.tables import Columns, answer, show_list
 from hubbub.client import Client, SubscriptionInfo, SubscriptionOptions
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
@@ -51,11 +52,18 @@ async def topics(make_client: Callable[[], Client], as_json: bool) -> None:
 @click.command()
 @click.argument("topics", nargs=-1, required=True)
 @name_option
+@zeromq_option
 @hub_options
 async def unsubscribe(
-    make_client: Callable[[], Client], topics: tuple[str, ...], name: str
+    make_client: Callable[[], Client], topics: tuple[str, ...], name: str, zeromq: str | None
 ) -> None:
     """End durable subscriptions to TOPICS: their places are forgotten."""
+    if zeromq is not None:
+        async with zeromq_client(zeromq) as over_zeromq:
+            for topic in topics:
+                await over_zeromq.unsubscribe(topic, name)
+                click.echo(f"UNSUBSCRIBED {topic}")
+        return
     async with make_client() as client:
         for topic in topics:
             await client.topics.unsubscribe(topic, name)
@@ -90,6 +98,16 @@ async def ack(
             topic, serials, name, up_to=up_to, consumer=consumer, give_back=give_back
         )
     click.echo(floor)
+
+
+async def subscribe_over_zeromq(
+    endpoint: str, topics: tuple[str, ...], name: str, start: Start, shared: bool
+) -> None:
+    options = {"shared": True} if shared else {}
+    async with zeromq_client(endpoint) as client:
+        for topic in topics:
+            info = await client.subscribe(topic, name, start=start, **options)
+            click.echo(f"SUBSCRIBED {topic} ({name}), {info['lag']} waiting")
 
 
 async def subscribe_durably(

@@ -1,4 +1,4 @@
-"""`hubbub backup` and `hubbub restore`: the data folder as one archive, and back."""
+"""`hubbub backup`: the data folder as one archive."""
 
 from __future__ import annotations
 
@@ -46,56 +46,19 @@ def backup(
     from hubbub.server.backup.making import back_up
 
     with clear_failures():
-        folder = _data_folder(data, config)
+        folder = data_folder(data, config)
         _step_back()
         try:
-            path, manifest = back_up(folder, target, with_secrets=with_secrets, progress=_show())
+            path, manifest = back_up(folder, target, with_secrets=with_secrets, progress=show())
         except BackupError as error:
             fail(str(error))
         if as_json:
             click.echo(to_json({"archive": str(path), "manifest": manifest}))
             return
-        click.echo(f"wrote {path} ({path.stat().st_size / _MEGABYTE:.1f} MB): {_summary(manifest)}")
+        click.echo(f"wrote {path} ({path.stat().st_size / _MEGABYTE:.1f} MB): {summary(manifest)}")
         if with_secrets:
             click.echo("it holds secrets: keep it where only you can read it")
-        _tell_left_out(manifest)
-
-
-@click.command()
-@click.argument("archive", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@data_option
-@config_option
-@click.option("--force", is_flag=True, help="Replace what is there; it is kept beside.")
-@json_option
-def restore(
-    archive: Path, data: Path | None, config: Path | None, force: bool, as_json: bool
-) -> None:
-    """Put the content of ARCHIVE into the data folder of a hub that is not running.
-
-    Everything is checked before anything is changed.
-    """
-    from hubbub.server.backup.restore import restore as put_back
-
-    with clear_failures():
-        folder = _data_folder(data, config)
-        try:
-            restored = put_back(archive, folder, force=force, progress=_show())
-        except BackupError as error:
-            fail(str(error))
-        manifest, kept = restored.manifest, restored.kept
-        if as_json:
-            done = {"data": str(folder), "manifest": manifest, "kept": str(kept) if kept else None}
-            click.echo(to_json(done))
-            return
-        click.echo(f"restored {folder}: {_summary(manifest)}")
-        _tell_left_out(manifest)
-        if kept is not None:
-            click.echo(f"what was there before is in {kept}")
-        if not (folder / SECRETS).exists():
-            click.echo(
-                "no signing keys are in this folder: the hub makes new ones, or takes those of its"
-                " settings; tokens signed with others stop working"
-            )
+        tell_left_out(manifest)
 
 
 def _step_back() -> None:
@@ -104,7 +67,7 @@ def _step_back() -> None:
         os.nice(10)
 
 
-def _data_folder(data: Path | None, config: Path | None) -> Path:
+def data_folder(data: Path | None, config: Path | None) -> Path:
     if data is not None:
         return data
     storage = load_settings(config).storage
@@ -116,7 +79,7 @@ def _data_folder(data: Path | None, config: Path | None) -> Path:
     return Path(storage.path)
 
 
-def _summary(manifest: Manifest) -> str:
+def summary(manifest: Manifest) -> str:
     size = sum(entry.bytes for entry in manifest.files.values())
     return (
         f"the store of {manifest.created}, {size / _MEGABYTE:.1f} MB, Hubbub {manifest.hubbub},"
@@ -124,7 +87,7 @@ def _summary(manifest: Manifest) -> str:
     )
 
 
-def _tell_left_out(manifest: Manifest) -> None:
+def tell_left_out(manifest: Manifest) -> None:
     left = manifest.left_out
     if left is not None and (left.webhooks or left.headers):
         click.echo(
@@ -134,7 +97,7 @@ def _tell_left_out(manifest: Manifest) -> None:
         )
 
 
-def _show() -> Progress:
+def show() -> Progress:
     """On a terminal, one line that changes; elsewhere nothing."""
     width = 0
 

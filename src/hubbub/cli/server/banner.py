@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -12,8 +13,10 @@ from hubbub.server.settings import Settings
 DEFAULT_PORT = 8000
 
 
-def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
-    """`zeromq` is where the ZeroMQ door is, if there is one."""
+def banner(
+    settings: Settings, port: int, zeromq: str | None = None, ticket: str | None = None
+) -> str:
+    """`zeromq` is where the ZeroMQ door is, if there is one; `ticket` opens the dashboard once."""
     listener = settings.listener
     scheme = "https" if listener.tls.certificate else "http"
     host = f"[{listener.host}]" if ":" in listener.host else listener.host
@@ -26,10 +29,20 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
         return ready
     option = "" if port == DEFAULT_PORT else f" --url ws://{host}:{port}"
     command = command_name()
+    link = f"#ticket={ticket}   (good once, for ten minutes)" if ticket is not None else ""
+    path = ""
+    if command != "hubbub":
+        folder = shlex.quote(str(Path(command).parent.resolve()))
+        path = f"""
+
+  The documentation types `hubbub`. In each terminal, once:
+  export PATH={folder}:"$PATH"
+"""
     return f"""{ready}
 
   Developer mode: the hub `demo` is open to everyone on this machine.
 
+  See the hub           {address}/dashboard{link}
   Chat in the browser   {address}/chat   (open it twice)
   A shared to-do list   {address}/board  (open it twice)
   Follow a channel      {command} subscribe news{option}
@@ -44,7 +57,7 @@ def banner(settings: Settings, port: int, zeromq: str | None = None) -> str:
   The same over ZeroMQ  {zeromq}   (a REQ socket; docs/zeromq.md)
   Webhooks              curl -X PUT -d sports {address}/hub/register   (docs/webhooks.md)
 
-  Ctrl-C stops it.
+  Ctrl-C stops it.{path}
 """
 
 

@@ -30,6 +30,9 @@ config_option = click.option(
 )
 
 
+_USUAL_NAME = "hubbub.yaml"
+
+
 def load_settings(
     config: Path | None,
     dev: bool = False,
@@ -38,6 +41,9 @@ def load_settings(
     worker: int | None = None,
 ) -> Settings:
     """For a whole hub, or for one of several workers. Raises `SettingsError`."""
+    if config is None and Path(_USUAL_NAME).exists() and worker is None:
+        note = f"note: {_USUAL_NAME} lies here and is not used; give it with --config {_USUAL_NAME}"
+        click.echo(click.style(note, dim=True), err=True)
     environment = {
         name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES
     }
@@ -91,9 +97,10 @@ def _run(settings: Settings) -> None:
     from hubbub.server.wiring import Server
 
     def started(server: Server) -> None:
-        click.echo(banner(settings, server.port, server.zeromq))
+        ticket = server.tickets.issue() if server.tickets is not None else None
+        click.echo(banner(settings, server.port, server.zeromq, ticket))
         for caution in cautions(settings):
-            click.echo(f"caution: {caution}", err=True)
+            click.echo(f"{click.style('caution:', fg='yellow')} {caution}", err=True)
 
     run(settings, started)
 
@@ -137,4 +144,4 @@ def check(config: Path | None, dev: bool) -> None:
         settings = load_settings(config, dev)
         click.echo(describe(settings), nl=False)
         for caution in cautions(settings):
-            click.echo(f"caution: {caution}", err=True)
+            click.echo(f"{click.style('caution:', fg='yellow')} {caution}", err=True)

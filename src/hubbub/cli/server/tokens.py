@@ -14,6 +14,7 @@ from hubbub.cli.times import Duration
 from hubbub.domain.errors import HubbubError, InvalidToken
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Grant, Identity, Level
+from hubbub.server.settings import Settings
 
 MAX_SECONDS = 10 * 365 * 86_400
 
@@ -57,7 +58,7 @@ class _GrantType(click.ParamType[Grant]):
     type=click.Choice([level.value for level in Level]),
     default=Level.CLIENT.value,
     show_default=True,
-    help="client: by its grants; service: all of the hub; admin: administration.",
+    help="client: by its grants; viewer: looks on; service: all of the hub; admin: administration.",
 )
 @click.option(
     "--grant",
@@ -71,6 +72,7 @@ class _GrantType(click.ParamType[Grant]):
 )
 @click.option("--ttl", type=_Validity(), help="How long it is valid: 90, 15m, 12h, 30d.")
 @click.option("--extra", help="Metadata of the user, a JSON object; presence shows it.")
+@click.option("--force", is_flag=True, help="Also for a hub that is not there (yet).")
 @config_option
 def token(
     hub: str,
@@ -80,6 +82,7 @@ def token(
     rpcs: tuple[str, ...],
     ttl: float | None,
     extra: str | None,
+    force: bool,
     config: Path | None,
 ) -> None:
     """Print a signed token. Uses the key in the data folder of the server, which it makes if there
@@ -93,11 +96,13 @@ def token(
                 check_name(hub, "hub")
             except HubbubError as error:
                 fail(error.message, WRONG)
-        elif level != Level.ADMIN.value:
-            fail("only a token of the level admin can be for all hubs (`*`)", WRONG)
+        elif level not in (Level.ADMIN.value, Level.VIEWER.value):
+            fail("only a token of the level admin or viewer can be for all hubs (`*`)", WRONG)
         if user is None and level == Level.CLIENT.value and not (grants or rpcs):
             fail("a client's token needs --user, --grant or --rpc", WRONG)
         settings = load_settings(config)
+        if hub != "*" and not force:
+            _check_hub(hub, settings)
         try:
             identity = Identity(
                 user_id=user, level=Level(level), grants=grants, rpcs=rpcs, extra=_metadata(extra)
@@ -106,6 +111,25 @@ def token(
             fail(f"no token can say this: {error.message}", WRONG)
         tokens = make_tokens(settings, SystemClock())
         click.echo(tokens.issue(hub, identity, ttl or settings.auth.token_ttl))
+
+
+def _check_hub(hub: str, settings: Settings) -> None:
+    """That the server has the hub, as far as its configuration and its database in the data folder
+    say. Nothing is known of a server that never ran, and of one with PostgreSQL."""
+    from hubbub.server.data_folder import DATABASE
+    from hubbub.storage.sqlite.inspection import hubs_in
+
+    if settings.engine.allow_dynamic_hubs:
+        return
+    stored = hubs_in(Path(settings.storage.path) / DATABASE)
+    if stored is None or hub in stored or hub in settings.hubs:
+        return
+    there = ", ".join(sorted({*stored, *settings.hubs})) or "none yet"
+    fail(
+        f"there is no hub {hub!r} here (there is: {there}); give another with --hub, or --force to "
+        "make the token before the hub",
+        WRONG,
+    )
 
 
 def _metadata(text: str | None) -> dict[str, object]:

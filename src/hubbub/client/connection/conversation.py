@@ -181,7 +181,7 @@ class Conversation:
                 full = deliver(notice) or full
             else:
                 self._handle_rarer(notice)
-        return None if full is None else full.room(self._state.options.slow_seconds)
+        return None if full is None else full._wait_for_room(self._state.options.slow_seconds)
 
     def _handle_rarer(self, notice: Notice) -> None:
         registry = self._state.registry
@@ -201,12 +201,13 @@ class Conversation:
                 self._conclude(result)
         elif isinstance(notice, (notices.Presence, *_TOLD)):
             registry.tell(notice)
+        elif isinstance(notice, notices.CommandReceived):
+            self._state.command_received(notice)
         elif isinstance(notice, notices.Unsubscribed):
             registry.withdraw(notice)
             self.requested.difference_update(failure.channel for failure in notice.failures)
         elif isinstance(notice, notices.Subscribed):
-            registry.match(notice)
-            self.requested.update(each.channel for each in notice.channels)
+            self.requested.update(registry.match(notice))
         elif isinstance(notice, notices.ChannelReset):
             registry.reset(notice)
         elif isinstance(notice, notices.RestoreKey):
@@ -240,14 +241,17 @@ class Conversation:
 
     # -- who this is ----------------------------------------------------------------------------
 
-    def identify(self, user_id: str | None, session_id: str | None = None) -> None:
-        """The session has this identity from now on."""
+    def identify(
+        self, user_id: str | None, expires_at: int | None, session_id: str | None = None
+    ) -> None:
+        """The session has this identity from now on, until `expires_at`."""
         if self._info is not None:
             self._info = msgspec.structs.replace(
                 self._info,
                 user_id=user_id,
                 session_id=session_id or self._info.session_id,
                 authenticated=True,
+                expires_at=expires_at,
             )
 
     def introduce(self) -> notices.SessionInfo:

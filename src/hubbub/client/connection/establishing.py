@@ -85,7 +85,7 @@ async def _unset_filter(conversation: Conversation, name: str, channel: str | No
 
 async def authenticate(conversation: Conversation, proof: Proof) -> Authenticated:
     answer = await conversation.ask(await proof.request(), Authenticated)
-    conversation.identify(answer.user_id)
+    conversation.identify(answer.user_id, answer.expires_at)
     return answer
 
 
@@ -108,7 +108,7 @@ async def _restore(conversation: Conversation, state: ClientState, key: str) -> 
         if state.restore_key == key:
             state.restore_key = None
         return False
-    conversation.identify(answer.user_id, answer.session_id)
+    conversation.identify(answer.user_id, answer.expires_at, answer.session_id)
     await conversation.link.send(Ping())  # from here on the old key is worthless
     present = {confirmed.channel for confirmed in answer.channels}
     present |= {confirmed.pattern for confirmed in answer.patterns}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from hubbub.client.connection.tracker import Tracker
 from hubbub.client.events import AccessLost, Event, Told
@@ -29,12 +30,12 @@ class Registry:
 
     def add(self, subscription: Subscription) -> None:
         held = {each: self._by_channel.get(each) for each in subscription.channels}
-        taken = [each for each, other in held.items() if other and not other.matched(each)]
+        taken = [each for each, other in held.items() if other and not other._matched(each)]
         if taken:
             raise Conflict(f"this client already has a subscription for {taken[0]!r}; use that")
         for channel, other in held.items():
             if other is not None:
-                other.forget(channel)  # by its name it goes to the new one
+                other._forget(channel)  # by its name it goes to the new one
         self._by_channel.update(dict.fromkeys(subscription.channels, subscription))
 
     def remove(self, subscription: Subscription) -> list[str]:
@@ -47,7 +48,7 @@ class Registry:
         ]
         for channel in channels:
             del self._by_channel[channel]
-        return [channel for channel in channels if not subscription.matched(channel)]
+        return [channel for channel in channels if not subscription._matched(channel)]
 
     def __contains__(self, channel: str) -> bool:
         return channel in self._by_channel
@@ -57,7 +58,13 @@ class Registry:
 
     def trackers(self) -> Iterator[Tracker]:
         for subscription in self.subscriptions():
-            yield from subscription.trackers
+            yield from subscription._each_tracker
+
+    def show(self, channel: str, data: dict[str, Any]) -> None:
+        """What presence shows of this client when it subscribes again."""
+        for tracker in self.trackers():
+            if tracker.channel == channel:
+                tracker.presence = data
 
     def positions(self) -> list[Position]:
         positions = (tracker.position() for tracker in self.trackers())
@@ -70,37 +77,41 @@ class Registry:
         subscription = self._by_channel.get(delivery.message.channel)
         if subscription is None:
             return None
-        subscription.deliver(delivery)
-        return subscription if subscription.full else None
+        subscription._deliver(delivery)
+        return subscription if subscription._full else None
 
     def confirm(self, channels: Iterable[SubscribedChannel]) -> None:
         for confirmed in channels:
             subscription = self._by_channel.get(confirmed.channel)
             if subscription is not None:
-                subscription.confirm(confirmed)
+                subscription._confirm(confirmed)
 
     def confirm_patterns(self, patterns: Iterable[SubscribedPattern]) -> None:
         for confirmed in patterns:
             subscription = self._by_channel.get(confirmed.pattern)
             if subscription is not None:
-                subscription.confirm_pattern(confirmed)
+                subscription._confirm_pattern(confirmed)
 
-    def match(self, notice: Subscribed) -> None:
-        """Channels match a pattern, or cannot be followed although they do."""
+    def match(self, notice: Subscribed) -> list[str]:
+        """Channels match a pattern, or cannot be followed although they do. Answers those that
+        subscriptions follow so; others are the user's own (`hSubscribe`)."""
+        matched = []
         for confirmed in notice.channels:
             subscription = self._by_channel.get(confirmed.channel) or self._matching(
                 confirmed.channel
             )
-            if subscription is not None and subscription.matched(confirmed.channel):
-                subscription.confirm(confirmed)
+            if subscription is not None and subscription._matched(confirmed.channel):
+                subscription._confirm(confirmed)
+                matched.append(confirmed.channel)
         for failure in notice.failures:
             for subscription in self.subscriptions():
-                if subscription.pattern_of(failure.channel) is not None:
-                    subscription.leave_out(failure.channel, failure.error)
+                if subscription._pattern_of(failure.channel) is not None:
+                    subscription._leave_out(failure.channel, failure.error)
+        return matched
 
     def _matching(self, channel: str) -> Subscription | None:
         for subscription in self.subscriptions():
-            if subscription.match(channel):
+            if subscription._match(channel):
                 self._by_channel[channel] = subscription
                 return subscription
         return None
@@ -113,7 +124,7 @@ class Registry:
     def reset(self, notice: ChannelReset) -> None:
         subscription = self._by_channel.get(notice.channel)
         if subscription is not None:
-            subscription.reset(notice)
+            subscription._reset(notice)
 
     def withdraw(self, notice: Unsubscribed) -> None:
         """Access was taken away, or channels that matched have gone."""
@@ -127,26 +138,26 @@ class Registry:
     def tell(self, event: Told) -> None:
         subscription = self._by_channel.get(event.channel)
         if subscription is not None:
-            subscription.tell(event)
+            subscription._tell(event)
         self._emit(event)
 
     def finish(self, error: HubbubError | None) -> None:
         """The client is closed."""
         for subscription in self.subscriptions():
-            subscription.finish(error)
+            subscription._finish(error)
         self._by_channel.clear()
 
     def _end(self, channel: str, error: HubbubError) -> None:
         subscription = self._by_channel.get(channel)
         if subscription is not None and not self._forget(channel):
             self.remove(subscription)
-            subscription.finish(error)
+            subscription._finish(error)
 
     def _forget(self, channel: str) -> bool:
         """Whether the channel was one that matched."""
         subscription = self._by_channel.get(channel)
-        if subscription is None or not subscription.matched(channel):
+        if subscription is None or not subscription._matched(channel):
             return False
         del self._by_channel[channel]
-        subscription.forget(channel)
+        subscription._forget(channel)
         return True

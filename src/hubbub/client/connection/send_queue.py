@@ -82,7 +82,9 @@ class SendQueue:
             if result.error is not None:
                 receipt.set_exception(result.error)
             else:
-                receipt.set_result(Receipt(result.message_id or "", result.serial))
+                receipt.set_result(
+                    Receipt(result.message_id or "", result.serial, result.duplicate)
+                )
         self._check_empty()
 
     def fail_sent(self, error: HubbubError) -> None:

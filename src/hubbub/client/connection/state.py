@@ -11,7 +11,7 @@ from hubbub.client.events import Event
 from hubbub.client.options import Options
 from hubbub.client.proof import Proof
 from hubbub.domain.filters.definition import FilterDefinition
-from hubbub.domain.notices import SessionInfo
+from hubbub.domain.notices import CommandReceived, SessionInfo
 
 
 class ClientState:
@@ -27,6 +27,8 @@ class ClientState:
         """There was a filter at some time: a restored session may have it still."""
         self.info: SessionInfo | None = None
         self.restore_key: str | None = None
+        self.command_received: Callable[[CommandReceived], None] = lambda notice: None
+        """Called with each command that others send to the client."""
         self._ids = count(1)
 
     def next_id(self) -> int:

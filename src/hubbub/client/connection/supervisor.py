@@ -279,8 +279,8 @@ class Supervisor:
     async def end(self, subscription: Subscription) -> None:
         """Unsubscribe; what was received can still be read."""
         channels = self._state.registry.remove(subscription)
-        filtered = [each.channel for each in subscription.trackers if each.filter is not None]
-        subscription.finish(None)
+        filtered = [each.channel for each in subscription._each_tracker if each.filter is not None]
+        subscription._finish(None)
         conversation = self._conversation
         if channels and conversation is not None:
             with contextlib.suppress(ConnectionLost):  # the next one does not ask for them

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
+from typing import Any
 
 from hubbub.client.events import Gap
 from hubbub.domain.filters.definition import FilterDefinition
@@ -16,6 +18,7 @@ from hubbub.domain.notices import (
 from hubbub.domain.patterns import PatternSet
 from hubbub.domain.requests import ChannelRequest, Position
 
+ChannelToken = str | Callable[[str], str]
 REMEMBERED_IDS = 1024
 
 
@@ -50,6 +53,10 @@ class Tracker:
     """Of a channel that is followed since it matches."""
     filter: FilterDefinition | None = None
     """What the subscription wants of the channel; None: everything."""
+    presence: dict[str, Any] | None = None
+    """What presence shows of this client."""
+    token: ChannelToken | None = None
+    """Permits to subscribe, or makes one that does."""
     serial: int | None = field(init=False)
     _since_time: int | None = field(init=False)
     _any_serial: bool = False
@@ -65,11 +72,18 @@ class Tracker:
 
     def request(self) -> ChannelRequest:
         """The subscription that continues without a gap."""
+        token = self.token(self.channel) if callable(self.token) else self.token
         if self._since_time is not None:
-            return ChannelRequest(self.channel, timestamp=self._since_time)
-        matches = self.pattern is not None
+            return ChannelRequest(
+                self.channel, timestamp=self._since_time, presence=self.presence, token=token
+            )
         return ChannelRequest(
-            self.channel, serial=self.serial, epoch=self.epoch, by_pattern=matches
+            self.channel,
+            serial=self.serial,
+            epoch=self.epoch,
+            by_pattern=self.pattern is not None,
+            presence=self.presence,
+            token=token,
         )
 
     def position(self) -> Position | None:
@@ -82,7 +96,7 @@ class Tracker:
         """The hub goes on from the position. Answers the gap if it cannot."""
         gap = None
         same_epoch = self.epoch in (None, confirmed.epoch)
-        if not confirmed.recovered or not same_epoch:
+        if not confirmed.recovered:
             gap = self._gap(
                 "the hub no longer has them"
                 if same_epoch
@@ -91,7 +105,7 @@ class Tracker:
             self._any_serial = True
         elif self._since_time is not None:
             self._any_serial = True
-        if not same_epoch or self.serial is None:
+        if self.serial is None or not (same_epoch or confirmed.recovered):
             self.serial = confirmed.serial
         self.epoch = confirmed.epoch
         self.recovering = False
@@ -103,11 +117,13 @@ class Tracker:
         """The hub says that positions before this one mean nothing any more."""
         if notice.epoch == self.epoch and notice.serial == self.serial:
             return None
-        gap = self._gap(
-            "the hub could not close the gap"
-            if notice.epoch == self.epoch
-            else "the channel began anew"
-        )
+        gap = None
+        if not notice.recovered:
+            gap = self._gap(
+                "the hub could not close the gap"
+                if notice.epoch == self.epoch
+                else "the channel began anew"
+            )
         self.epoch, self.serial = notice.epoch, notice.serial
         self._any_serial = False
         self._since_time = None

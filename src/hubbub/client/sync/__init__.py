@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from hubbub.client import client as asynchronous
 from hubbub.client.client import Client as AsyncClient
 from hubbub.client.client import Since
+from hubbub.client.commands import Command
 from hubbub.client.documents import Document as AsyncDocument
 from hubbub.client.filters import Where
 from hubbub.client.messages import Message
@@ -119,6 +120,15 @@ class Client(Blocking[AsyncClient]):
     call = waits(AsyncClient.call)
     submit = waits(AsyncClient.submit)
     command = waits(AsyncClient.command)
+
+    def on_command(self, cmd: str, handler: Callable[[Command], object]) -> Callable[[], None]:
+        """Answer the command `cmd` of other users with what `handler` returns for it, on a thread
+        of its own. Answers a function that ends it."""
+
+        async def handle(command: Command) -> object:
+            return await asyncio.to_thread(handler, command)
+
+        return self._inner.on_command(cmd, handle)
 
     def document(self, channel: str) -> Document:
         """The document of a channel whose name begins with `doc:`."""

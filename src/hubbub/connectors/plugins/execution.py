@@ -10,11 +10,17 @@ from typing import Any
 
 import msgspec
 
-from hubbub.connectors.plugins.protocol import Ask, Ended, Reply
+from hubbub.connectors.plugins.protocol import MAX_STATUS, Ask, Ended, Reply
 from hubbub.domain.commands.status import Status
+from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_TEXT = 1000
+_LONGEST_WAIT_SECONDS = 3600.0
+"""More than a call lasts, and no more than the operating system can wait."""
+
+
+_decode = msgspec.json.decode
 
 
 class CommandRefused(Exception):
@@ -47,7 +53,7 @@ class Asked:
 
     def __init__(self, operation: str, arguments: object) -> None:
         self.operation = operation
-        self.arguments = msgspec.Raw(msgspec.json.encode(arguments))
+        self.arguments = msgspec.Raw(_flat_enough(msgspec.json.encode(arguments)))
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return (yield self)
@@ -60,11 +66,12 @@ async def sleep(delay: float, result: object = None) -> object:
 
 
 class _Call:
-    __slots__ = ("coroutine", "id", "waits_for_reply")
+    __slots__ = ("cancelled", "coroutine", "id", "waits_for_reply")
 
     def __init__(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
         self.id = number
         self.coroutine = coroutine
+        self.cancelled = False
         self.waits_for_reply = False
 
 
@@ -86,20 +93,21 @@ class Execution:
             return
         call.waits_for_reply = False
         if reply.status == 0:
-            self._step(call, call.coroutine.send, msgspec.json.decode(reply.value))
+            self._step(call, lambda value: call.coroutine.send(_decode(value)), reply.value)
         else:
             self._step(call, call.coroutine.throw, CommandRefused(reply.status, reply.text))
 
     def cancel(self, number: int) -> None:
         call = self._calls.get(number)
         if call is not None:
+            call.cancelled, call.waits_for_reply = True, False
             self._step(call, call.coroutine.throw, Cancelled())
 
     def seconds_until_due(self) -> float | None:
         """None while nothing sleeps."""
         if not self._sleeping:
             return None
-        return max(0.0, self._sleeping[0][0] - time.monotonic())
+        return min(max(0.0, self._sleeping[0][0] - time.monotonic()), _LONGEST_WAIT_SECONDS)
 
     def wake_due(self) -> None:
         now = time.monotonic()
@@ -111,6 +119,9 @@ class Execution:
     def _step(self, call: _Call, resume: Callable[[Any], object], value: object) -> None:
         try:
             wanted = resume(value)
+            while call.cancelled and isinstance(wanted, Asked):
+                over = CommandRefused(int(Status.TIMEOUT), "the call is over")
+                wanted = call.coroutine.throw(over)
             if isinstance(wanted, Asked):
                 call.waits_for_reply = True
                 self._send(Ask(call.id, wanted.operation, wanted.arguments))
@@ -136,12 +147,18 @@ def _outcome(value: object) -> tuple[int, msgspec.Raw]:
     status = 0
     if isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
         status, value = value
-    if not 0 <= status < 1 << 31:
+    if not 0 <= status <= MAX_STATUS:
         raise ValueError(f"the status {status} is not one")
-    encoded = msgspec.json.encode(value)
+    encoded = _flat_enough(msgspec.json.encode(value))
     if len(encoded) > MAX_RESULT_BYTES:
         raise ValueError(f"the result has {len(encoded)} bytes; at most {MAX_RESULT_BYTES}")
     return status, msgspec.Raw(encoded)
+
+
+def _flat_enough(encoded: bytes) -> bytes:
+    if is_deeper(encoded, MAX_COMMAND_DEPTH):
+        raise ValueError(f"the value has more than {MAX_COMMAND_DEPTH} levels; make it flatter")
+    return encoded
 
 
 def _encoded(value: object) -> tuple[int, msgspec.Raw]:
@@ -152,15 +169,20 @@ def _encoded(value: object) -> tuple[int, msgspec.Raw]:
 
 
 def _failure(error: BaseException) -> tuple[int, msgspec.Raw]:
-    if isinstance(error, CommandRefused) and type(error.status) is int and error.status > 0:
-        return error.status, _text(str(error.text))
     if isinstance(error, Cancelled):
         return int(Status.TIMEOUT), _text("the call took too long")
     try:
+        if (
+            isinstance(error, CommandRefused)
+            and type(error.status) is int
+            and 0 < error.status <= MAX_STATUS
+        ):
+            return error.status, _text(str(error.text))
         return int(Status.TECHNICAL), _text(f"{type(error).__name__}: {error}")
     except BaseException:  # noqa: BLE001 - an error that cannot even be told
         return int(Status.TECHNICAL), _text("the plugin failed")
 
 
 def _text(text: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(text[:MAX_TEXT]))
+    readable = text[:MAX_TEXT].encode(errors="replace").decode()  # without lone surrogates
+    return msgspec.Raw(msgspec.json.encode(readable))

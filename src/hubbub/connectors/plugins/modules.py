@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 from hubbub.connectors.plugins.execution import CommandRefused, sleep
-from hubbub.domain.plugins.allowed import BUILTINS, MODULES
+from hubbub.domain.plugins.allowed import BUILTINS, MODULES, is_internal
 
 
 class Facade(ModuleType):
@@ -31,6 +32,16 @@ def _facade(name: str, public: Mapping[str, object]) -> Facade:
     return facade
 
 
+def _namedtuple(*given: Any, **options: Any) -> Any:
+    """As `collections.namedtuple`. The fields of a class are the attributes that a pattern of
+    `match` reads by position, also of a value that is made to look like one of the class."""
+    make: Any = namedtuple
+    made = make(*given, **options)
+    for field in filter(is_internal, made._fields):
+        raise ValueError(f"{field} cannot be the name of a field")
+    return made
+
+
 def _facades() -> dict[str, Facade]:
     facades = {"asyncio": _facade("asyncio", {"sleep": sleep})}
     for name in sorted(MODULES.keys() - facades.keys(), reverse=True):  # `a.b` before `a`
@@ -41,6 +52,8 @@ def _facades() -> dict[str, Facade]:
             if part.rpartition(".")[0] == name
         }
         public = {each: getattr(module, each) for each in MODULES[name] if hasattr(module, each)}
+        if name == "collections":
+            public["namedtuple"] = _namedtuple
         facades[name] = _facade(name, public | parts)
     return facades
 

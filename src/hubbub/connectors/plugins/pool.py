@@ -30,6 +30,7 @@ from hubbub.connectors.plugins.protocol import (
     Started,
 )
 from hubbub.domain.commands.status import Status
+from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 from hubbub.domain.plugins.findings import Violation
 from hubbub.domain.plugins.shape import Shape
 from hubbub.domain.shares import FairShare
@@ -44,11 +45,15 @@ CALLS_OF_A_WORKER = 16
 WAITING_CALLS = 256
 """Of one hub, beside those under way."""
 ASKS_OF_A_CALL = 1000
+"""A call that asks its context once more is ended: each question is work of the hub."""
 GRACE_SECONDS = 0.5
 """For a call to end after it was cancelled."""
 _LONGEST_PAUSE_SECONDS = 30.0
 _OVERHEAD_BYTES = 64 * 1024
 """Of a frame, beside the document in it."""
+_TOO_DEEP = PluginReply(
+    int(Status.INVALID), text=f"more than {MAX_COMMAND_DEPTH} levels; plugins take flatter values"
+)
 
 
 class PluginLimits(msgspec.Struct, frozen=True):
@@ -304,6 +309,8 @@ class PluginWorkers(Plugins):
             return PluginReply(int(Status.NOT_AVAILABLE), text=text)
         if len(call.document) > MAX_FRAME_BYTES - _OVERHEAD_BYTES:
             return PluginReply(int(Status.INVALID), text="the command is too large for a plugin")
+        if is_deeper(call.document, MAX_COMMAND_DEPTH):
+            return _TOO_DEEP
         queue = self._waiting.setdefault(hub, deque())
         if len(queue) >= WAITING_CALLS:
             text = f"{len(queue)} plugin commands of {hub} wait already; send it again later"
@@ -370,7 +377,11 @@ class PluginWorkers(Plugins):
     def _expire(self, call: _Call) -> None:
         """The call's time is over, or nobody waits for it."""
         text = f"{call.call.name} did not end within {call.call.timeout_ms} ms"
-        call.settle(PluginReply(int(Status.TIMEOUT), text=text))
+        self._end(call, PluginReply(int(Status.TIMEOUT), text=text))
+
+    def _end(self, call: _Call, reply: PluginReply) -> None:
+        """Answer the call now, and cancel its code."""
+        call.settle(reply)
         queue = self._waiting.get(call.hub)
         if queue is not None and call in queue:
             queue.remove(call)
@@ -409,21 +420,27 @@ class PluginWorkers(Plugins):
         if isinstance(message, Started | Ended | Ask):
             call = worker.under_way.get(message.id)
         match message:
-            case Started() if call is not None:
+            case Started() if call is not None and not call.started:
                 call.started = True
                 self._assign()
-            case Ended() if call is not None:
+            case Ended() if call is not None and call.started:
                 self._ended(worker, call, message)
-            case Ask() if call is not None and not call.waits_for_reply:
+            case Ask() if call is not None and call.started and not call.waits_for_reply:
                 call.waits_for_reply = True
                 call.asks += 1
-                self._tasks.start(self._answer(worker, call, message))
+                if call.asks > ASKS_OF_A_CALL:
+                    text = f"{call.call.name} asked its context more than {ASKS_OF_A_CALL} times"
+                    self._end(call, PluginReply(int(Status.TECHNICAL), text=text))
+                else:
+                    self._tasks.start(self._answer(worker, call, message))
             case _:
                 self._kill(worker, "it said what no worker says")
 
     def _ended(self, worker: _Worker, call: _Call, ended: Ended) -> None:
         del worker.under_way[call.id]
-        call.settle(PluginReply(ended.status, bytes(ended.result)))
+        result = bytes(ended.result)
+        deep = is_deeper(result, MAX_COMMAND_DEPTH)
+        call.settle(_TOO_DEEP if deep else PluginReply(ended.status, result))
         if not worker.under_way:
             self._share.give_back(call.hub)
         if ended.retire or worker.retiring:
@@ -431,11 +448,11 @@ class PluginWorkers(Plugins):
         self._assign()
 
     async def _answer(self, worker: _Worker, call: _Call, ask: Ask) -> None:
-        if call.asks > ASKS_OF_A_CALL:
-            text = f"a command asks its context at most {ASKS_OF_A_CALL} times"
-            reply = PluginReply(int(Status.NOT_AVAILABLE), text=text)
-        else:
-            reply = await call.host.ask(ask.operation, bytes(ask.arguments))
+        arguments = bytes(ask.arguments)
+        deep = is_deeper(arguments, MAX_COMMAND_DEPTH)
+        reply = _TOO_DEEP if deep else await call.host.ask(ask.operation, arguments)
+        if is_deeper(reply.value, MAX_COMMAND_DEPTH):
+            reply = _TOO_DEEP
         if len(reply.value) > MAX_FRAME_BYTES - _OVERHEAD_BYTES:
             reply = PluginReply(int(Status.INVALID), text="the answer is too large; ask for less")
         call.waits_for_reply = False

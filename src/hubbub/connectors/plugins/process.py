@@ -29,6 +29,9 @@ from hubbub.frames import FrameReader, FrameTooLarge
 START_SECONDS = 20.0
 LOAD_SECONDS = 5.0
 
+MAX_UNREAD_BYTES = 8 * MAX_FRAME_BYTES
+"""What a process may leave unread: all of its calls can wait for a large answer."""
+
 NICENESS = 10
 """Plugins yield to the hub where both want a processor, also while their process starts."""
 
@@ -116,6 +119,8 @@ class PluginProcess(asyncio.Protocol):
 
     def send(self, message: FromHub) -> None:
         """What is sent to a process that is gone is lost with it."""
+        if self._transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.kill(f"it left {MAX_UNREAD_BYTES} bytes unread")
         self._transport.write(frame(message))
 
     def kill(self, why: str) -> None:
@@ -135,10 +140,12 @@ class PluginProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             messages = [from_worker.decode(body) for body in self._frames.feed(data)]
-        except (FrameTooLarge, msgspec.DecodeError) as error:
+        except (FrameTooLarge, msgspec.DecodeError, RecursionError) as error:
             self.kill(f"it said what cannot be read: {error}")
             return
         for message in messages:
+            if self._transport.is_closing():
+                return  # nothing that it says counts any longer
             if self._expected is None:
                 self._on_message(message)
             elif not self._expected.done():

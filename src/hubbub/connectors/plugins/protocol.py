@@ -6,6 +6,8 @@ commands and results stay encoded until the side that needs them reads them.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from hubbub.domain.plugins.findings import Violation
@@ -15,6 +17,9 @@ from hubbub.ports.plugins import CallContext
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """Of either side; a worker that sends more is ended."""
+
+MAX_STATUS = (1 << 31) - 1
+"""Every door has room for it."""
 
 NULL = msgspec.Raw(b"null")
 
@@ -93,7 +98,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The call's code is over. With `retire`, the worker takes no further calls."""
 
     id: int
-    status: int
+    status: Annotated[int, msgspec.Meta(ge=0, le=MAX_STATUS)]
     result: msgspec.Raw = NULL
     retire: bool = False
 

@@ -70,7 +70,10 @@ class LimitsMissing(Exception):
 def lock_down(memory_bytes: int, cpu_seconds: int) -> None:
     """Once, from the only thread, with everything imported and open that is needed later. Raises
     `LimitsMissing`, also when a limit is there and does not hold."""
-    _limit_resources(memory_bytes, cpu_seconds)
+    try:
+        _limit_resources(memory_bytes, cpu_seconds)
+    except (OSError, ValueError) as error:
+        raise LimitsMissing(f"memory and processor time cannot be limited ({error})") from None
     libc = ctypes.CDLL(None, use_errno=True)
     _prctl(libc, "PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(libc, "no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)

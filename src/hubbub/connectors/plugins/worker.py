@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+import unicodedata  # noqa: F401 - the compiler needs it later, for identifiers and "\N{…}"
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -138,6 +139,9 @@ def main() -> None:
     except LimitsMissing as missing:
         worker.send(Ready(str(missing)))
     else:
-        worker.send(Ready())
-        worker.serve()
+        try:
+            worker.send(Ready())
+            worker.serve()
+        finally:
+            os._exit(0)  # at once, also when it fails: the hub replaces it
     os._exit(0)

@@ -13,6 +13,7 @@ from hubbub.domain.commands.dates import read_date
 from hubbub.domain.commands.jids import Jid, parse_jid
 from hubbub.domain.commands.status import invalid, missing
 from hubbub.domain.envelope import HIGHEST_PRIORITY
+from hubbub.domain.shown import shown
 
 Object = Mapping[str, Any]
 
@@ -92,11 +93,6 @@ def is_number(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def shown(value: object) -> str:
-    """A value from outside, short enough for a message."""
-    return repr(value)[:60]
 
 
 def _readable(name: str, text: str) -> str:

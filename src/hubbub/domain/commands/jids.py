@@ -7,6 +7,7 @@ forbids are percent-encoded in hubs and user ids.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -21,20 +22,21 @@ from hubbub.domain.names import (
     kind_of,
     user_channel,
 )
-from hubbub.domain.rules import COLLECTIONS
+from hubbub.domain.rules import is_collection
 
 HUB_USER: Final = "hnode"
 """The user id that stands for the hub itself."""
-RESERVED_CHANNELS: Final = COLLECTIONS | {
-    "hAdminChannel",
-    "hChannelAdmin",
-    "hChannels",
-    "hMessages",
-    "hSubscriptions",
-}
+RESERVED_CHANNELS: Final = frozenset(
+    {"hAdminChannel", "hChannelAdmin", "hChannels", "hMessages", "hSubscriptions"}
+)
+"""Beside the channels in which the hub itself keeps something."""
 _JID: Final = re.compile("([^@/<>'\"]+)@([^@/<>'\"]+)(?:/([^/<>'\"]*))?")
 _TO_ENCODE: Final = re.compile("[@/<>'\"%]")
 _FORBIDDEN_IN_CHANNELS: Final = re.compile("[@/<>'\"]")
+
+
+_KNOWN_CHARS: Final = 128
+"""Shorter JIDs are parsed once: a command names the same ones twice, and a client sends many."""
 
 
 class Jid(msgspec.Struct, frozen=True):
@@ -56,11 +58,28 @@ class Jid(msgspec.Struct, frozen=True):
 
 def parse_jid(text: str) -> Jid | None:
     """None where the text is no JID. An empty resource means a bare JID."""
+    return _parse_known(text) if len(text) <= _KNOWN_CHARS else _parse(text)
+
+
+def _parse(text: str) -> Jid | None:
     found = _JID.fullmatch(text)
     if found is None:
         return None
     user, domain, resource = found.groups()
     return Jid(unquote(user), unquote(domain), resource or None)
+
+
+_parse_known = lru_cache(maxsize=4096)(_parse)
+
+
+def is_usual_jid(text: str) -> bool:
+    """Whether the text is a short JID in ASCII, written as the hub itself writes it."""
+    return len(text) <= _KNOWN_CHARS and _is_usual(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_usual(text: str) -> bool:
+    return text.isascii() and str(_parse(text)) == text
 
 
 def hub_jid(domain: str) -> Jid:
@@ -103,7 +122,7 @@ def _check_channel_name(name: str, chid: str) -> None:
         check_name(name, "channel")
     except InvalidName as error:
         raise invalid(f"chid {chid!r}: {error}") from None
-    if name in RESERVED_CHANNELS:
+    if name in RESERVED_CHANNELS or is_collection(name):
         raise invalid(f"chid {chid!r} is reserved")
     if (
         kind_of(name) is not ChannelKind.DEFAULT

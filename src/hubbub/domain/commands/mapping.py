@@ -3,6 +3,7 @@
 | hMessage | message |
 |---|---|
 | chid, msgid | channel, id |
+| chid of a user, where the message is stored | receiver; with a resource also in `structured` |
 | type | event |
 | convid, relevance | conversation_id, relevant_until |
 | author, priority, location, headers | attributes of the same name |
@@ -29,11 +30,26 @@ from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import JSON, Attributes, Message, is_json, is_text
 from hubbub.domain.payloads import json_text
 from hubbub.domain.requests import PublishItem
+from hubbub.domain.rules import COLLECTIONS
 
+_CHID: Final = "chid"
 _PUBLISHER: Final = "publisher"
 _PUBLISHED: Final = "published"
 _MORE: Final = "more"
 _NOTHING: Final = Attributes()
+
+
+def to_stored_item(message: HMessage, receiver: Jid, channel: str) -> PublishItem:
+    """The same for a message to a user, in the channel that keeps such messages."""
+    item = to_item(message, channel)
+    assert item.attributes is not None
+    structured = dict(item.attributes.structured or {})
+    if receiver.resource is not None:
+        structured[_CHID] = str(receiver)
+    attributes = msgspec.structs.replace(
+        item.attributes, receiver=receiver.user, structured=structured or None
+    )
+    return msgspec.structs.replace(item, attributes=attributes)
 
 
 def to_item(message: HMessage, channel: str) -> PublishItem:
@@ -68,15 +84,18 @@ def from_message(message: Message) -> HMessage:
     attributes = message.attributes or _NOTHING
     structured = attributes.structured or {}
     publisher = structured.get(_PUBLISHER) or Jid(message.publisher or HUB_USER, message.hub)
+    chid = channel_id(message.channel, message.hub)
+    if message.channel in COLLECTIONS and attributes.receiver is not None:
+        chid = structured.get(_CHID) or str(Jid(attributes.receiver, message.hub))
     return HMessage(
-        chid=channel_id(message.channel, message.hub),
+        chid=chid,
         publisher=str(publisher),
         msgid=message.id,
         convid=attributes.conversation_id or message.id,
         type=message.event or None,
         priority=DEFAULT_PRIORITY if attributes.priority is None else attributes.priority,
         relevance=attributes.relevant_until,
-        transient=False if message.serial else None,
+        transient=False if message.serial or message.store else None,
         location=attributes.location,
         author=attributes.author,
         published=structured.get(_PUBLISHED, message.published_at),

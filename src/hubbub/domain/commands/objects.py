@@ -6,10 +6,10 @@ one that is wrong: `CommandRefused` has its status and names it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.commands.attributes import (
     Object,
@@ -22,17 +22,18 @@ from hubbub.domain.commands.attributes import (
     read_required,
     read_required_text,
     read_text,
-    shown,
 )
 from hubbub.domain.commands.dates import LAST_DATE, write_date
 from hubbub.domain.commands.jids import (
     Jid,
     channel_id,
+    is_usual_jid,
     parse_channel,
     parse_jid,
     parse_target,
 )
-from hubbub.domain.commands.status import CommandRefused, invalid, missing, not_authorized
+from hubbub.domain.commands.status import CommandRefused, Status, invalid, missing, not_authorized
+from hubbub.domain.shown import shown
 
 RELEVANCE_OFFSET: Final = "RELEVANCE_OFFSET"
 """A header: milliseconds after `published` during which a message is relevant."""
@@ -84,14 +85,18 @@ class HChannel(msgspec.Struct, frozen=True, omit_defaults=True):
     host: Any = None
 
 
-class HCommand(msgspec.Struct, frozen=True):
+_Text = Annotated[str, Meta(min_length=1)]
+_Moment = Annotated[int, Meta(ge=0, le=LAST_DATE)]
+
+
+class HCommand(msgspec.Struct, frozen=True, rename={"timeout_ms": "timeout"}):
     """What somebody asks of the hub (`hnode@domain`) or of another user."""
 
-    reqid: str
+    reqid: _Text
     sender: str
     entity: str
-    cmd: str
-    sent: int | None = None
+    cmd: _Text
+    sent: _Moment | None = None
     """Milliseconds since 1970."""
     params: Any = None
     transient: bool | None = None
@@ -116,6 +121,26 @@ class HResult(msgspec.Struct, frozen=True):
 def read_command(given: object) -> HCommand:
     """Checks the structure only: who may be the sender is not decided here. Raises
     `CommandRefused`."""
+    try:
+        command = msgspec.convert(given, HCommand)
+    except msgspec.ValidationError:
+        return _read_command_by_attributes(given)
+    return command if _is_usual(command) else _read_command_by_attributes(given)
+
+
+def _is_usual(command: HCommand) -> bool:
+    """Whether nothing is left to be checked or to be read in another way."""
+    return (
+        command.requester is None
+        and command.timeout_ms is None
+        and command.reqid.isascii()
+        and command.cmd.isascii()
+        and is_usual_jid(command.sender)
+        and is_usual_jid(command.entity)
+    )
+
+
+def _read_command_by_attributes(given: object) -> HCommand:
     if not isinstance(given, dict):
         raise invalid(f"the hCommand is {shown(given)}; give an object")
     reqid = read_required_text(given, "reqid")
@@ -153,6 +178,13 @@ def write_result(result: HResult) -> dict[str, Any]:
     if result.result is not UNSET:
         written["result"] = result.result
     return written
+
+
+def too_deep(result: HResult) -> HResult:
+    """The result that is sent instead of one that is nested too deeply to be encoded."""
+    cmd = result.cmd if isinstance(result.cmd, str) else None
+    reqid = result.reqid if isinstance(result.reqid, str) else None
+    return HResult(cmd, reqid, Status.TECHNICAL, "the hResult is nested too deeply")
 
 
 def refusal(given: object, refused: CommandRefused) -> HResult:

@@ -16,10 +16,10 @@ from hubbub.domain.filters.values import (
     equals,
     invalid,
     one_of,
-    shown,
     too_deep,
 )
 from hubbub.domain.filters.view import ABSENT, Getter, MessageView, Predicate, at_path
+from hubbub.domain.shown import shown
 
 
 class ConditionCompiler:

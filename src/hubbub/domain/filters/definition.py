@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from hubbub.domain.filters.values import invalid, missing, shown
+from hubbub.domain.filters.values import invalid, missing
+from hubbub.domain.shown import shown
 from hubbub.domain.wire import LOCAL
 
 MAX_NAME_CHARS: Final = 255
@@ -21,7 +22,7 @@ class FilterDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     channel: str | None = None
-    """None: for all channels."""
+    """Or a pattern, for all channels that match; None: for all channels."""
     template: dict[str, Any] | None = None
     """Attributes that messages must have."""
     radius: float | None = None

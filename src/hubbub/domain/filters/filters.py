@@ -26,6 +26,7 @@ from hubbub.domain.filters.templates import checked_template
 from hubbub.domain.filters.values import MAX_CHECKS, invalid, missing, too_deep
 from hubbub.domain.filters.view import MessageView, Predicate
 from hubbub.domain.names import check_name
+from hubbub.domain.patterns import PatternSet, check_pattern, is_pattern
 
 MAX_FILTERS: Final = 100
 MAX_FILTER_BYTES: Final = 16 * 1024
@@ -41,7 +42,7 @@ class Filter:
     """A definition, compiled. `key` is equal for filters that pass the same messages because they
     say the same."""
 
-    __slots__ = ("checks", "definition", "key", "passes", "size")
+    __slots__ = ("_pattern", "checks", "definition", "key", "passes", "size")
 
     def __init__(
         self, definition: FilterDefinition, passes: Predicate, key: bytes, checks: int
@@ -52,6 +53,14 @@ class Filter:
         self.checks = checks
         """Comparisons that a message costs at most."""
         self.size = len(key)
+        channel = definition.channel
+        self._pattern = PatternSet((channel,)) if channel and is_pattern(channel) else None
+
+    def concerns(self, channel: str) -> bool:
+        """Whether messages of the channel must pass."""
+        if self._pattern is not None:
+            return self._pattern.matches(channel)
+        return self.definition.channel in (None, channel)
 
 
 def compile_filter(definition: FilterDefinition) -> Filter:
@@ -59,7 +68,9 @@ def compile_filter(definition: FilterDefinition) -> Filter:
     be, and `InvalidFilter`, all of which name the place."""
     names = _NAMES[definition.names]
     check_filter_name(definition.name)
-    if definition.channel is not None:
+    if definition.channel is not None and is_pattern(definition.channel):
+        check_pattern(definition.channel)
+    elif definition.channel is not None:
         check_name(definition.channel, "channel")
     key = _key(definition, names)
     relevant = definition.relevant is not None and checked_relevant(definition.relevant)
@@ -172,17 +183,13 @@ class Filters:
 
     def for_channel(self, channel: str) -> Screen | None:
         """None: every message passes."""
-        found = [each for each in self._filters if each.definition.channel in (None, channel)]
+        found = [each for each in self._filters if each.concerns(channel)]
         return Screen(found) if found else None
 
     def passes(self, view: MessageView) -> bool:
         """Whether all filters that concern the message's channel let it through."""
         channel = view.message.channel
-        return all(
-            each.passes(view)
-            for each in self._filters
-            if each.definition.channel in (None, channel)
-        )
+        return all(each.passes(view) for each in self._filters if each.concerns(channel))
 
 
 def _check_together(filters: list[Filter]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from hubbub.domain.commands.dates import read_date
 from hubbub.domain.commands.jids import HUB_USER, Jid, channel_id, parse_jid
 from hubbub.domain.commands.objects import DEFAULT_PRIORITY
 from hubbub.domain.filters.definition import HMESSAGE_NAMES
@@ -69,6 +70,11 @@ def _bare(value: Any) -> Any:
     return value if jid is None else str(jid.bare)
 
 
+def _moment(value: Any) -> Any:
+    date = read_date(value) if isinstance(value, str) else None
+    return value if date is None else date
+
+
 _conversation_id: Final = rarer_field("conversation_id")
 _given_priority: Final = rarer_field("priority")
 
@@ -91,6 +97,6 @@ HMESSAGE: Final = Names(
     },
     untemplated=frozenset({"msgid", "chid", "published", "relevance", "transient"}),
     other=_other,
-    normal={"publisher": _bare},
+    normal={"publisher": _bare, "published": _moment, "relevance": _moment},
 )
-"""Times are milliseconds since 1970."""
+"""Times are milliseconds since 1970; filters may also say them as dates."""

@@ -7,8 +7,9 @@ from typing import Any
 from hubbub.domain.filters.conditions import all_of
 from hubbub.domain.filters.geo import checked_circle
 from hubbub.domain.filters.names import Names
-from hubbub.domain.filters.values import checked_value, equals, invalid, missing, shown
+from hubbub.domain.filters.values import checked_value, equals, invalid, missing
 from hubbub.domain.filters.view import ABSENT, Getter, MessageView, Predicate
+from hubbub.domain.shown import shown
 
 _OBJECTS = ("headers", "location")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hubbub.domain.errors import IncompleteFilter, InvalidFilter
 from hubbub.domain.filters.view import ABSENT
+from hubbub.domain.shown import shown
 
 MAX_DEPTH: Final = 32
 """Conditions, objects and lists inside each other."""
@@ -30,12 +31,6 @@ def missing(at: str, remedy: str) -> IncompleteFilter:
     error = IncompleteFilter(f"{at} is missing; {remedy}")
     error.details["at"] = at
     return error
-
-
-def shown(value: object) -> str:
-    """A value from outside, in a message."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def is_number(value: object) -> bool:

@@ -77,4 +77,18 @@ INTERNALS = _words(
 )
 """Attributes that lead from a value to the frames, code or classes behind it."""
 
-INTERNAL_PREFIXES = ("co_",)
+_INTERNAL_PREFIXES = ("co_",)
+
+NAMED_TUPLE = _words("_asdict _field_defaults _fields _make _replace")
+"""The public interface of named tuples, whose fields have the other names to themselves."""
+
+
+def is_internal(attribute: str) -> bool:
+    """Whether the attribute leads to a frame, to code or to classes."""
+    return attribute in INTERNALS or attribute.startswith(_INTERNAL_PREFIXES)
+
+
+def is_private(attribute: str) -> bool:
+    """Whether the attribute is an inside of its object: private functions of classes of the
+    standard library take names in strings, as those of enumerations do."""
+    return attribute.startswith("_") and attribute not in NAMED_TUPLE

@@ -10,12 +10,7 @@ import ast
 from collections.abc import Iterator
 from string import Formatter
 
-from hubbub.domain.plugins.allowed import (
-    FORBIDDEN_NAMES,
-    INTERNAL_PREFIXES,
-    INTERNALS,
-    MODULES,
-)
+from hubbub.domain.plugins.allowed import FORBIDDEN_NAMES, MODULES, is_internal, is_private
 from hubbub.domain.plugins.findings import MAX_SOURCE_BYTES, Analysed, Violation
 from hubbub.domain.plugins.load_time import CONSTANT_CALLS, is_constant, load_time_parts
 from hubbub.domain.plugins.shape import Problem, Shape, read_shape
@@ -215,9 +210,12 @@ def _attribute(
 
 
 def _internals(attribute: str, line: int) -> Iterator[Violation]:
-    if attribute in INTERNALS or attribute.startswith(INTERNAL_PREFIXES):
+    if is_internal(attribute):
         remedy = "frames, code and tracebacks are not available"
         yield Violation(line, "internals", attribute, remedy)
+    elif is_private(attribute) and not attribute.startswith("__"):
+        remedy = "attributes that begin with _ are not available; name yours without it"
+        yield Violation(line, "private", attribute, remedy)
 
 
 def _root(node: ast.expr) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from hubbub.domain.commands.attributes import shown
 from hubbub.domain.commands.status import invalid
 from hubbub.domain.filters.conditions import ConditionCompiler
 from hubbub.domain.filters.names import Names
 from hubbub.domain.filters.values import MAX_CHECKS
 from hubbub.domain.filters.view import Getter, MessageView, at_path, payload
 from hubbub.domain.messages import JSON, Message
+from hubbub.domain.shown import shown
 
-DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1000
 MAX_SORT_KEYS: Final = 8
 

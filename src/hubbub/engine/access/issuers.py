@@ -116,7 +116,8 @@ class Issuers:
         """Whether the issuer is still trusted, and still publishes the key."""
         if known.issuer not in self._settings_of(hub).trusted_issuers:
             return False
-        return _pick(self._keys(hub, known.issuer, known.kid), known.kid) is known.key
+        keys = _candidates(self._keys(hub, known.issuer, known.kid), known.kid)
+        return any(key is known.key for key in keys)
 
     async def fetch(self, needed: KeysNeeded) -> None:
         """Get the keys; many may ask at once, and one request goes out for all of them. Raises
@@ -183,15 +184,13 @@ class Issuers:
         for issuer in self._settings_of(hub).trusted_issuers:
             if issuer.issuer != claims.get("iss"):
                 continue
-            key = _pick(self._keys(hub, issuer, kid), kid)
-            if key is None:
-                continue
-            try:
-                return _Verified(issuer, key, kid, self._identity(token, issuer, key))
-            except _WrongSignature:
-                continue
-            except InvalidToken as error:
-                problem = error
+            for key in _candidates(self._keys(hub, issuer, kid), kid):
+                try:
+                    return _Verified(issuer, key, kid, self._identity(token, issuer, key))
+                except _WrongSignature:
+                    continue
+                except InvalidToken as error:
+                    problem = error
         raise problem
 
     def _identity(self, token: str, issuer: TrustedIssuer, key: jwt.PyJWK) -> Identity:
@@ -299,11 +298,11 @@ def _usable_key(entry: object) -> jwt.PyJWK | None:
     return None if too_weak or not isinstance(key.key_id, str | None) else key
 
 
-def _pick(keys: Keys, kid: str | None) -> jwt.PyJWK | None:
-    """The key of this name; a token that names none may mean the only one there is."""
-    if kid is None and len(keys) == 1:
-        return next(iter(keys.values()))
-    return keys.get(kid)
+def _candidates(keys: Keys, kid: str | None) -> tuple[jwt.PyJWK, ...]:
+    """The key of this name; a token that names none may mean any of them."""
+    if kid is None:
+        return tuple(keys.values())
+    return (keys[kid],) if kid in keys else ()
 
 
 def _number(claims: dict[str, Any], name: str, default: float | None = None) -> float:

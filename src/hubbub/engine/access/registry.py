@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError, HubNotFound, InvalidToken, NotPermitted
+from hubbub.domain.errors import HUB_AWAY, HubbubError, InvalidToken, NotPermitted
 from hubbub.domain.filters.filters import Screen
 from hubbub.domain.names import without_dead_letters
 from hubbub.domain.permissions import Identity, Reader, may_read, may_stay, refusal
@@ -38,6 +38,10 @@ class Subscriber(ABC):
     @abstractmethod
     def reader(self) -> Reader:
         """As whom it reads."""
+
+    def reader_of(self, channel: str) -> Reader:
+        """The identity with which the subscriber reads one channel."""
+        return self.reader
 
     def screen(self, channel: str) -> Screen | None:
         """The filters that a message of the channel must pass; None: there are none."""
@@ -116,8 +120,21 @@ class AccessRegistry:
         subscriber that was not added, or was removed."""
         known = subscriber in self._of_hub.get(hub, ())
         configuration = self._configuration_of(hub)
-        if not known or not self._may_read(subscriber.reader, channel, configuration):
+        if not known or not self._may_read(subscriber.reader_of(channel), channel, configuration):
             raise refusal("subscribe to", channel, configuration.rules_for(channel))
+
+    def may_stay(self, hub: str, reader: Reader, channel: str) -> bool:
+        """Whether a subscription that the reader has to the channel would outlast a review now."""
+        try:
+            configuration = self._configuration_of(hub)
+        except HUB_AWAY:
+            return False
+        identity = reader.identity
+        return (
+            not self._tokens.revoked(identity, hub)
+            and _is_trusted(identity.issuer, configuration.settings)
+            and self._may_stay(reader, channel, configuration)
+        )
 
     def _may_read(self, reader: Reader, channel: str, configuration: HubConfiguration) -> bool:
         known = self._decided(channel, configuration)
@@ -189,7 +206,7 @@ class AccessRegistry:
         """Review one subscriber, whose identity may have changed."""
         try:
             configuration = self._configuration_of(hub)
-        except HubNotFound as error:
+        except HUB_AWAY as error:
             subscriber.end(error)
             return
         reader = subscriber.reader
@@ -202,7 +219,8 @@ class AccessRegistry:
         lost = [
             channel
             for channel in subscriber.followed()
-            if not self._may_stay(reader, channel, configuration)
+            if not self._may_stay(subscriber.reader_of(channel), channel, configuration)
+            or self._tokens.revoked(subscriber.reader_of(channel).identity, hub)
         ]
         if lost:
             subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))

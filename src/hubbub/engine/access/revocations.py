@@ -29,7 +29,7 @@ class _OfHub:
             self.all_until = max(until, self.all_until)
 
     def covers(self, identity: Identity) -> bool:
-        if identity.token_id is not None and identity.token_id in self.tokens:
+        if identity.token_id in self.tokens or identity.parent_id in self.tokens:
             return True
         if not identity.authenticated:
             return False

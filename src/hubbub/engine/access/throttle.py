@@ -73,12 +73,14 @@ class Throttle:
         self._requests = {
             None: _pace(limits.anonymous_per_second),
             Level.CLIENT: _pace(limits.client_per_second),
+            Level.VIEWER: _pace(limits.service_per_second),
             Level.SERVICE: _pace(limits.service_per_second),
             Level.ADMIN: _pace(limits.service_per_second),
         }
         self._sessions = {
             None: _pace(_ALL_SESSIONS * limits.anonymous_per_second),
             Level.CLIENT: _pace(_ALL_SESSIONS * limits.client_per_second),
+            Level.VIEWER: _pace(_ALL_SESSIONS * limits.client_per_second),
         }
 
     @contextmanager
@@ -129,7 +131,7 @@ class Throttle:
     def admit_in_session(self, hub: str, identity: Identity, address: str) -> None:
         """A request of a session, which has a limit of its own: bounds what one caller can do with
         many sessions. Raises `RateLimited`."""
-        if identity.level is Level.CLIENT:
+        if not identity.trusted:
             caller = _caller(self._sessions, hub, identity, address)
             if caller is not None:
                 self.admit_caller(caller)

@@ -66,6 +66,7 @@ class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
     rpcs: tuple[str, ...] = ()
     extra: dict[str, Any] = {}
     renewable_until: int = 0
+    parent: str | None = None
 
 
 class _Verified(msgspec.Struct, frozen=True):
@@ -77,8 +78,8 @@ class _Verified(msgspec.Struct, frozen=True):
 class Tokens:
     """Issues and verifies the hub's own tokens. The first key signs; all keys verify.
 
-    Client and service tokens are signed with the session keys, admin tokens with the admin keys:
-    who can make the one kind cannot make the other.
+    Tokens of administrators, and those that hold in all hubs, are signed with the admin keys, all
+    others with the session keys: who can make the one kind cannot make the other.
     """
 
     def __init__(
@@ -126,9 +127,9 @@ class Tokens:
             until = identity.expires_at
         return self._sign(hub, identity, ttl_seconds, identity.expires_at, int(until))
 
-    def renew(self, token: str, hub: str, ttl_seconds: float) -> IssuedToken:
-        """A newer token for the same identity, for a limited time after the first one. Raises
-        `InvalidToken`."""
+    def renew(self, token: str, hub: str, ttl_seconds: float, same_id: bool = False) -> IssuedToken:
+        """A newer token for the same identity, for a limited time after the first one. With the
+        same id, a revocation of either covers both. Raises `InvalidToken`."""
         identity = self.verify(token, hub)
         known = self._verified.get(_digest(token))
         now = self._clock.now()
@@ -137,7 +138,12 @@ class Tokens:
         if known.renewable_until <= now:
             raise InvalidToken("the token can no longer be renewed; authenticate again")
         return self._sign(
-            known.hub, identity, ttl_seconds, known.renewable_until, known.renewable_until
+            known.hub,
+            identity,
+            ttl_seconds,
+            known.renewable_until,
+            known.renewable_until,
+            identity.token_id if same_id else None,
         )
 
     def _sign(
@@ -147,6 +153,7 @@ class Tokens:
         ttl_seconds: float,
         latest: int | None,
         renewable_until: int,
+        token_id: str | None = None,
     ) -> IssuedToken:
         if not 0 < ttl_seconds <= MAX_TOKEN_SECONDS:
             raise BadRequest(f"a token is valid for 1 to {MAX_TOKEN_SECONDS} seconds")
@@ -154,7 +161,7 @@ class Tokens:
         expires_at = int(now + ttl_seconds)
         if latest is not None:
             expires_at = min(expires_at, latest)
-        token_id = secrets.token_urlsafe(12)
+        token_id = token_id or secrets.token_urlsafe(12)
         claims = _Claims(
             hub=hub,
             exp=expires_at,
@@ -166,9 +173,10 @@ class Tokens:
             rpcs=identity.rpcs,
             extra=identity.extra,
             renewable_until=renewable_until,
+            parent=identity.parent_id,
         )
         told = {"iss": self._issuer, "level": identity.level.value, **msgspec.to_builtins(claims)}
-        admin = identity.level is Level.ADMIN
+        admin = identity.level is Level.ADMIN or hub == ANY_HUB
         key = (self._keys.admin if admin else self._keys.session)[0]
         headers = {"kid": key.id, "typ": "admin" if admin else "session"}
         token = jwt.encode(told, key.secret, self._algorithm, headers=headers)
@@ -261,20 +269,15 @@ class Tokens:
         try:
             header = jwt.get_unverified_header(token)
             admin = header.get("typ") == "admin"
-            payload = jwt.decode(
-                token,
-                self._key(str(header.get("kid")), admin).secret,
-                algorithms=[self._algorithm],
-                issuer=self._issuer,
-                # Expiry is checked at every use (`check`), by the hub's own clock.
-                options={"require": ["exp", "iss"], "verify_exp": False, "verify_iat": False},
-            )
+            payload = self._decode(token, header.get("kid"), admin)
             claims = msgspec.convert(payload, _Claims)
         except jwt.InvalidTokenError as error:
             raise InvalidToken(f"the token is not valid: {error}") from None
         except msgspec.ValidationError as error:
             raise InvalidToken(f"the token's claims are not valid: {error}") from None
-        if (claims.level is Level.ADMIN) != admin or (claims.hub == ANY_HUB and not admin):
+        needed = claims.level is Level.ADMIN or claims.hub == ANY_HUB
+        for_all = claims.level in (Level.ADMIN, Level.VIEWER)
+        if needed != admin or (claims.hub == ANY_HUB and not for_all):
             raise InvalidToken("the token claims a level that its key cannot give")
         identity = Identity(
             user_id=claims.sub,
@@ -284,22 +287,49 @@ class Tokens:
             extra=claims.extra,
             expires_at=claims.exp,
             token_id=claims.jti,
+            parent_id=claims.parent,
             issued_at=round(claims.iat * 1000),
             all_hubs=claims.hub == ANY_HUB,
         )
         return _Verified(claims.hub, identity, claims.renewable_until)
 
-    def _key(self, key_id: str, admin: bool) -> SigningKey:
+    def _decode(self, token: str, key_id: object, admin: bool) -> Any:
+        """Many libraries of JSON Web Tokens name no key: then all keys are tried. Where none fits,
+        the keys are read again once: a new one may. Raises `jwt.InvalidTokenError` and
+        `InvalidToken`."""
         for attempt in range(2):
             for key in self._keys.admin if admin else self._keys.session:
-                if key.id == key_id:
-                    return key
+                if key_id not in (None, key.id):
+                    continue
+                try:
+                    return self._decode_with(key, token)
+                except jwt.InvalidSignatureError:
+                    if key_id is not None:
+                        raise
             now = self._clock.monotonic()
             if attempt or now < self._reread_at + _REREAD_SECONDS:
                 break
             self._reread_at = now
             self.reread_keys()
-        raise InvalidToken("the token was signed with a key that is not known here")
+        if key_id is not None:
+            named = str(key_id)[:64]
+            raise InvalidToken(
+                f"the token names the key {named!r} (`kid`), which is not known here"
+            )
+        raise InvalidToken(
+            "the token names no key (`kid` in its header), and no key that is known here signed it"
+        )
+
+    def _decode_with(self, key: SigningKey, token: str) -> Any:
+        """Expiry is checked at every use (`check`), by the hub's own clock. Raises
+        `jwt.InvalidTokenError`."""
+        return jwt.decode(
+            token,
+            key.secret,
+            algorithms=[self._algorithm],
+            issuer=self._issuer,
+            options={"require": ["exp", "iss"], "verify_exp": False, "verify_iat": False},
+        )
 
 
 def _digest(token: str) -> bytes:

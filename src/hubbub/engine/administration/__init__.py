@@ -4,6 +4,8 @@ and noted in the audit log is decided here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from hubbub.domain.rules import (
     AUTH_PROVIDERS,
     CHANNELS,
@@ -20,22 +22,32 @@ from hubbub.engine.administration.access import AccessAdministration, LoginSetti
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.communication import CommunicationAdministration
 from hubbub.engine.administration.documents import DocumentAdministration
 from hubbub.engine.administration.hubs import Hubs
+from hubbub.engine.administration.inspection import Inspector
 from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.notifications import NotificationAdministration
 from hubbub.engine.administration.parts import Channels, Endpoints, Namespaces
 from hubbub.engine.administration.push import PushAdministration
+from hubbub.engine.administration.restoring import Restores, Suspending
 from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
+from hubbub.engine.administration.stopping import ServerStop
 from hubbub.engine.administration.subscriptions import SubscriptionAdministration
 from hubbub.engine.administration.survey import NodeFacts, Survey
+from hubbub.engine.administration.ticks import Ticker
+from hubbub.engine.administration.tracing import Tracer
 from hubbub.engine.administration.users import UserAdministration
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
+from hubbub.engine.administration.views import ConfiguredKey
+from hubbub.engine.administration.watching import Board
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
 from hubbub.engine.push.credentials import PushCredentials
 from hubbub.engine.push.driver import PushDriver
+from hubbub.ports.adapters import AdapterKinds
 from hubbub.ports.analytics import Analytics
+from hubbub.ports.archives import Archives
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.storage import Store
 
@@ -67,9 +79,15 @@ class Administration:
         analytics: Analytics,
         credentials: PushCredentials,
         push: PushDriver,
+        adapters: AdapterKinds,
+        archives: Archives,
+        suspending: Suspending,
+        request_stop: Callable[[], None],
     ) -> None:
+        """`request_stop` has the server drain and end."""
         self.node = node
         self.audit = AuditLog(store, node.clock)
+        self.stop = ServerStop(self.audit, request_stop, survey.node_name)
         editor = SettingsEditor(node.directory, store, self.audit)
         self.hubs = Hubs(editor, node, revocations)
         self.rules = NamedSettings(editor, RULES, Rules)
@@ -77,14 +95,22 @@ class Administration:
         self.channels = Channels(editor, CHANNELS, ChannelSettings)
         self.auth_providers = Endpoints(editor, AUTH_PROVIDERS, AuthProvider, node)
         self.rpc_routes = Endpoints(editor, RPC_ROUTES, RpcRoute, node)
+        self.restores = Restores(store, node.clock, editor, survey, archives, suspending)
         self.live = LiveAdministration(node, self.audit, survey)
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )
         self.analytics = AnalyticsAdministration(node, analytics)
-        self.subscriptions = SubscriptionAdministration(node, self.audit)
+        self.subscriptions = SubscriptionAdministration(node, self.audit, survey)
         self.webhooks = WebhookAdministration(node, store, self.audit)
         self.notifications = NotificationAdministration(node, self.audit)
         self.documents = DocumentAdministration(node, store, self.audit)
         self.users = UserAdministration(node, store, self.audit)
+        self.inspector = Inspector(node, store, self.audit, survey)
+        self.configuration: Sequence[ConfiguredKey] = ()
+        """As the node was started, without secrets; set by the wiring."""
+        self.tracer = Tracer(node, self.audit, self.live)
+        self.board = Board(node.clock, node.tokens, node.access)
+        self.ticker = Ticker(self.board, survey, self.audit, node.clock)
+        self.communication = CommunicationAdministration(node, editor, self.audit, adapters)
         self.push = PushAdministration(node, store, self.audit, credentials, push)

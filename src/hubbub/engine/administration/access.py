@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from secrets import token_urlsafe
 from typing import Literal
 
 import msgspec
 
 from hubbub.domain.errors import BadRequest, NotFound, NotPermitted
 from hubbub.domain.names import check_name, user_id_problem
-from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.permissions import ANONYMOUS, Identity, Level
 from hubbub.domain.rules import AuthProvider
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS, IssuedToken
@@ -51,7 +52,8 @@ class AccessAdministration:
     async def issue(
         self, actor: Actor, hub: str, identity: Identity, ttl_seconds: float | None
     ) -> IssuedToken:
-        """A token for a client of the hub, or from an administrator also for a service."""
+        """A token for a client or a viewer of the hub, or from an administrator also for a
+        service."""
         self._node.directory.get(hub)
         if identity.level is Level.ADMIN:
             raise BadRequest("tokens of the level admin come from a login or from `hubbub token`")
@@ -72,6 +74,18 @@ class AccessAdministration:
     def renew(self, actor: Actor, hub: str) -> IssuedToken:
         """A newer token in place of the caller's. Raises `InvalidToken`."""
         return self._node.tokens.renew(actor.token, hub, self._node.limits.token_seconds)
+
+    async def exchange(
+        self, hub: str, credentials: bytes, address: str
+    ) -> tuple[Identity, IssuedToken]:
+        """A token for what only the hub's auth provider understands. A hub that does not exist
+        answers like one without a provider. Raises `NotAuthenticated`, `AuthProviderFailed` and
+        `RateLimited`."""
+        self._node.throttle.admit(hub, ANONYMOUS, address, 1)
+        visited = self._node.visit(hub)
+        return await self._node.authentication.exchange(
+            visited, f"s{token_urlsafe(12)}", address, credentials
+        )
 
     # -- revocation -----------------------------------------------------------------------------
 
@@ -101,6 +115,10 @@ class AccessAdministration:
         return await self._store.read_revocations(hub, int(self._node.clock.now() * 1000))
 
     # -- administrators -------------------------------------------------------------------------
+
+    @property
+    def offers_login(self) -> bool:
+        return self._login.provider is not None
 
     async def log_in(self, credentials: bytes, address: str) -> tuple[Identity, IssuedToken]:
         """A token of the level admin for who can prove to be one. Raises `NotFound` where there is

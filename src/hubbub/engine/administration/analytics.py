@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hubbub.domain.analytics import LISTED, Rows, RowsQuery, Table, table_named
+from hubbub.domain.errors import BadRequest, Overloaded, Unavailable
+from hubbub.engine.administration.views import DataState, JournalState
 from hubbub.engine.node import Node
 from hubbub.ports.analytics import Analytics
 
@@ -13,6 +17,8 @@ class AnalyticsAdministration:
     def __init__(self, node: Node, analytics: Analytics) -> None:
         self._node = node
         self._analytics = analytics
+        self.journal: Callable[[], JournalState | None] = lambda: None
+        """Set by the wiring."""
 
     def tables(self, hub: str | None = None) -> tuple[Table, ...]:
         """Raises `HubNotFound`."""
@@ -21,9 +27,23 @@ class AnalyticsAdministration:
         return LISTED
 
     async def rows(self, query: RowsQuery) -> Rows:
-        """Of all hubs, or of the one that the query names. Raises `NotFound`, `Unavailable`."""
-        table_named(query.table)
+        """Of all hubs, or of the one that the query names. Raises `NotFound`, `BadRequest`,
+        `Unavailable`."""
+        table = table_named(query.table)
+        if query.step_seconds and not (table.counts or table.levels):
+            joined = ", ".join(each.name for each in LISTED if each.counts or each.levels)
+            raise BadRequest(f"the rows of {table.name} cannot be joined; `step` is for {joined}")
         return await self._analytics.rows(query)
+
+    async def state(self) -> DataState:
+        """How journal and pipeline are doing."""
+        computed_at, problem = None, None
+        try:
+            found = await self._analytics.rows(RowsQuery(LISTED[0].name, limit=1))
+            computed_at = None if found.computed_at is None else int(found.computed_at * 1000)
+        except (Unavailable, Overloaded) as error:
+            problem = error.message
+        return DataState(self.journal(), computed_at, problem)
 
     async def rows_of_hub(self, query: RowsQuery) -> Rows:
         """Raises `HubNotFound`, `NotFound`, `Unavailable`."""

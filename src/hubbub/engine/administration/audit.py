@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,22 @@ from hubbub.ports.storage.administration import AdministrationStore, AuditEntry,
 _RANDOM_BITS = 11
 """Of an id, behind its milliseconds: few enough that a JSON number holds it exactly."""
 _MOST_REMEMBERED = 10_000
+
+
+def shown(entry: AuditEntry) -> dict[str, Any]:
+    """An entry as the admin API shows it."""
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "hub": entry.hub,
+        "actor": entry.actor,
+        "level": entry.level,
+        "action": entry.action,
+        "name": entry.name,
+        "tokenID": entry.token_id,
+        "before": entry.before and msgspec.json.decode(entry.before),
+        "after": entry.after and msgspec.json.decode(entry.after),
+    }
 
 
 class AuditIds:

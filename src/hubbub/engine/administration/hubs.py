@@ -13,6 +13,7 @@ from hubbub.engine.access.issuers import key_problems
 from hubbub.engine.access.revocations import Revocations
 from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS
 from hubbub.engine.administration.actors import Actor
+from hubbub.engine.administration.lists import sifted
 from hubbub.engine.administration.settings import (
     NamedSettings,
     SettingsEditor,
@@ -39,6 +40,15 @@ class Hubs:
         """All that have settings, and those in use that have none of their own."""
         return sorted({*self._directory.names(), *self._node.hubs})
 
+    async def search(self, prefix: str, q: str) -> list[str]:
+        """Those of the names that begin with `prefix` and hold `q`, in order."""
+        names = self.names()
+        if not prefix and not q:
+            return names
+        return await sifted(
+            names, lambda part: [name for name in part if q in name and name.startswith(prefix)]
+        )
+
     def configuration(self, hub: str) -> HubConfiguration:
         """Raises `HubNotFound`."""
         return self._directory.get(hub)
@@ -57,8 +67,11 @@ class Hubs:
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             stored = self._directory.is_stored(hub)
-            before = self._directory.get(hub).settings if stored else None
             in_use = hub in self._node.hubs
+            known = self._node.hubs[hub].configuration if in_use else HubConfiguration(hub)
+            configuration = self._directory.get(hub) if stored else known
+            before = configuration.settings if stored else None
+            webhooks = await self._node.webhooks.all(hub)
             note = self._editor.audit.entry(actor, "hub.delete", hub, before=before)
             if stored or in_use:
                 now = int(self._node.clock.now() * 1000)
@@ -68,6 +81,9 @@ class Hubs:
             self._node.drop_hub(hub, HubNotFound(f"hub {hub!r} was deleted"))
             if not (found or stored or in_use):
                 raise HubNotFound(f"there is no hub {hub!r}")
+            reason = "an administrator deleted the hub"
+            ended = self._node.webhooks.deny_ended(configuration, webhooks, reason)
+            self._node.do_later(ended)
 
     async def settings(self, hub: str) -> Versioned[HubSettings]:
         """Raises `HubNotFound`."""

@@ -133,7 +133,7 @@ class PushAdministration:
 
     async def follow(self, actor: Actor, hub: str, user_id: str, channel: str) -> PushFollowing:
         """Raises `NotPermitted`, `InvalidName`, `WrongChannelKind`, `QuotaExceeded`."""
-        self._node.directory.get(hub)
+        await self._node.hub(hub).consent(actor.identity, channel)
         return await self._node.followings.follow(hub, channel, _checked(user_id), actor.identity)
 
     async def unfollow(self, hub: str, user_id: str, channel: str) -> None:

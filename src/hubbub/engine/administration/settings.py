@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from hubbub.domain.callbacks import Reach
+from hubbub.domain.communication.settings import AdapterSettings, CallbackSettings
 from hubbub.domain.errors import (
     BadRequest,
     Conflict,
@@ -24,23 +25,23 @@ from hubbub.domain.rules import (
     HubConfiguration,
     RpcRoute,
     Section,
-    Setting,
     TrustedIssuer,
 )
+from hubbub.domain.setting import Setting
 from hubbub.domain.setting_checks import Problem, problems_of
 from hubbub.domain.stored_settings import decode_setting
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.directory import Directory
-from hubbub.ports.storage.settings import SettingsStore
+from hubbub.ports.storage.settings import SettingsEntry, SettingsStore
 
 HIDDEN = "(hidden)"
 """Stands for a secret in answers; sent back, it leaves the secret as it is."""
 _ATTEMPTS = 10
 
 S = TypeVar("S", bound=Setting | str)
-E = TypeVar("E", bound=AuthProvider | RpcRoute)
+E = TypeVar("E", bound=AuthProvider | RpcRoute | CallbackSettings)
 R = TypeVar("R", bound=AuthProvider | RpcRoute | TrustedIssuer)
 V = TypeVar("V")
 
@@ -130,7 +131,17 @@ class NamedSettings(Generic[S]):
 
     async def find(self, hub: str, name: str) -> Versioned[S] | None:
         """With its secrets. Raises `HubNotFound`."""
-        return next((each for each in await self._read(hub) if each.name == name), None)
+        return (await self.named(hub, [name])).get(name)
+
+    async def named(self, hub: str, names: Sequence[str]) -> dict[str, Versioned[S]]:
+        """Those of the names that are set, with their secrets. Raises `HubNotFound`."""
+        section = self._section.of(self._directory.get(hub))
+        if not self._directory.is_stored(hub):
+            known = [name for name in names if name in section]
+            return {name: Versioned(name, cast(S, section[name]), 0) for name in known}
+        # From the store: another node may have set it a moment ago.
+        rows = await self._editor.store.read_named_settings(hub, self._section.kind, names)
+        return {entry.name: self._versioned(entry) for entry in rows}
 
     async def _read(self, hub: str) -> list[Versioned[S]]:
         configuration = self._directory.get(hub)
@@ -138,10 +149,13 @@ class NamedSettings(Generic[S]):
             section = self._section.of(configuration)
             return [Versioned(name, cast(S, section[name]), 0) for name in sorted(section)]
         return [
-            Versioned(entry.name, decode_setting(entry.value, self._of), entry.version)
+            self._versioned(entry)
             for entry in await self._editor.store.read_settings(hub)
             if entry.kind == self._section.kind
         ]
+
+    def _versioned(self, entry: SettingsEntry) -> Versioned[S]:
+        return Versioned(entry.name, decode_setting(entry.value, self._of), entry.version)
 
     async def _change(
         self,
@@ -261,7 +275,10 @@ def _address(value: AuthProvider | RpcRoute | TrustedIssuer) -> tuple[str | None
 
 def hide_secrets(value: V) -> V:
     """A setting as others may see it."""
-    if isinstance(value, AuthProvider | RpcRoute):
+    if isinstance(value, AuthProvider | RpcRoute | CallbackSettings):
         hidden = dict.fromkeys(value.headers, HIDDEN)
         return cast(V, msgspec.structs.replace(value, headers=hidden))
+    if isinstance(value, AdapterSettings):
+        hidden = dict.fromkeys(value.secrets, HIDDEN)
+        return cast(V, msgspec.structs.replace(value, secrets=hidden))
     return value

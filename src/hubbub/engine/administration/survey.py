@@ -5,18 +5,35 @@ A node that does not answer in time is named, never waited for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import nsmallest
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from hubbub.domain.errors import Denied, Malformed
+from hubbub.domain.topics import Lag
+from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.administration.dry_run import RulesEffect, TryRules, effect_on
+from hubbub.engine.administration.lists import (
+    ListChannels,
+    ListSessions,
+    busiest,
+    channel_page,
+    session_page,
+    some_sessions,
+)
+from hubbub.engine.administration.series import (
+    COLUMNS,
+    Series,
+    SeriesRecorder,
+    Span,
+)
 from hubbub.engine.administration.views import (
     ChannelLoad,
     Counters,
     HubLoad,
     NodeLoad,
+    RestoreView,
     SessionView,
 )
 from hubbub.engine.counters import HubCounters
@@ -32,15 +49,13 @@ class NodeFacts(msgspec.Struct, frozen=True):
     partitions: int = 0
     channels: int = 0
     """Those that it owns and has in memory."""
+    links: list[str] = []
+    """Other nodes that it hears."""
 
 
-class FindSessions(msgspec.Struct, frozen=True, tag="sessions"):
+class FindSession(msgspec.Struct, frozen=True, tag="session"):
     hub: str
-    limit: int
-    after: str = ""
-    user_id: str | None = None
-    channel: str | None = None
-    session_id: str | None = None
+    session_id: str
 
 
 class EndSession(msgspec.Struct, frozen=True, tag="end"):
@@ -49,16 +64,77 @@ class EndSession(msgspec.Struct, frozen=True, tag="end"):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
+    """`sessions`: how many to name of each channel that is named."""
+
     hub: str | None
     channels: int
+    sessions: int = 0
 
 
 class Count(msgspec.Struct, frozen=True, tag="count"):
     hub: str | None = None
 
 
-class FindChannels(msgspec.Struct, frozen=True, tag="channels"):
+class ListedChannels(msgspec.Struct, frozen=True):
+    """`rows` hold the number of sessions first."""
+
+    rows: list[tuple[int, str]]
+    total: int
+
+
+class ListedSessions(msgspec.Struct, frozen=True):
+    rows: list[SessionView]
+    total: int
+
+
+class MeasureHubs(msgspec.Struct, frozen=True, tag="measure-hubs"):
+    """Sessions and channels of hubs, of all in memory without `hubs`."""
+
+    hubs: list[str] | None = None
+
+
+class FindLags(msgspec.Struct, frozen=True, tag="lags"):
+    """Durable subscriptions, or webhooks, that are farthest behind."""
+
     hub: str
+    webhooks: bool = False
+
+
+class GlanceAt(msgspec.Struct, frozen=True, tag="glance"):
+    """What happens just now, in a hub or in all (`*`)."""
+
+    hub: str
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """Of one node. Rows are those of `series.COLUMNS` without the time; `hubs` are those with the
+    most sessions. `slow_consumers` and `refused` count since the node began; `late_seconds`: by how
+    much its turns came late."""
+
+    node: str
+    at: int
+    totals: list[int]
+    hubs: dict[str, list[int]]
+    hub_count: int
+    slow_consumers: int
+    refused: int
+    late_seconds: float
+    draining: bool
+
+
+class FindSeries(msgspec.Struct, frozen=True, tag="series"):
+    hub: str
+    span: Span
+
+
+HubSizes = dict[str, tuple[int, int]]
+
+
+class CountSessions(msgspec.Struct, frozen=True, tag="count-sessions"):
+    """Of one channel."""
+
+    hub: str
+    channel: str
 
 
 class FindUsers(msgspec.Struct, frozen=True, tag="users"):
@@ -68,10 +144,68 @@ class FindUsers(msgspec.Struct, frozen=True, tag="users"):
     channel: str
 
 
-Question = FindSessions | EndSession | Load | Count | FindChannels | FindUsers
+class ReadMetrics(msgspec.Struct, frozen=True, tag="metrics"):
+    """Of the workers of one `group`; others answer nothing. `asker` are the counters of the worker
+    that asks."""
 
+    group: str
+    asker: bytes
+
+
+class SuspendHub(msgspec.Struct, frozen=True, tag="suspend-hub"):
+    """Answered when nothing of the hub is under way on the node."""
+
+    hub: str
+    restore: str
+
+
+class ResumeHub(msgspec.Struct, frozen=True, tag="resume-hub"):
+    """`switched`: the hub was replaced, also for a node that has not suspended it."""
+
+    hub: str
+    restore: str
+    switched: bool
+
+
+class FindRestores(msgspec.Struct, frozen=True, tag="restores"):
+    """Those that the node remembers."""
+
+
+Question = (
+    FindSession
+    | EndSession
+    | Load
+    | Count
+    | FindUsers
+    | ListChannels
+    | ListSessions
+    | MeasureHubs
+    | FindLags
+    | GlanceAt
+    | FindSeries
+    | CountSessions
+    | ReadMetrics
+    | TryRules
+    | SuspendHub
+    | ResumeHub
+    | FindRestores
+)
+
+_CHANNEL_CHARACTERS = 400
+"""Of the channels in a row of the list of sessions."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode_question: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+
+
+class RestoreAnswers(Protocol):
+    """The restores of a node, as other nodes ask for them."""
+
+    async def suspend(self, hub: str, restore: str) -> int:
+        """How many sessions were told to connect again."""
+
+    async def resume(self, hub: str, restore: str, switched: bool) -> None: ...
+
+    def views(self) -> list[RestoreView]: ...
 
 
 class Survey:
@@ -79,14 +213,26 @@ class Survey:
 
     def __init__(self, node: Node, node_name: str, facts: Callable[[], NodeFacts]) -> None:
         self._node = node
-        self._node_name = node_name
+        self.node_name = node_name
         self._facts = facts
+        self.lags: Callable[[str, bool], list[Lag]] = lambda hub, webhooks: []
+        """Set by the wiring: what the node remembers of a hub (`LagSurvey.of_hub`)."""
+        self.metrics: Callable[[ReadMetrics], Awaitable[bytes]] = _no_metrics
+        """Set by the worker that has siblings (`WorkerMetrics`)."""
+        self.restores: RestoreAnswers
+        """Set by `Restores`."""
+        self.series = SeriesRecorder(node)
         self._started_at = node.clock.monotonic()
         node.bus.answer_with(self._answer_from_afar)
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other node, now and later."""
+        return self._node.bus.alone
+
     async def ask(self, question: Question, kind: Any) -> tuple[list[Any], list[str]]:
         """The answers of all nodes, this one's first; and who did not answer."""
-        answers = [self.answer(question)]
+        answers = [await self.answer(question)]
         replies = await self._node.bus.ask_others(_encode(question))
         silent = list(replies.silent)
         for node, data in sorted(replies.answers.items()):
@@ -106,41 +252,78 @@ class Survey:
             question = _decode_question.decode(data)
         except msgspec.MsgspecError as error:
             raise Malformed(f"a question cannot be read: {error}") from error
-        return _encode(self.answer(question))
+        return _encode(await self.answer(question))
 
-    def answer(self, question: Question) -> Any:
-        if isinstance(question, FindSessions):
-            return self._find_sessions(question)
+    async def answer(self, question: Question) -> Any:
+        if isinstance(question, ListChannels):
+            return await self._list_channels(question)
+        if isinstance(question, ListSessions):
+            return await self._list_sessions(question)
+        if isinstance(question, Load):
+            return await self._load(question)
+        if isinstance(question, FindSession):
+            return self._find_session(question)
         if isinstance(question, EndSession):
             return self._end_session(question)
-        if isinstance(question, Load):
-            return self._load(question)
         if isinstance(question, Count):
             return self._count(question)
         if isinstance(question, FindUsers):
             return self._find_users(question)
-        return self._find_channels(question)
+        if isinstance(question, GlanceAt):
+            return self._glance(question.hub)
+        if isinstance(question, FindSeries):
+            rows = self.series.rows(question.hub, question.span)
+            return Series(self.node_name, question.hub, list(COLUMNS), rows)
+        if isinstance(question, TryRules):
+            live = self._node.hubs.get(question.hub)
+            return await effect_on(live, question) if live is not None else RulesEffect()
+        if isinstance(question, CountSessions):
+            known = self._node.hubs.get(question.hub)
+            feed = known.feeds.get(question.channel) if known is not None else None
+            return feed.subscribers if feed is not None else 0
+        if isinstance(question, SuspendHub):
+            return await self.restores.suspend(question.hub, question.restore)
+        if isinstance(question, ResumeHub):
+            return await self.restores.resume(question.hub, question.restore, question.switched)
+        if isinstance(question, FindRestores):
+            return self.restores.views()
+        if isinstance(question, ReadMetrics):
+            return await self.metrics(question)
+        if isinstance(question, FindLags):
+            return self.lags(question.hub, question.webhooks)
+        return self._measure(question)
 
     # -- for this node --------------------------------------------------------------------------
 
-    def _find_sessions(self, question: FindSessions) -> list[SessionView]:
+    async def _list_channels(self, question: ListChannels) -> ListedChannels:
         known = self._node.hubs.get(question.hub)
-        sessions = known.sessions if known is not None else {}
-        if question.session_id is not None:
-            session = sessions.get(question.session_id)
-            return [self._view(session)] if session is not None else []
-        matching = [
-            session
-            for session in sessions.values()
-            if session.id > question.after
-            and question.user_id in (None, session.identity.user_id)
-            and (question.channel is None or question.channel in (session.feeds or ()))
-        ]
-        first = nsmallest(question.limit, matching, key=lambda session: session.id)
-        return [self._view(session) for session in first]
+        rows, total = await channel_page(known, question) if known is not None else ([], 0)
+        return ListedChannels([(each.figure, each.name) for each in rows], total)
 
-    def _view(self, session: SessionState) -> SessionView:
-        identity = session.identity
+    async def _list_sessions(self, question: ListSessions) -> ListedSessions:
+        known = self._node.hubs.get(question.hub)
+        found, total = await session_page(known, question) if known is not None else ([], 0)
+        return ListedSessions([self._row(session) for session in found], total)
+
+    def _find_session(self, question: FindSession) -> list[SessionView]:
+        """One session, or none."""
+        known = self._node.hubs.get(question.hub)
+        session = known.sessions.get(question.session_id) if known is not None else None
+        return [self._view(session)] if session is not None else []
+
+    def _row(self, session: SessionState) -> SessionView:
+        """With as many channels as fit into a row."""
+        names: list[str] = []
+        room = _CHANNEL_CHARACTERS
+        for name in session.feeds or ():
+            room -= len(name)
+            if room < 0:
+                break
+            names.append(name)
+        return self._view(session, sorted(names))
+
+    def _view(self, session: SessionState, channels: list[str] | None = None) -> SessionView:
+        identity, connection = session.identity, session.connection
         return SessionView(
             session_id=session.id,
             user_id=identity.user_id,
@@ -149,8 +332,13 @@ class Survey:
             token_id=identity.token_id,
             expires_at=identity.expires_at,
             opened_at=int(session.opened_at * 1000),
-            channels=sorted(session.feeds or ()),
-            node=self._node_name,
+            channels=sorted(session.feeds or ()) if channels is None else channels,
+            channel_count=len(session.feeds or ()),
+            node=self.node_name,
+            transport=connection.technology,
+            address=session.address,
+            queued_bytes=connection.buffered,
+            quiet_ms=int((self._node.clock.monotonic() - session.last_seen) * 1000),
         )
 
     def _end_session(self, question: EndSession) -> list[SessionView]:
@@ -163,14 +351,14 @@ class Survey:
         self._node.end(session, Denied("an administrator ended this session"))
         return [view]
 
-    def _load(self, question: Load) -> NodeLoad:
+    async def _load(self, question: Load) -> NodeLoad:
         facts = self._facts()
         return NodeLoad(
-            node=self._node_name,
+            node=self.node_name,
             uptime_seconds=int(self._node.clock.monotonic() - self._started_at),
             sessions=self._node.session_count,
             hubs=[
-                _load_of(each, question.channels)
+                await _load_of(each, question.channels, question.sessions)
                 for name, each in sorted(self._node.hubs.items())
                 if question.hub in (None, name)
             ],
@@ -178,6 +366,9 @@ class Survey:
             version=facts.version,
             partitions=facts.partitions,
             channels=facts.channels,
+            cpu_percent=self.series.cpu_percent,
+            memory_bytes=self.series.memory_bytes,
+            links=facts.links,
         )
 
     def _count(self, question: Count) -> dict[str, Counters]:
@@ -197,22 +388,41 @@ class Survey:
         }
         return sorted(user for user in found if user is not None)
 
-    def _find_channels(self, question: FindChannels) -> dict[str, int]:
-        known = self._node.hubs.get(question.hub)
-        feeds = known.feeds if known is not None else {}
-        return {channel: feed.subscribers for channel, feed in feeds.items()}
+    def _glance(self, hub: str) -> Glance:
+        node, series = self._node, self.series
+        every = node.counters
+        counted = list(every.values()) if hub == ANY_HUB else [every.get(hub, HubCounters())]
+        return Glance(
+            node=self.node_name,
+            at=int(node.clock.now() * 1000),
+            totals=series.latest(hub),
+            hubs={name: series.latest(name) for name in series.hubs} if hub == ANY_HUB else {},
+            hub_count=len(node.hubs),
+            slow_consumers=sum(each.slow_consumers for each in counted),
+            refused=sum(each.messages_refused for each in counted),
+            late_seconds=series.late_seconds,
+            draining=node.draining,
+        )
+
+    def _measure(self, question: MeasureHubs) -> HubSizes:
+        hubs = self._node.hubs
+        names = hubs if question.hubs is None else [name for name in question.hubs if name in hubs]
+        return {name: (len(hubs[name].sessions), len(hubs[name].feeds)) for name in names}
 
 
-def _load_of(hub: Hub, channels: int) -> HubLoad:
-    busiest = nsmallest(
-        channels, hub.feeds.items(), key=lambda item: (-item[1].subscribers, item[0])
-    )
+async def _no_metrics(_: ReadMetrics) -> bytes:
+    return b""
+
+
+async def _load_of(hub: Hub, channels: int, sessions: int) -> HubLoad:
+    found, _ = await busiest(hub, channels) if channels else ([], 0)
+    ids = await some_sessions(hub, {each.name for each in found}, sessions)
     return HubLoad(
         hub=hub.name,
         sessions=len(hub.sessions),
         subscriptions=hub.counters.subscriptions,
         channel_count=len(hub.feeds),
-        channels=[ChannelLoad(name, feed.subscribers) for name, feed in busiest],
+        channels=[ChannelLoad(each.name, each.figure, ids.get(each.name, [])) for each in found],
     )
 
 

@@ -3,14 +3,22 @@ otherwise."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from hubbub.domain.fields import wire_name
 
+RestoreState = Literal["checking", "loading", "switching", "clearing", "done", "failed"]
+"""`checking` unpacks the archive, `switching` replaces the hub, `clearing` deletes what was
+replaced."""
+
 
 class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
     """A session that is open now, and the node that it is connected to. `expiresAt` is in seconds
-    since 1970."""
+    since 1970. A list names only some of the `channelCount` channels. `transport` is how the client
+    is connected, `queuedBytes` what it has yet to take in; it was last heard `quietMs`
+    milliseconds ago."""
 
     session_id: str
     level: str
@@ -21,11 +29,19 @@ class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
     token_id: str | None = None
     expires_at: int | None = None
     node: str = ""
+    channel_count: int = 0
+    transport: str = ""
+    address: str = ""
+    queued_bytes: int = 0
+    quiet_ms: int = 0
 
 
-class ChannelLoad(msgspec.Struct, frozen=True, rename=wire_name):
+class ChannelLoad(msgspec.Struct, frozen=True, rename=wire_name, omit_defaults=True):
+    """`sessionIDs` are some of its sessions, where they were asked for."""
+
     channel: str
     sessions: int
+    session_ids: list[str] = msgspec.field(default_factory=list, name="sessionIDs")
 
 
 class HubLoad(msgspec.Struct, frozen=True, rename=wire_name):
@@ -40,7 +56,9 @@ class HubLoad(msgspec.Struct, frozen=True, rename=wire_name):
 
 class NodeLoad(msgspec.Struct, frozen=True, rename=wire_name):
     """A node. It owns `partitions` of the 1,024 that channels fall into, and has `channels` of
-    them in memory."""
+    them in memory. `cpuPercent` is that of one core in the last second, `memoryBytes` what the
+    process holds; `links` are the other nodes that it hears. A single hub is not told about
+    them."""
 
     node: str
     uptime_seconds: int
@@ -50,6 +68,9 @@ class NodeLoad(msgspec.Struct, frozen=True, rename=wire_name):
     version: str = ""
     partitions: int = 0
     channels: int = 0
+    cpu_percent: float = 0.0
+    memory_bytes: int = 0
+    links: list[str] = []
 
 
 class Topology(msgspec.Struct, frozen=True, rename=wire_name):
@@ -58,6 +79,34 @@ class Topology(msgspec.Struct, frozen=True, rename=wire_name):
 
     nodes: list[NodeLoad]
     silent: list[str] = []
+
+
+class ConfiguredKey(msgspec.Struct, frozen=True):
+    """A key of the configuration, with the value in effect; secrets are hidden. `set`: it differs
+    from the default."""
+
+    key: str
+    value: str
+    set: bool
+
+
+class JournalState(msgspec.Struct, frozen=True, rename=wire_name):
+    """The journal of a node: events written since it began, those that were lost, and bytes that
+    wait for the disk."""
+
+    events: int
+    lost: int
+    buffered_bytes: int
+
+
+class DataState(msgspec.Struct, frozen=True, rename=wire_name):
+    """The journal of the node that answers, null where there is none, and when the pipeline last
+    wrote its tables, in ms since 1970: null if it never ran, or where `problem` says why nobody can
+    tell."""
+
+    journal: JournalState | None
+    computed_at: int | None
+    problem: str | None = None
 
 
 class Counters(msgspec.Struct, frozen=True, rename=wire_name):
@@ -76,3 +125,44 @@ class Counters(msgspec.Struct, frozen=True, rename=wire_name):
     publish_requests: int
     publish_seconds_mean: float
     silent: list[str] = []
+
+
+class RestorePart(msgspec.Struct, frozen=True, rename=wire_name):
+    """Rows of one table: those that the archive has of the hub, and those that the hub had when the
+    restore looked; None where they are not counted."""
+
+    table: str
+    archive: int
+    now: int | None = None
+
+
+class RestoreFailure(msgspec.Struct, frozen=True):
+    """The error of a restore that failed; the hub is as it was."""
+
+    code: str
+    message: str
+
+
+class RestoreView(msgspec.Struct, frozen=True, rename=wire_name):
+    """A restore of the hub `hub` from the hub `source` of an archive. `rows` of `totalRows` are
+    loaded. `createdAt` and `version` say when the backup was made, and by which Hubbub;
+    `withSecrets` is false where webhooks that sign and headers of routes are not in it. A dry run
+    ends with what would be replaced by what. `sessions` were told to connect again."""
+
+    id: str
+    hub: str
+    source: str
+    archive: str
+    dry_run: bool
+    state: RestoreState
+    node: str
+    begun_at: int
+    ended_at: int | None = None
+    rows: int = 0
+    total_rows: int = 0
+    sessions: int = 0
+    created_at: str | None = None
+    version: str | None = None
+    with_secrets: bool | None = None
+    parts: list[RestorePart] = []
+    error: RestoreFailure | None = None

@@ -23,7 +23,7 @@ from hubbub.engine.documents.snapshots import Snapshots
 from hubbub.engine.large_work import SMALL_BYTES, HubLocks, leave_loop
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
-from hubbub.ports.storage.messages import Append, MessageStore
+from hubbub.ports.storage.messages import Append, AppendAll
 from hubbub.tasks import TaskSet
 
 _Entry = tuple[Channel, Message, PublishReply | None]
@@ -34,7 +34,7 @@ class Appender:
 
     def __init__(
         self,
-        store: MessageStore,
+        append: AppendAll,
         clock: Clock,
         terms: Mapping[int, int],
         retained: RetainedMessages,
@@ -48,10 +48,11 @@ class Appender:
         ended: Callable[[Channel, bool], None],
         fenced: Callable[[int], None],
     ) -> None:
-        """`row_of(channel, message)` says whose put it is. `ended(channel, intact)` is called when
-        a channel's append has ended; not intact: epoch and head have to be read from the store
-        again. `fenced(partition)` is called where another node owns the channel."""
-        self._store = store
+        """`append` is the store's. `row_of(channel, message)` says whose put it is.
+        `ended(channel, intact)` is called when a channel's append has ended; not intact: epoch and
+        head have to be read from the store again. `fenced(partition)` is called where another node
+        owns the channel."""
+        self._append_all = append
         self._clock = clock
         self._retained = retained
         self._stored_bytes = stored_bytes
@@ -149,7 +150,7 @@ class Appender:
         try:
             to_store = [append for append in appends if append is not None]
             if to_store:
-                results = await self._store.append(to_store)
+                results = await self._append_all(to_store)
         except HubbubError as error:
             failed = dict.fromkeys(channels, error)
         self._conclude_all(entries, appends, judged, results, failed)
@@ -237,6 +238,7 @@ class Appender:
             self.terms.get(channel.partition, 0),
             self._retained.until(message) if retained else None,
             *self._row_of(channel, message),
+            communication=message.communication,
         )
 
     def _conclude(

@@ -25,6 +25,7 @@ from hubbub.engine.documents.state import ChannelDocument
 from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.engine.topics.active_producer import ActiveProducer
 from hubbub.engine.topics.cursors import Cursors
+from hubbub.engine.topics.recent_keys import RecentKeys
 from hubbub.ports.bus import PublishOutcome, PublishReply
 
 
@@ -89,8 +90,12 @@ class Channel:
     gives it back where they do not set out, also when the queue is gone."""
     uses: int = 0
     """Requests under way that need the channel to stay open."""
+    unused: asyncio.Event | None = None
+    """Set when the last of them has ended, for who waits for it."""
     producers: dict[tuple[str, str], ActiveProducer] | None = None
     """Who put something here, by principal and producer id."""
+    recent_keys: RecentKeys | None = None
+    """Idempotency keys of messages that are not stored; None: there were none."""
     cursors: Cursors | None = None
     """The durable subscriptions; None: nobody asked for them yet."""
     notifications: HeldNotifications | None = None
@@ -200,6 +205,14 @@ class Channel:
     def let_go(self, now: float) -> None:
         self.uses -= 1
         self.idle_since = now
+        if self.unused is not None and not self.uses:
+            self.unused.set()
+
+    async def let_go_by_all(self) -> None:
+        """Wait until no request under way needs the channel, which is closed."""
+        if self.uses:
+            self.unused = asyncio.Event()
+            await self.unused.wait()
 
     async def read(self) -> None:
         """Wait for `end_loading`. Raises what `fail_loading` or `close` said."""
@@ -305,7 +318,8 @@ class Channel:
         self.members[member.session_id] = (member, node)
         if known is not None and known[0] == member:
             return False
-        if self.left is not None and self.left.pop(member.session_id, None) is not None:
+        gone = self.left.pop(member.session_id, None) if self.left is not None else None
+        if gone is not None and msgspec.structs.replace(gone, timestamp=member.timestamp) == member:
             return False
         if self.joined is None:
             self.joined = {}

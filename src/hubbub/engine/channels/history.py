@@ -13,19 +13,26 @@ async def page_from_store(store: MessageHistory, query: HistoryQuery, epoch: str
 
 
 def page_of_stored(query: HistoryQuery, epoch: str, page: StoredPage) -> HistoryPage:
-    """The answer that a page of the store makes; `epoch` as above."""
+    """The answer that a page of the store makes; `epoch` as above. The beginning of a channel that
+    stores is the same in every epoch: a channel gets its epoch with its first message."""
     if page.head is not None:
         epoch = page.head.epoch
     head = page.head.head if page.head else 0
     first = page.head.first if page.head else 1
     found = Slice(page.messages, _complete(query, page, head, first), page.more)
-    return page_of(query, epoch, head, found)
+    same_epoch = query.epoch in (None, epoch) or query.after == 0
+    return _page(query, epoch, head, found, same_epoch)
 
 
 def page_of(query: HistoryQuery, epoch: str, head: int, found: Slice) -> HistoryPage:
     """The answer where the channel stands at `head` of this epoch; a query of another epoch gets no
     messages."""
-    same_epoch = query.epoch is None or query.epoch == epoch
+    return _page(query, epoch, head, found, query.epoch in (None, epoch))
+
+
+def _page(
+    query: HistoryQuery, epoch: str, head: int, found: Slice, same_epoch: bool
+) -> HistoryPage:
     return HistoryPage(
         channel=query.channel,
         messages=found.messages if same_epoch else (),

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
 
-from hubbub.domain.errors import HubbubError, HubNotFound, QuotaExceeded, StaleOwner
+from hubbub.domain.errors import HUB_AWAY, HubbubError, QuotaExceeded, StaleOwner
 from hubbub.domain.history import LiveHistory
 from hubbub.domain.names import DEAD_LETTER_SUFFIX, ChannelKind, is_document, kind_of, partition_of
 from hubbub.engine.channels.channel import Channel, State
@@ -82,6 +82,9 @@ class Channels:
     async def settle(self) -> None:
         """Wait until nothing is being read."""
         await self._loads.settle()
+
+    async def settle_so_far(self) -> None:
+        await self._loads.settle_so_far()
 
     # -- beginning ------------------------------------------------------------------------------
 
@@ -206,7 +209,7 @@ class Channels:
         before = channel.rules
         try:
             rules = self._configuration_of(channel.hub).rules_for(channel.name)
-        except HubNotFound as error:
+        except HUB_AWAY as error:
             self._close(channel, error)
             return
         channel.rules = rules

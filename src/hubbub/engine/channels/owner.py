@@ -13,14 +13,18 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from hubbub.domain.communication.requests import CommunicationRequest
+from hubbub.domain.cursors import Cursor
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
+from hubbub.domain.names import COMMUNICATION_LOG, partition_of
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
 from hubbub.domain.threads import ThreadsFound, ThreadsQuery
 from hubbub.domain.topics import (
+    EraseMessages,
     FindPut,
     OpenProducer,
     SubscriptionKey,
@@ -35,6 +39,8 @@ from hubbub.engine.channels.announcements import Announcements, Emit
 from hubbub.engine.channels.appends import Appender
 from hubbub.engine.channels.attendance import Attendance
 from hubbub.engine.channels.channel import Channel, State
+from hubbub.engine.channels.communication import Communicating, NoCommunication
+from hubbub.engine.channels.erasing import Eraser
 from hubbub.engine.channels.history import page_from_store
 from hubbub.engine.channels.lifecycle import Channels
 from hubbub.engine.channels.pushing import NoPush, PushSink
@@ -56,6 +62,7 @@ from hubbub.engine.topics.cursors import no_topic
 from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.producers import Producers
 from hubbub.engine.topics.receipts import Receipts
+from hubbub.engine.tracing.storing import traced_append
 from hubbub.ports.bus import (
     Attachment,
     DocumentChanged,
@@ -68,6 +75,7 @@ from hubbub.ports.bus import (
 )
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
+from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Deleted
 
@@ -90,8 +98,10 @@ class ChannelOwner:
         emit: Emit,
         publish: Publish,
         journal: Journal,
+        spans: Spans | None = None,
     ) -> None:
-        """`publish` reaches the owner of any channel, for what an owner has to say elsewhere."""
+        """`publish` reaches the owner of any channel, for what an owner has to say elsewhere.
+        Without `spans` nothing is traced."""
         self._store = store
         self._journal = journal
         self._clock = clock
@@ -102,7 +112,8 @@ class ChannelOwner:
         """Of the partitions that this node owns."""
         self.stored_bytes = StoredBytes(store, configuration_of)
         self._retained = RetainedMessages(store, clock, limits.retain_seconds, self.terms)
-        self._producers = Producers(store, self.terms, self._append_put)
+        self._eraser = Eraser(store, self.terms, self._retained)
+        self._producers = Producers(store, self.terms, self._append_put, self._accept)
         self._snapshots = Snapshots(store, self.terms, self.stored_bytes)
         self._documents = DocumentReader(store)
         self._threads = ThreadReader(store, self.terms)
@@ -134,7 +145,7 @@ class ChannelOwner:
             closed=self._closed,
         )
         self._appender = Appender(
-            store=store,
+            append=store.append if spans is None else traced_append(spans, store.append),
             clock=clock,
             terms=self.terms,
             retained=self._retained,
@@ -153,6 +164,7 @@ class ChannelOwner:
         self.attendance = Attendance(self._open, self._announcements, self.watching, clock)
         self.webhooks: WebhookDriving = NoWebhooks()
         self.push: PushSink = NoPush()
+        self.communication: Communicating = NoCommunication()
         self.fenced: Callable[[int], None] = lambda partition: None
         """Called where the store says that another node owns a partition."""
         self.detach = self.attendance.detach
@@ -166,6 +178,7 @@ class ChannelOwner:
         followers have some seconds to tell who they are."""
         self.terms.update(terms)
         self.webhooks.owned(list(terms))
+        self.communication.owned(list(terms))
         self.watching.took_over()
         if settle_seconds:
             self.attendance.settle(list(terms), settle_seconds)
@@ -174,6 +187,7 @@ class ChannelOwner:
         """Another node owns these partitions now: let their channels go at once, and wait until
         nothing is under way. What was not done ends with `StaleOwner`: it took no effect."""
         self.webhooks.released(partitions)
+        await self.communication.released(partitions)
         for partition in partitions:
             self.terms.pop(partition, None)
         self.channels.release(partitions)
@@ -287,8 +301,12 @@ class ChannelOwner:
         hub, name = channel_of(request)
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
+        if isinstance(request, EraseMessages):
+            return await self._serve(hub, name, self._eraser.erase, request)
         if isinstance(request, WebhookRequest):
             return await self.webhooks.serve(request)
+        if isinstance(request, CommunicationRequest):
+            return await self.communication.serve(request)
         return await self._serve(hub, name, self._serve_topic, request)
 
     def _serve_topic(
@@ -427,13 +445,18 @@ class ChannelOwner:
             self._snapshots.save_now(channel)
             self.watching.closed(channel)
 
-    def lag_in_memory(self, key: SubscriptionKey) -> int | None:
-        """What a durable subscription has not acknowledged; None: only the disk knows."""
+    def cursor_in_memory(self, key: SubscriptionKey) -> tuple[Cursor, int] | None:
+        """Where a durable subscription stands, and the head of its channel; None: only the disk
+        knows."""
         channel = self._open.get((key.hub, key.channel))
         if channel is None or channel.state < State.READY or channel.cursors is None:
             return None
         subscription = channel.cursors.subscriptions.get((key.owner, key.name))
-        return subscription.cursor.lag(channel.head) if subscription is not None else None
+        return (subscription.cursor, channel.head) if subscription is not None else None
+
+    def waiting_writes(self) -> int:
+        """Messages that wait for the store, or are on their way to it."""
+        return sum(len(channel.queue or ()) for channel in self._open.values())
 
     def reclaimed(self, hub: str, name: str, deleted: Deleted) -> None:
         """Retention has deleted messages of a channel, which may be open or not."""
@@ -453,12 +476,31 @@ class ChannelOwner:
         way."""
         self.webhooks.hub_changed(hub)
         self.push.hub_changed(hub)
+        self.communication.hub_changed(hub)
         self.channels.hub_changed(hub)
         try:
             self._configuration_of(hub)
         except HubbubError:  # it was deleted, or the name stands for all hubs
             self.stored_bytes.forget(hub)
             self.counters.pop(hub, None)
+
+    async def suspend_hub(self, hub: str) -> None:
+        """The hub is away, and its writes are held: let go of all that is in memory of it, and
+        wait until nothing of it is under way. What was not done has failed."""
+        closing = [channel for channel in self._open.values() if channel.hub == hub]
+        self.hub_changed(hub)
+        await self._appender.ended_so_far()  # closes channels that waited for an append
+        for part in (self.channels, self._producers, self.durable, self._retained, self._snapshots):
+            await part.settle_so_far()
+        await self.webhooks.settle_hub(hub)
+        for channel in closing:
+            await channel.let_go_by_all()
+
+    async def resume_hub(self, hub: str) -> None:
+        """The hub has come back as the store has it now. Raises `StoreUnavailable`."""
+        self.hub_changed(hub)
+        await self.webhooks.hub_resumed(hub)
+        self.communication.owned([partition_of(hub, COMMUNICATION_LOG)])
 
     def channel_changed(self, hub: str, channel: str) -> None:
         """The same for what the owner of one channel decided about it, and for its dead letters."""

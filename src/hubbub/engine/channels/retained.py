@@ -32,6 +32,9 @@ class RetainedMessages:
     async def settle(self) -> None:
         await self._tasks.settle()
 
+    async def settle_so_far(self) -> None:
+        await self._tasks.settle_so_far()
+
     async def load(self, channel: Channel) -> None:
         now = int(self._clock.now() * 1000)
         kept = await self._store.read_retained(channel.hub, channel.name, now)
@@ -68,6 +71,12 @@ class RetainedMessages:
             return
         channel.retaining = [answer]
         self._tasks.start(self._save(channel))
+
+    async def clear(self, channel: Channel) -> None:
+        """Raises `StaleOwner`, `StoreUnavailable`."""
+        channel.retained, channel.retained_until = None, 0
+        term = self._terms.get(channel.partition, 0)
+        await self._store.delete_retained(channel.hub, channel.name, channel.partition, term)
 
     async def _save(self, channel: Channel) -> None:
         while channel.retaining:

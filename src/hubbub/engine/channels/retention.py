@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from hubbub.domain.documents.changes import ChangeOptions
-from hubbub.domain.errors import HubNotFound, InvalidName, StaleOwner
+from hubbub.domain.errors import HUB_AWAY, InvalidName, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.domain.retention import StoredRange, first_to_keep, limited_first
 from hubbub.domain.rules import Rules
@@ -56,7 +56,7 @@ class Retention:
         for hub in await self._store.read_stored_hubs():
             try:
                 rules = self._configuration_of(hub).rules.values()
-            except (HubNotFound, InvalidName):
+            except (*HUB_AWAY, InvalidName):
                 continue  # it is being deleted
             if any(each.reclaims for each in rules):
                 await self._run_hub(hub)
@@ -95,7 +95,7 @@ class Retention:
             rules = self._configuration_of(stored.hub).rules_for(stored.name)
             if rules.reclaims:
                 await self._reclaim(stored, rules, partition, term)
-        except (HubNotFound, StaleOwner) as error:
+        except (*HUB_AWAY, StaleOwner) as error:
             logger.info("channel %r keeps its messages: %s", stored.name, error.message)
 
     async def _reclaim(

@@ -23,6 +23,12 @@ class WebhookDriving(Protocol):
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub changed, or it is gone."""
 
+    async def hub_resumed(self, hub: str) -> None:
+        """A hub that was away has come back, with other webhooks perhaps."""
+
+    async def settle_hub(self, hub: str) -> None:
+        """Wait until nothing is acknowledged for a hub that is away."""
+
     async def serve(self, request: WebhookRequest) -> TopicAnswer:
         """Raises `NotSubscribed` for a webhook that is not there."""
 
@@ -40,6 +46,12 @@ class NoWebhooks:
         pass
 
     def hub_changed(self, hub: str) -> None:
+        pass
+
+    async def hub_resumed(self, hub: str) -> None:
+        pass
+
+    async def settle_hub(self, hub: str) -> None:
         pass
 
     async def serve(self, request: WebhookRequest) -> TopicAnswer:

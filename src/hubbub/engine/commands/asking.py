@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from hubbub.domain.commands.jids import Jid
 from hubbub.domain.commands.objects import HCommand, HMessage, HResult
 from hubbub.domain.commands.status import not_available
-from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.storing.hooks import StoringHooks
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True, eq=False):
     """Who sends a command: `identity` was proven at the door. Over HTTP there is no session."""
 
     hub: Hub
@@ -40,7 +41,7 @@ class Asker:
 
     @property
     def speaks_for_others(self) -> bool:
-        return self.identity.level is not Level.CLIENT
+        return self.identity.trusted
 
 
 Handler = Callable[[Asker, Any], Awaitable[Any]]

@@ -13,6 +13,7 @@ from hubbub.domain.commands.attributes import read_text
 from hubbub.domain.commands.jids import HUB_USER, channel_id, parse_channel
 from hubbub.domain.commands.objects import HChannel, read_channel, write_channel
 from hubbub.domain.commands.status import CommandRefused, Status, invalid, not_authorized
+from hubbub.domain.limits import share_of
 from hubbub.domain.permissions import Level, granted
 from hubbub.domain.rules import Binding
 from hubbub.engine.commands.asking import Asker, Extensions
@@ -20,7 +21,6 @@ from hubbub.engine.commands.history import ANSWER_BYTES
 from hubbub.engine.commands.parameters import channel_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords, check_active
 from hubbub.engine.directory import Directory
-from hubbub.engine.hub import Hub
 from hubbub.ports.bus import Bus
 from hubbub.ports.storage import Store
 
@@ -64,25 +64,33 @@ class ChannelCommands:
         encoded = _encoded(write_channel(record, hub.name))
         sender, hooks = str(asker.jid.bare), self._extensions.hooks
         await hooks.validate(hub.name, _CHANNELS, encoded, sender)
-        await self._save(hub, record)
+        await self._save(asker, record)
         await hooks.saved(hub.name, _CHANNELS, encoded, sender)
         return UNSET
 
-    async def _save(self, hub: Hub, record: HChannel) -> None:
+    async def _save(self, asker: Asker, record: HChannel) -> None:
+        hub = asker.hub
         most = hub.configuration.settings.quotas.owned_channels or DEFAULT_QUOTA
+        share = share_of(most) if asker.identity.level is Level.CLIENT else most
         await self._directory.settle(hub.name)
-        saved = await self._store.save_channel_record(hub.name, record, most)
+        saved = await self._store.save_channel_record(hub.name, record, most, share)
         if saved == "owned":
             raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
         if saved == "full":
             raise CommandRefused(Status.TECHNICAL, f"the hub has {most} such channels, its quota")
+        if saved == "share":
+            raise CommandRefused(
+                Status.TECHNICAL,
+                f"{asker.jid.bare} owns {share} channels, all that a user may have of the hub's "
+                f"{most}",
+            )
         await asyncio.shield(self._directory.binding_changed(hub.name, record.channel))
 
     async def _check_takeable(self, asker: Asker, channel: str) -> None:
         """Nobody takes over a channel that others use or decided about. Raises `CommandRefused`
         (5)."""
         identity, configuration = asker.identity, asker.hub.configuration
-        if identity.level is not Level.CLIENT or (
+        if identity.trusted or (
             granted(identity.grants, "publish", channel)
             and granted(identity.grants, "subscribe", channel)
         ):

@@ -5,13 +5,13 @@ Plugins have collections of their own, too: channels that no client has access t
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 
-from hubbub.domain.commands.attributes import shown
 from hubbub.domain.commands.jids import channel_id, parse_channel
 from hubbub.domain.commands.mapping import from_message, payload_of
 from hubbub.domain.commands.objects import write_channel, write_message
@@ -26,10 +26,12 @@ from hubbub.domain.plugins.criteria import (
 )
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import PLUGIN_COLLECTION
+from hubbub.domain.shown import shown
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.commands.history import HistoryCommands
 from hubbub.engine.commands.records import ChannelRecords
 from hubbub.engine.hub import Hub
+from hubbub.engine.large_work import TURN_BYTES, HubLocks
 from hubbub.engine.publishing import Publisher
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.commands import CommandStore
@@ -37,6 +39,8 @@ from hubbub.ports.storage.commands import CommandStore
 SCANNED: Final = 10_000
 """Documents that one search looks at, the newest first."""
 FOUND_BYTES: Final = 2 * 1024 * 1024
+_DOCUMENT_BYTES: Final = 500
+"""What a document costs beside its payload."""
 
 _CHANNELS = "hChannels"
 _SUBSCRIPTIONS = "hSubscriptions"
@@ -60,6 +64,7 @@ class Collections:
         self._publisher = publisher
         self._records = records
         self._history = history
+        self._searches = HubLocks()
 
     def now(self) -> int:
         """Milliseconds since 1970."""
@@ -68,19 +73,27 @@ class Collections:
     async def find(
         self, asker: Asker, collection: object, criteria: object, sort: object, limit: object
     ) -> list[Document]:
-        """Of the whole hub, whoever asks. Without `sort`, the newest first. Raises `CommandRefused`
-        and `HubbubError`."""
+        """Of the whole hub, whoever asks. Without `sort`, the newest first. A hub has one search at
+        a time, in turns of the loop. Raises `CommandRefused` and `HubbubError`."""
         matches = compile_criteria(criteria, self.now())
         keys, most = read_sort(sort), read_limit(limit)
         found: list[Document] = []
-        room, scanned = FOUND_BYTES, 0
-        async for document, message in self._documents(asker, collection):
-            scanned += 1
-            if scanned > SCANNED or room <= 0 or (len(found) >= most and not keys):
-                break
-            if matches(document, message):
-                found.append(document)
-                room -= 100 if message is None else 100 + len(message.payload)
+        room, scanned, turn = FOUND_BYTES, 0, 0
+        async with self._searches.of(asker.hub.name):
+            async for document, message in self._documents(asker, collection):
+                scanned += 1
+                if scanned > SCANNED or room <= 0 or (len(found) >= most and not keys):
+                    break
+                size = (
+                    _DOCUMENT_BYTES if message is None else _DOCUMENT_BYTES + len(message.payload)
+                )
+                turn += size
+                if turn > TURN_BYTES:
+                    turn = 0
+                    await asyncio.sleep(0)
+                if matches(document, message):
+                    found.append(document)
+                    room -= size
         return sorted_documents(found, keys)[:most]
 
     async def _documents(

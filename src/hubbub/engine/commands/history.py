@@ -13,6 +13,7 @@ from hubbub.domain.commands.objects import (
     number_of,
     write_message,
 )
+from hubbub.domain.commands.status import CommandRefused, not_available
 from hubbub.domain.filters.filters import NO_FILTERS, Filters
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
@@ -45,6 +46,7 @@ class HistoryCommands:
         given = required_object(params)
         channel = channel_in(asker, given)
         self._records.check(asker, channel)
+        await asker.hub.consent(asker.identity, channel)
         wanted = _wanted(given, await self._records.read(asker.hub, channel))
         answer = _Answer(self._now(), filters_of(asker), wanted)
         async for message in self.backwards(asker.hub, channel):
@@ -59,6 +61,7 @@ class HistoryCommands:
         given = valid_object(params)
         channel = channel_in(asker, given)
         self._records.check(asker, channel)
+        await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
         now = self._now()
         answer = _Answer(now, filters_of(asker), limit)
@@ -78,6 +81,7 @@ class HistoryCommands:
         channel = channel_in(asker, given)
         convid = read_required_text(given, "convid")
         self._records.check(asker, channel)
+        await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
         filters, answer = filters_of(asker), _Answer(self._now(), NO_FILTERS, limit)
         skipping, first = after is not None, True
@@ -88,6 +92,8 @@ class HistoryCommands:
             if not skipping and not answer.offer(message):
                 break
             skipping = skipping and message.id != after
+        if skipping:
+            raise _nowhere(after)
         return await self._written(asker.hub, answer.messages)
 
     async def threads(self, asker: Asker, params: Any) -> Any:
@@ -96,6 +102,7 @@ class HistoryCommands:
         channel = channel_in(asker, given)
         status = read_text(given, "status")
         self._records.check(asker, channel)
+        await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
         start = 0 if after is None else await self._first_serial(asker.hub, channel, after)
         filters, now = filters_of(asker), self._now()
@@ -134,7 +141,7 @@ class HistoryCommands:
     async def _first_serial(self, hub: Hub, channel: str, convid: str) -> int:
         async for message in self._conversation(hub, channel, convid):
             return message.serial
-        return 0
+        raise _nowhere(convid)
 
     async def _threads(
         self, hub: Hub, channel: str, after: int, status: str | None
@@ -181,6 +188,11 @@ class _Answer:
 def filters_of(asker: Asker) -> Filters:
     """Those of the session; over HTTP there are none."""
     return NO_FILTERS if asker.session is None else asker.session.filters
+
+
+def _nowhere(after: object) -> CommandRefused:
+    """A page behind what retention or an erasure took away is neither the first nor the last."""
+    return not_available(f"after is {after!r}, which is not stored any more; begin without it")
 
 
 def _wanted(params: dict[str, Any], record: HChannel | None) -> int:

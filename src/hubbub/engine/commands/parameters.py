@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.domain.commands.attributes import is_number, read_required_text, read_text, shown
+from hubbub.domain.commands.attributes import is_number, read_required_text, read_text
 from hubbub.domain.commands.jids import parse_channel
 from hubbub.domain.commands.status import invalid, missing
+from hubbub.domain.shown import shown
 from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE
 from hubbub.engine.commands.asking import Asker
 

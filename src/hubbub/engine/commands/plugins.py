@@ -13,7 +13,6 @@ from hubbub.domain.commands.attributes import (
     read_moment,
     read_required_text,
     read_text,
-    shown,
 )
 from hubbub.domain.commands.jids import HUB_USER, Jid, hub_jid, parse_jid, parse_target
 from hubbub.domain.commands.mapping import to_item
@@ -24,6 +23,7 @@ from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.plugins.shape import RUN, Shape
+from hubbub.domain.shown import shown
 from hubbub.engine.commands.asking import Asker, CommandPlugins, PluginCommand
 from hubbub.engine.commands.collections import Collections, is_own
 from hubbub.engine.commands.history import filters_of

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hubbub.domain.commands.jids import HUB_USER, Jid, parse_target
-from hubbub.domain.commands.mapping import to_item
+from hubbub.domain.commands.mapping import to_item, to_stored_item
 from hubbub.domain.commands.objects import (
     HMessage,
     complete,
@@ -16,6 +16,8 @@ from hubbub.domain.commands.objects import (
 )
 from hubbub.domain.commands.status import invalid, not_available
 from hubbub.domain.errors import InvalidAttribute
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import PublishItem
 from hubbub.engine.commands.asking import Asker, Extensions
 from hubbub.engine.commands.parameters import required_object
 from hubbub.engine.commands.records import ChannelRecords, check_active, check_participant
@@ -46,7 +48,7 @@ class PublishCommand:
         check_participant(binding, asker, target)
         check_active(binding, target)
         completed = self._completed(asker, message, await self._records.read(asker.hub, target))
-        return await self._publish(asker, completed, target)
+        return await self._publish(asker, completed, to_item(completed, target), asker.identity)
 
     async def _send_to(self, asker: Asker, message: HMessage, receiver: Jid) -> Any:
         """To a user's sessions; no participation is needed."""
@@ -54,7 +56,9 @@ class PublishCommand:
             raise not_available(f"chid {message.chid!r} is no user of {asker.hub.name!r}")
         completed = self._completed(asker, message, None)
         if completed.transient is False:
-            written = await self._publish(asker, completed, DIRECT_MESSAGES)
+            item = to_stored_item(completed, receiver, DIRECT_MESSAGES)
+            identity = asker.hub.service_for(asker.user_id)
+            written = await self._publish(asker, completed, item, identity)
         else:
             self._check_direct(asker, completed)
             written = write_message(completed)
@@ -68,12 +72,10 @@ class PublishCommand:
         with _in_words_of_hmessages():
             self._publisher.check(asker.hub, asker.hub.service_for(asker.user_id), item)
 
-    async def _publish(self, asker: Asker, message: HMessage, channel: str) -> dict[str, Any]:
+    async def _publish(
+        self, asker: Asker, message: HMessage, item: PublishItem, identity: Identity
+    ) -> dict[str, Any]:
         hub, written = asker.hub, write_message(message)
-        item = to_item(message, channel)
-        identity = asker.identity
-        if channel == DIRECT_MESSAGES:
-            identity = hub.service_for(asker.user_id)
         session = None if asker.session is None else asker.session.id
         with _in_words_of_hmessages():
             _, outcome = await self._publisher.settle(

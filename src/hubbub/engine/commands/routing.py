@@ -25,6 +25,7 @@ from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import Message
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import CommandReceived, Delivery
+from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.ports.bus import Bus
@@ -46,6 +47,7 @@ class _HandedOut(msgspec.Struct, eq=False):
 
     asking: str | None
     sessions: set[str]
+    expiry: asyncio.TimerHandle
 
 
 class ClientRouter:
@@ -135,6 +137,7 @@ class ClientRouter:
                 content_type=item.content_type,
                 published_at=int(self._clock.now() * 1000),
                 publisher=_user_of(message.publisher),
+                store=message.transient is False,
                 attributes=item.attributes,
             ),
         )
@@ -152,6 +155,9 @@ class ClientRouter:
         assert isinstance(req_id, str)
         handed.sessions.discard(session.id)
         _count_down(self._unanswered, session.id)
+        if not handed.sessions:
+            handed.expiry.cancel()
+            del self._handed_out[req_id]
         routed = _read_result(req_id, given)
         if handed.asking is None:
             self.result_routed(routed)
@@ -167,9 +173,12 @@ class ClientRouter:
         ]
         if not sessions:
             return 0
-        self._handed_out[routed.req_id] = _HandedOut(asking, {each.id for each in sessions})
         loop = asyncio.get_running_loop()
-        loop.call_later(routed.seconds, self._expire, routed.req_id)
+        self._handed_out[routed.req_id] = _HandedOut(
+            asking,
+            {each.id for each in sessions},
+            loop.call_later(routed.seconds, self._expire, routed.req_id),
+        )
         notice = CommandReceived(msgspec.json.decode(routed.command))
         for session in sessions:
             self._unanswered[session.id] += 1
@@ -228,9 +237,12 @@ def _read_status(value: object) -> Status:
 
 def _encoded(value: object) -> bytes:
     try:
-        return msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise invalid(f"params cannot be handed on: {error}") from None
+    if is_deeper(encoded, MAX_COMMAND_DEPTH):
+        raise invalid(f"params have more than {MAX_COMMAND_DEPTH} levels; make them flatter")
+    return encoded
 
 
 def _user_of(publisher: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from hubbub.domain.errors import (
     NotPermitted,
     ValidationFailed,
 )
+from hubbub.domain.permissions import Level
 from hubbub.engine.commands.archive import CommandArchive
 from hubbub.engine.commands.asking import Asker, Extensions, Handler
 from hubbub.engine.commands.channels import ChannelCommands
@@ -100,11 +102,7 @@ class Commands:
             "hListFilters": filtering.listed,
         }
         self._builtin = {name.lower(): handler for name, handler in builtin.items()}
-
-    @property
-    def core_names(self) -> frozenset[str]:
-        """Of the built-in commands, in lower case; no plugin may take one."""
-        return frozenset(self._builtin)
+        self._names = {name.lower(): name for name in builtin}
 
     async def answer(self, asker: Asker, given: object) -> HResult:
         """The result of an hCommand as it came in, a JSON value."""
@@ -169,11 +167,16 @@ class Commands:
         if handler is None:
             plugin = self.extensions.plugins.find(asker.hub, name)
             if plugin is None:
-                raise not_available(f"there is no command {command.cmd[:60]!r}")
+                raise not_available(self._unknown(command.cmd[:60]))
             return await plugin.run(asker, command)
         async with asyncio.timeout((command.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000):
             result = await handler(asker, command.params)
         return HResult(command.cmd, command.reqid, Status.OK, result)
+
+    def _unknown(self, name: str) -> str:
+        similar = get_close_matches(name.lower(), self._names, n=1)
+        hint = f"; did you mean {self._names[similar[0]]}?" if similar else ""
+        return f"there is no command {name!r}{hint}"
 
     def _acting(self, asker: Asker, command: HCommand) -> Asker:
         """The asker as whom the command acts: the sender, or the requester that a service names.
@@ -183,14 +186,17 @@ class Commands:
             raise not_available(
                 f"hub {hub.name!r} takes no commands; its setting `commands` is off"
             )
-        sender = parse_jid(command.sender)
+        if identity.user_id is None:
+            raise not_authorized(
+                "commands are for users: authenticate with a token that names one "
+                "(`hubbub token --user NAME` makes it; the command line takes it as --token)"
+            )
+        if identity.level is Level.VIEWER:
+            raise not_authorized("viewers look on; commands are for clients and services")
+        sender, asking = parse_jid(command.sender), Jid(identity.user_id, hub.name)
         assert sender is not None
-        if (
-            identity.user_id is None
-            or sender.bare != Jid(identity.user_id, hub.name)
-            or sender.user == HUB_USER
-        ):
-            raise not_authorized(f"sender is {command.sender!r}, which is not who asks")
+        if sender.bare != asking or sender.user == HUB_USER:
+            raise not_authorized(f"sender is {command.sender!r}, but {str(asking)!r} asks")
         requester = parse_jid(command.requester) if command.requester is not None else None
         if requester is None or requester.bare == sender.bare:
             return asker

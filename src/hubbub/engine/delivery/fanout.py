@@ -16,13 +16,19 @@ from random import sample
 import msgspec
 
 from hubbub.domain.messages import Message
+from hubbub.domain.slices import adapted
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.tally import Deliveries, Noted, Tally
+from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Pausable, Transmitter
 from hubbub.ports.encoding import Encoder
 
-SLICE_WRITES = 128
+SLICE_WRITES, LEAST_WRITES = 128, 8
+"""Writes in one turn of the loop, at most and at least. A large write counts as several."""
 SLICE_BYTES = 512 * 1024
+SLICE_SECONDS = 0.002
+"""Writes that take longer halve what is written in the next turn; less than half of it doubles
+that. A write takes from 3 us to 100 us, as the kernel finds memory for its bytes."""
 CONGESTED_BYTES = 256 * 1024
 RESTING_BYTES = 64 * 1024
 REST_SECONDS = 0.005
@@ -177,7 +183,8 @@ class Group:
         if not self._jobs:
             self._pack()
         job = self._jobs[0]
-        count = max(1, min(budget, SLICE_BYTES // (len(job.data) + 1)))
+        fit = SLICE_BYTES * budget // SLICE_WRITES // (len(job.data) + 1)
+        count = max(1, min(budget, fit))
         targets = job.next_targets(count)
         transmit(targets, job.data)
         self._count(job, len(targets))
@@ -196,10 +203,15 @@ class Group:
 class Fanout:
     """All groups of a node that have something to write."""
 
-    def __init__(self, transmit: Transmitter, deliveries: Deliveries | None = None) -> None:
+    def __init__(
+        self, transmit: Transmitter, clock: Clock, deliveries: Deliveries | None = None
+    ) -> None:
         """`deliveries` are counted if there is a journal."""
         self.deliveries = deliveries
         self._transmit = transmit
+        self._clock = clock
+        self._writes = SLICE_WRITES
+        """Allowed in a turn, as writes take at present."""
         self._rotation: deque[DeliveryQueue] = deque()
         self._scheduled = False
 
@@ -228,7 +240,8 @@ class Fanout:
 
     def _run(self) -> None:
         """One turn: some slices, from one hub after the other."""
-        budget = SLICE_WRITES
+        budget = self._writes
+        began = self._clock.monotonic()
         try:
             while self._rotation and budget > 0:
                 delivery_queue = self._rotation.popleft()
@@ -239,6 +252,8 @@ class Fanout:
                     if delivery_queue.in_rotation:
                         self._rotation.append(delivery_queue)
         finally:
+            took = self._clock.monotonic() - began
+            self._writes = adapted(self._writes, took, SLICE_SECONDS, LEAST_WRITES, SLICE_WRITES)
             self._scheduled = bool(self._rotation)
             if self._scheduled:
                 asyncio.get_running_loop().call_soon(self._run)

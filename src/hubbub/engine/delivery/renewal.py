@@ -117,5 +117,5 @@ def _present(feeds: Sequence[tuple[Feed, Hub]]) -> dict[Feed, list[Member]]:
         for session in hub.sessions.values():
             for channel, feed in (session.feeds or {}).items():
                 if feed in wanted and channel not in (session.matched or ()):
-                    found.setdefault(feed, []).append(session.member())
+                    found.setdefault(feed, []).append(session.member(channel))
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections import defaultdict
 from operator import mul
 
 import msgspec
@@ -23,6 +24,7 @@ from hubbub.domain.journal import (
     least_in,
 )
 from hubbub.domain.messages import Message
+from hubbub.engine.counters import Durations
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
@@ -240,6 +242,8 @@ class Deliveries:
         self._journal = journal
         self._clock = clock
         self.active: dict[Tally, None] = {}
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+        """By hub: from a message's arrival until it was written to a subscriber."""
         journal.add_source(self.flush)
 
     def now(self) -> int:
@@ -250,7 +254,12 @@ class Deliveries:
 
     def tell(self, tally: Tally) -> None:
         self.active.pop(tally, None)
-        self._journal.record(tally.take(self.now()))
+        event = tally.take(self.now())
+        durations = self.durations[tally.hub]
+        for bucket, count in (event.latency_buckets or {}).items():
+            durations.took_often(least_in(bucket), count)
+        durations.seconds += (event.latency_sum or 0) / 1e6
+        self._journal.record(event)
 
     def flush(self, everything: bool) -> None:
         """Tell some tallies now and the others soon, or all of them now."""

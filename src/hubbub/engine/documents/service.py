@@ -47,6 +47,7 @@ class Documents:
         if not may_subscribe(identity, channel, hub.rules_for(channel), hub.user_channels):
             raise NotPermitted(f"no permission to read {channel!r}")
         check_kind(channel)
+        await hub.consent(identity, channel)
         return await self._bus.document(query)
 
     def change(

@@ -37,6 +37,9 @@ class Snapshots:
     async def settle(self) -> None:
         await self._tasks.settle()
 
+    async def settle_so_far(self) -> None:
+        await self._tasks.settle_so_far()
+
     def save_if_due(self, channel: Channel) -> None:
         """After an append; what is in memory is on disk."""
         state = channel.document

@@ -30,7 +30,7 @@ from hubbub.domain.notifications import (
     check_kind,
     portions,
 )
-from hubbub.domain.permissions import Identity, Level, Reader
+from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.requests import NotificationQuery
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.hub import Hub
@@ -64,7 +64,7 @@ class Notifications:
     # -- for who may read -----------------------------------------------------------------------
 
     async def state(self, hub: Hub, identity: Identity, channel: str) -> NotificationState:
-        self._check_reader(hub, identity, channel)
+        await self._check_reader(hub, identity, channel)
         answer = await self._bus.notification(DescribeNotifications(hub.name, channel))
         assert isinstance(answer, NotificationState)
         return answer
@@ -73,7 +73,7 @@ class Notifications:
         self, hub: Hub, identity: Identity, request: NotificationQuery
     ) -> NotificationPage:
         """Raises `BadRequest` for bounds that do not go together."""
-        self._check_reader(hub, identity, request.channel)
+        await self._check_reader(hub, identity, request.channel)
         if request.after is not None and request.before is not None:
             raise BadRequest("give at most one of after and before")
         if not 0 <= request.limit <= MAX_PAGE:
@@ -95,7 +95,7 @@ class Notifications:
 
     async def mark(self, hub: Hub, identity: Identity, channel: str, which: Selection) -> Marked:
         """As read. Raises `BadRequest`, `TooLarge`."""
-        self._check_reader(hub, identity, channel)
+        await self._check_reader(hub, identity, channel)
         return await self._mark(hub, identity, channel, which, read=True)
 
     # -- for services ---------------------------------------------------------------------------
@@ -192,14 +192,15 @@ class Notifications:
         assert isinstance(answer, Marked)
         return answer
 
-    def _check_reader(self, hub: Hub, identity: Identity, channel: str) -> None:
+    async def _check_reader(self, hub: Hub, identity: Identity, channel: str) -> None:
         check_kind(check_name(channel, "channel"))
         self._access.check(hub.name, Reader(identity), channel)
+        await hub.consent(identity, channel)
 
     @staticmethod
     def _check_service(identity: Identity, channel: str) -> None:
         check_kind(check_name(channel, "channel"))
-        if identity.level is Level.CLIENT:
+        if not identity.trusted:
             raise NotPermitted("only services create, delete and unread notifications")
 
 

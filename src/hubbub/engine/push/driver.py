@@ -13,7 +13,7 @@ from random import random
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, HubbubError
+from hubbub.domain.errors import HUB_AWAY, BadRequest, HubbubError
 from hubbub.domain.journal import PUSH_ATTEMPT, JournalEvent
 from hubbub.domain.limits import KeyedBuckets
 from hubbub.domain.messages import Message
@@ -26,6 +26,7 @@ from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.counters import Durations
 from hubbub.engine.directory import ConfigurationOf
+from hubbub.engine.outward.attempts import Pace
 from hubbub.engine.push.audience import Audience, Pushed
 from hubbub.engine.push.counting import HubPushCounters, LastError
 from hubbub.engine.push.credentials import PushCredentials
@@ -33,7 +34,6 @@ from hubbub.engine.push.followings import Followings
 from hubbub.engine.push.limits import PushSettings
 from hubbub.engine.push.queues import Delivery, HubQueue, Lane
 from hubbub.engine.push.sending import Attempt, Content, NoCredentials, PushSender
-from hubbub.engine.webhooks.attempts import Pace
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage.push import PushStore
@@ -106,10 +106,15 @@ class PushDriver:
         return note.message_id
 
     async def test(
-        self, hub: str, tokens: Sequence[PushToken], options: PushOptions
+        self,
+        hub: str,
+        tokens: Sequence[PushToken],
+        options: PushOptions,
+        message_id: str | None = None,
     ) -> list[Attempt]:
-        """One attempt for each token, at once. Raises `StoreUnavailable`."""
-        content = Content(self._note(hub, options))
+        """One attempt for each token, at once. `message_id`: what it is about, for the device and
+        the journal. Raises `StoreUnavailable`."""
+        content = Content(self._note(hub, options, message_id))
 
         async def one(token: PushToken) -> Attempt:
             delivery = Delivery(token, content, answer=asyncio.get_running_loop().create_future())
@@ -117,8 +122,9 @@ class PushDriver:
 
         return list(await asyncio.gather(*map(one, tokens)))
 
-    def _note(self, hub: str, options: PushOptions) -> PushNote:
-        return PushNote(hub, "", "", f"push-{secrets.token_hex(8)}", 0, self._now(), options)
+    def _note(self, hub: str, options: PushOptions, message_id: str | None = None) -> PushNote:
+        id = message_id or f"push-{secrets.token_hex(8)}"
+        return PushNote(hub, "", "", id, 0, self._now(), options)
 
     def _offer(self, pushed: Pushed) -> None:
         hub = pushed.note.hub
@@ -135,8 +141,18 @@ class PushDriver:
         self._changes[hub] += 1
         self._paces.pop(hub, None)
         self._credentials.forget(hub)
+        queue = self.queues.get(hub)
+        if queue is not None and not self._is_there(hub):
+            queue.drop_waiting()
         for name in self._hubs() if hub == ANY_HUB else (hub,):
             self._followings.review(name, self._concerns)
+
+    def _is_there(self, hub: str) -> bool:
+        try:
+            self._configuration_of(hub)
+        except HUB_AWAY:
+            return False
+        return True
 
     def channel_changed(self, hub: str, channel: str) -> None:
         if self._concerns(hub, channel):

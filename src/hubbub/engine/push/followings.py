@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError, NotPermitted, QuotaExceeded, WrongChannelKind
 from hubbub.domain.names import ChannelKind, check_name, kind_of
-from hubbub.domain.permissions import Grant, Identity, Level, Reader
+from hubbub.domain.permissions import Grant, Identity, Reader
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.push import PushFollowing, PushStore
@@ -68,13 +68,10 @@ class Followings:
             raise WrongChannelKind(f"{channel!r} is a notification channel, which never pushes")
         acting = Reader(_acting(channel, user_id, by))
         self._access.check(hub, acting, channel)
-        known = await self._store.read_followings_of(hub, [user_id])
-        others = [each for each in known if each.channel != channel]
-        if len(others) >= MAX_FOLLOWINGS_PER_USER:
-            raise QuotaExceeded(f"a user may follow {MAX_FOLLOWINGS_PER_USER} channels")
         now = int(self._clock.now() * 1000)
         following = PushFollowing(hub, channel, user_id, acting, now)
-        await self._store.save_following(following)
+        if not await self._store.save_following(following, MAX_FOLLOWINGS_PER_USER):
+            raise QuotaExceeded(f"a user may follow {MAX_FOLLOWINGS_PER_USER} channels")
         return following
 
     async def unfollow(self, hub: str, channel: str, user_id: str) -> bool:
@@ -157,7 +154,7 @@ class Followings:
     def authenticated(self, hub: str, identity: Identity) -> None:
         """The user proved anew who they are: what they may not read any more, they do not follow
         any more. Never waits."""
-        if identity.user_id is None or identity.level is not Level.CLIENT:
+        if identity.user_id is None or identity.trusted:
             return
         users = self._arrived.get(hub)
         if users is None:
@@ -185,7 +182,7 @@ class Followings:
 
 
 def _acting(channel: str, user_id: str, by: Identity) -> Identity:
-    if by.level is Level.CLIENT:
+    if not by.trusted:
         return _lasting(by)
     permitted = (Grant(channel, subscribe=True),)
     return Identity(user_id=user_id, grants=permitted, issued_at=by.issued_at)

@@ -77,6 +77,11 @@ class HubQueue:
         self.waiting_bytes -= sum(each.note.size for each in taken)
         return taken
 
+    def drop_waiting(self) -> None:
+        """What no device was found for yet."""
+        self.waiting.clear()
+        self.waiting_bytes = 0
+
     def release(self, lane: Lane) -> None:
         """A delivery is done with."""
         lane.held -= 1

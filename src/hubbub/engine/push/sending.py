@@ -25,10 +25,10 @@ from hubbub.domain.push.requests import (
 from hubbub.domain.push.tokens import Platform, PushToken
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outgoing import Destination, OutgoingGate
+from hubbub.engine.outward.retrying import retry_after_seconds
 from hubbub.engine.push.authorizing import Authorizations, NotAuthorized
 from hubbub.engine.push.credentials import HubCredentials, PushCredentials
 from hubbub.engine.push.limits import PushSettings
-from hubbub.engine.webhooks.retrying import retry_after_seconds
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, SendFailed
 

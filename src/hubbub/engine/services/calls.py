@@ -54,14 +54,34 @@ class Services:
         if not may_call(identity, method):
             raise NotPermitted(f"no permission to call {method!r}")
         self._check_size(request.payload)
+        return await self.ask(
+            hub,
+            method,
+            request.payload,
+            request.content_type,
+            identity.user_id,
+            session_id,
+            request.timeout_seconds,
+        )
+
+    async def ask(
+        self,
+        hub: Hub,
+        method: str,
+        payload: bytes,
+        content_type: str,
+        user_id: str | None,
+        session_id: str | None,
+        timeout_seconds: float = 0.0,
+    ) -> ServiceAnswer:
+        """A call of the hub itself, on behalf of a user. Raises `Limited` and the errors of
+        `ServiceCaller.call`."""
         route = route_for(hub.configuration.rpc_routes, method)
         if route is not None:
             route = hub.configuration.usable(route, self._limits.subject_root)
         longest = self._limits.call_seconds if route is None else route.timeout_seconds
-        seconds = min(request.timeout_seconds or longest, longest)
-        call = ServiceCall(
-            hub.name, method, request.payload, request.content_type, identity.user_id, session_id
-        )
+        seconds = min(timeout_seconds or longest, longest)
+        call = ServiceCall(hub.name, method, payload, content_type, user_id, session_id)
         with self._counted(hub):
             hub.counters.calls += 1
             try:

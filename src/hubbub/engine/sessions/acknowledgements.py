@@ -11,49 +11,40 @@ from hubbub.ports.bus import PublishOutcome
 class Acknowledgement:
     """Collects the results of a batch of publishes and sends them as one Ack, in order."""
 
-    __slots__ = ("_answers", "_complete", "_pending", "_session")
+    __slots__ = ("_results", "_session", "pending")
 
-    def __init__(self, session: SessionState, pending: int) -> None:
+    def __init__(self, session: SessionState) -> None:
         self._session = session
-        self._pending = pending
-        self._answers: list[_PendingResult] = []
-        self._complete = False
+        self._results: list[PendingResult] = []
+        self.pending = 1
+        """Results that are not known yet, and one more until all items of the batch were tried."""
 
-    def expect(self, req_id: int | None) -> _PendingResult | None:
-        if req_id is None:
-            return None
-        answer = _PendingResult(self, req_id)
-        self._answers.append(answer)
-        return answer
-
-    def complete(self) -> None:
-        """All items of the batch were tried: the Ack may go when the last result is in."""
-        self._complete = True
-        self._send_if_done()
+    def expect(self, req_id: int) -> PendingResult:
+        result = PendingResult(self, req_id)
+        self._results.append(result)
+        self.pending += 1
+        return result
 
     def concluded(self) -> None:
-        self._pending -= 1
-        if self._complete:
-            self._send_if_done()
-
-    def _send_if_done(self) -> None:
-        if self._pending:
-            return
-        answers, self._answers = self._answers, []  # ends the cycle of references
-        if not self._session.closed:
-            results = tuple(answer.result() for answer in answers)
-            self._session.send(notices.Published(results))
+        """One of those pending is not any more."""
+        self.pending -= 1
+        if not self.pending:
+            results, self._results = self._results, []  # ends the cycle of references
+            if not self._session.closed:
+                told = notices.Published(tuple([each.result() for each in results]))
+                self._session.send(told)
 
 
-class _PendingResult:
+class PendingResult:
     """The result of one publish that somebody waits for."""
 
     __slots__ = ("_acknowledgement", "_outcome", "_req_id", "message_id")
 
+    _outcome: PublishOutcome
+
     def __init__(self, acknowledgement: Acknowledgement, req_id: int) -> None:
         self._acknowledgement = acknowledgement
         self._req_id = req_id
-        self._outcome = PublishOutcome()
         self.message_id: str | None = None
 
     def conclude(self, outcome: PublishOutcome) -> None:
@@ -61,9 +52,9 @@ class _PendingResult:
         self._acknowledgement.concluded()
 
     def result(self) -> PublishResult:
-        if self._outcome.error is not None:
-            return PublishResult(self._req_id, error=self._outcome.error)
         outcome = self._outcome
+        if outcome.error is not None:
+            return PublishResult(self._req_id, error=outcome.error)
         if outcome.duplicate:
             return PublishResult(self._req_id, outcome.message_id, outcome.serial, duplicate=True)
         return PublishResult(self._req_id, self.message_id, outcome.serial)

@@ -11,7 +11,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Authenticate, ChannelRequest
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.access.throttle import Throttle
-from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.access.tokens import IssuedToken, Tokens
 from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
@@ -80,7 +80,7 @@ class Authentication:
         gets a key to come back with."""
         self._heartbeats.authenticated(session)
         self._subscriptions.recheck(session)
-        self._subscriptions.announce_identity(session)
+        self._subscriptions.attendance.announce_identity(session)
         if session.hub.pushes:
             self._followings.authenticated(session.hub.name, session.identity)
         if session.hub.configuration.settings.session_restore:
@@ -100,13 +100,22 @@ class Authentication:
             )
             return identity, request.token
         assert request.credentials is not None
-        with self._throttle.guess(session.hub.name, session.address):
-            identity = await self._ask_provider(session.hub, session.id, request.credentials)
-        issued = self._tokens.mint(session.hub.name, identity, self._limits.token_seconds)
+        identity, issued = await self.exchange(
+            session.hub, session.id, session.address, request.credentials
+        )
         proven = msgspec.structs.replace(
             identity, token_id=issued.token_id, issued_at=issued.issued_at
         )
         return proven, issued.token
+
+    async def exchange(
+        self, hub: Hub, session_id: str, address: str, credentials: bytes
+    ) -> tuple[Identity, IssuedToken]:
+        """A token for whom the hub's auth provider takes the credentials to be from. Raises
+        `NotAuthenticated`, `AuthProviderFailed` and `RateLimited`."""
+        with self._throttle.guess(hub.name, address):
+            identity = await self._ask_provider(hub, session_id, credentials)
+        return identity, self._tokens.mint(hub.name, identity, self._limits.token_seconds)
 
     async def _ask_provider(self, hub: Hub, session_id: str, credentials: bytes) -> Identity:
         provider = hub.configuration.auth_provider()

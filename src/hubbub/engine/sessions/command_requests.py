@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from hubbub.domain import notices
-from hubbub.domain.commands.objects import HResult, write_result
+from hubbub.domain.commands.objects import HResult, too_deep, write_result
 from hubbub.domain.errors import Limited
 from hubbub.domain.requests import AnswerCommand, SendCommand
 from hubbub.engine.commands.asking import Asker
@@ -55,4 +55,8 @@ class CommandRequests:
             self._send(result, req_id)
 
     def _send(self, result: HResult, req_id: int) -> None:
-        self._session.send(notices.CommandAnswered(write_result(result), req_id))
+        try:
+            self._session.send(notices.CommandAnswered(write_result(result), req_id))
+        except RecursionError:  # of a command or result that is nested too deeply to be encoded
+            told = write_result(too_deep(result))
+            self._session.send(notices.CommandAnswered(told, req_id))

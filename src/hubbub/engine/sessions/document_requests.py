@@ -35,7 +35,8 @@ class DocumentRequests:
                 request.at,
                 request.at_time,
             )
-            found = await self._documents.get(session.hub, session.identity, query)
+            reader = session.reader_of(request.channel).identity
+            found = await self._documents.get(session.hub, reader, query)
         except HubbubError as error:
             session.send(DocumentFound(request.channel, error=error, req_id=request.req_id))
             return

@@ -6,8 +6,10 @@ import asyncio
 
 from hubbub.domain.filters.filters import Filter, Filters, compile_filter
 from hubbub.domain.notices import FilterList, FilterSet, FilterUnset
+from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import FilterRequest, SetFilter, UnsetFilter
 from hubbub.engine.hub import SessionState
+from hubbub.engine.sessions.pattern_bounds import check_readable
 from hubbub.engine.sessions.queries import Queries
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 
@@ -36,10 +38,12 @@ class SessionFilters:
             session.send(FilterList(session.filters.listed(request.channel), request.req_id))
 
     async def set(self, session: SessionState, new: Filter) -> None:
-        """It holds for all that is published after this. Raises `NotPermitted` for a channel that
-        the session may not follow, and `TooManyFilters`."""
+        """It holds for all that is published after this. Raises `NotPermitted` for a channel or a
+        pattern that the session may not follow, and `TooManyFilters`."""
         channel = new.definition.channel
-        if channel is not None:
+        if channel is not None and is_pattern(channel):
+            check_readable(session.hub, session.identity, channel)
+        elif channel is not None:
             self._queries.check(session.hub, session.identity, channel, "filter")
         await self._replace(session, session.filters.adding(new))
 

@@ -13,6 +13,7 @@ from hubbub.domain.notices import Ping
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.engine.hub import SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.channel_tokens import drop_ended
 from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.ports.clock import Clock
 
@@ -108,6 +109,8 @@ class Heartbeats:
             pass  # it has a deadline of its own
         except InvalidToken as error:
             self._expire(session, error)
+        if session.channel_readers and drop_ended(session, list(session.channel_readers)):
+            self._subscriptions.recheck(session)
         silent = now - session.last_seen
         if silent >= interval_seconds * 0.9 and not session.closed:
             session.send(Ping())

@@ -17,7 +17,8 @@ from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threa
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.filtered_history import FilteredHistory
-from hubbub.engine.sessions.patterns import check_readable
+from hubbub.engine.sessions.pattern_bounds import check_readable
+from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
@@ -27,7 +28,10 @@ class Queries:
     its client has read most of what it was sent before: answers that nobody reads do not pile up,
     and requests behind them wait."""
 
-    def __init__(self, bus: Bus, limits: EngineLimits, clock: Clock) -> None:
+    def __init__(
+        self, bus: Bus, limits: EngineLimits, clock: Clock, subscriptions: Subscriptions
+    ) -> None:
+        self._subscriptions = subscriptions
         self._bus = bus
         self._clock = clock
         self._limits = limits
@@ -36,7 +40,8 @@ class Queries:
         try:
             await session.connection.drain()
             session.check_identity()
-            page = await self.page(session.hub, session.identity, request, session.filters)
+            reader = session.reader_of(request.channel).identity
+            page = await self.page(session.hub, reader, request, session.filters)
         except HubbubError as error:
             page = HistoryPage(request.channel, recovered=False, error=error, req_id=request.req_id)
         session.send(page)
@@ -45,7 +50,8 @@ class Queries:
         try:
             await session.connection.drain()
             session.check_identity()
-            page = await self.threads_page(session.hub, session.identity, request)
+            reader = session.reader_of(request.channel).identity
+            page = await self.threads_page(session.hub, reader, request)
         except HubbubError as error:
             page = ThreadsPage(request.channel, error=error, req_id=request.req_id)
         session.send(page)
@@ -54,7 +60,10 @@ class Queries:
         try:
             await session.connection.drain()
             session.check_identity()
-            members = await self.members(session.hub, session.identity, request.channel)
+            if request.data is not None:
+                self._subscriptions.attendance.show(session, request.channel, request.data)
+            reader = session.reader_of(request.channel).identity
+            members = await self.members(session.hub, reader, request.channel)
             answer = Presence(request.channel, members, request.req_id)
         except HubbubError as error:
             answer = Presence(request.channel, (), request.req_id, error)
@@ -88,6 +97,7 @@ class Queries:
             epoch=request.epoch or None,
             conversation=request.conversation_id,
         )
+        await hub.consent(identity, request.channel)
         if screen is None:
             found = await self._bus.history(query)
         else:
@@ -101,6 +111,7 @@ class Queries:
         self.check(hub, identity, request.channel, "read")
         if not hub.rules_for(request.channel).store:
             raise no_threads(request.channel)
+        await hub.consent(identity, request.channel)
         found = await self._bus.threads(
             ThreadsQuery(
                 hub.name,
@@ -117,6 +128,7 @@ class Queries:
         self.check(hub, identity, channel, "see who is in")
         if not hub.rules_for(channel).presence:
             raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
+        await hub.consent(identity, channel)
         members = await self._bus.members(hub.name, channel)
         await hub.take_turn(len(members) * MEMBER_BYTES)
         return members

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from hubbub.domain.commands.jids import Jid
 from hubbub.domain.errors import HubbubError, RestoreFailed, SessionReplaced
 from hubbub.domain.filters.filters import Filters, compile_filter
 from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
-from hubbub.domain.requests import ChannelRequest, Position, Restore
+from hubbub.domain.permissions import Reader
+from hubbub.domain.requests import Attachment, ChannelRequest, Position, Restore
+from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.hub import SessionState
@@ -49,7 +52,7 @@ class Restorer:
         """Make `session` the continuation of the one that the key belongs to."""
         try:
             with self._throttle.guess(session.hub.name, session.address):
-                state, key_hash = await self._find(session, request.restore_key)
+                state, key_hash = await self._find(session, request)
         except HubbubError as error:
             session.send(Failed(error, request.req_id))
             return
@@ -83,6 +86,7 @@ class Restorer:
                     failures=(*failures, *patterns.failures),
                     req_id=request.req_id,
                     patterns=tuple(patterns.confirmed),
+                    expires_at=state.identity.expires_at,
                 ),
                 RestoreKey(self._keys.issue_rival(session, state, key_hash)),
             )
@@ -94,11 +98,11 @@ class Restorer:
         await self._subscriptions.begin(session, plans)
         await self._subscriptions.patterns.begin(session, matched | patterns.matched)
 
-    async def _find(self, session: SessionState, key: str) -> tuple[RestorableState, bytes]:
+    async def _find(self, session: SessionState, request: Restore) -> tuple[RestorableState, bytes]:
         hub = session.hub
         if session.restore_hash is not None:
             raise RestoreFailed("this session is authenticated already")
-        key_hash = hash_of(key)
+        key_hash = hash_of(request.restore_key)
         restores = hub.configuration.settings.session_restore
         state = await self._keys.find(key_hash, hub.name) if restores else None
         if state is None:
@@ -106,6 +110,8 @@ class Restorer:
                 "the restore key is unknown, used or expired, or the hub restores no sessions; "
                 "authenticate"
             )
+        if request.attachment is not None:
+            _check(request.attachment, state, hub.configuration)
         self._tokens.check(state.identity, hub.name)
         return state, key_hash
 
@@ -117,6 +123,8 @@ class Restorer:
         session.id = state.session_id
         session.identity = state.identity
         session.hub.add_session(session)
+        session.presence_data = dict(state.presence) or None
+        session.channel_readers = {n: Reader(each) for n, each in state.readers.items()} or None
         session.filters = Filters(compile_filter(each) for each in state.filters)
         if not goes_on:
             self._chronicle.session_opened(session, RESTORED)
@@ -129,6 +137,17 @@ class Restorer:
         self._keys.end(old)
         self._subscriptions.abandon_to(old, kept)
         old.connection.disconnect(SessionReplaced("the session was restored on a new connection"))
+
+
+def _check(attachment: Attachment, state: RestorableState, hub: HubConfiguration) -> None:
+    """Raises `RestoreFailed`."""
+    if attachment.publisher != str(Jid(state.identity.user_id or "", hub.hub, state.session_id)):
+        raise RestoreFailed("the session belongs to another publisher")
+    window = hub.settings.rid_window
+    if window < 0 or state.rid is None:
+        return
+    if attachment.rid is None or abs(attachment.rid - state.rid) > window:
+        raise RestoreFailed(f"rid is missing, or not within {window} of the events that were sent")
 
 
 def _request_for(position: Position, by_pattern: bool = False) -> ChannelRequest:

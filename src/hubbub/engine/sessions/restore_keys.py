@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,13 @@ class RestorableState(msgspec.Struct, frozen=True, array_like=True):
     """Of the channels that the session followed by patterns only."""
     saved_at: int = 0
     """In milliseconds since 1970: channels that matched later are recovered from here on."""
+    presence: dict[str, dict[str, Any]] = {}
+    """What the client said of itself, by channel."""
+    readers: dict[str, Identity] = {}
+    """As whom the session followed channels for which it showed a token."""
+    rid: int | None = None
+    """How many events the client was sent, where its protocol counts them and the count is known:
+    it is lost when a node is killed."""
 
 
 class RestoreKeys:
@@ -194,6 +202,9 @@ class RestoreKeys:
             tuple(session.patterns or ()),
             tuple(matched),
             int(self._clock.now() * 1000),
+            session.presence_data or {},
+            {name: each.identity for name, each in (session.channel_readers or {}).items()},
+            None if holder else session.connection.rid,
         )
         return SessionSnapshot(
             key_hash=key_hash,

@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.domain import notices, requests
-from hubbub.domain.errors import HubbubError, Internal, NotPermitted, RateLimited
+from hubbub.domain.errors import (
+    HubbubError,
+    Internal,
+    NotPermitted,
+    QuotaExceeded,
+    RateLimited,
+)
 from hubbub.domain.limits import TokenBucket
-from hubbub.domain.permissions import Identity, Level
-from hubbub.domain.requests import Request
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import PublishItem, Request
+from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.commands.service import Commands
@@ -39,7 +46,7 @@ from hubbub.engine.sessions.service_requests import ServiceRequests
 from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.engine.sessions.topic_requests import TopicRequests
 from hubbub.engine.topics.service import Topics
-from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
 from hubbub.tasks import TaskSet
@@ -84,6 +91,7 @@ class Session(SessionState):
         "_bucket",
         "_can",
         "_command_requests",
+        "_permitted",
         "_refused",
         "_service_requests",
         "_topic_requests",
@@ -104,6 +112,8 @@ class Session(SessionState):
         self.busy = 0
         """A request is under way that the next one has to wait for, and concerns so many channels;
         0: none is."""
+        self._permitted: tuple[str, Identity, HubConfiguration] | None = None
+        """The channel that was last published to, by whom and under which settings."""
         self._refused = 0
         self._service_requests: ServiceRequests | None = None
         self._command_requests: CommandRequests | None = None
@@ -147,6 +157,9 @@ class Session(SessionState):
                 self.send(notices.Pong(request.req_id))
             elif isinstance(request, requests.DocumentChange):
                 self._can.document_requests.change(self, request, self._check_rate)
+            elif isinstance(request, requests.SendCommand | requests.AnswerCommand):
+                self._check_rate(1)
+                self._take_command(request)
             elif not isinstance(request, requests.Pong):
                 self._check_rate(1)
                 self._handle_rarer(request)
@@ -193,18 +206,19 @@ class Session(SessionState):
                     self, self._can.tasks, self._can.services, self._can.limits.session_calls
                 )
             self._service_requests.take(request)
-        elif isinstance(request, requests.SendCommand | requests.AnswerCommand):
-            if self._command_requests is None:
-                self._command_requests = CommandRequests(
-                    self, self._can.tasks, self._can.commands, self._can.limits.session_calls
-                )
-            self._command_requests.take(request)
+
+    def _take_command(self, request: requests.SendCommand | requests.AnswerCommand) -> None:
+        if self._command_requests is None:
+            self._command_requests = CommandRequests(
+                self, self._can.tasks, self._can.commands, self._can.limits.session_calls
+            )
+        self._command_requests.take(request)
 
     def _check_rate(self, amount: int) -> None:
         """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
         their pace: the quotas of their hub bound them."""
         limits = self._can.limits
-        if not limits.session_messages_per_second or self.identity.level is not Level.CLIENT:
+        if not limits.session_messages_per_second or self.identity.trusted:
             return
         now = self.clock.monotonic()
         if self._bucket is None:
@@ -219,41 +233,67 @@ class Session(SessionState):
             f"more than {limits.session_messages_per_second:g} messages per second; slow down",
             self._bucket.seconds_until(amount),
         )
+        self._count_refused(amount, error)
+        raise error
+
+    def _count_refused(self, amount: int, error: RateLimited | QuotaExceeded) -> None:
+        limits = self._can.limits
+        if not isinstance(error, RateLimited):
+            return
         self._refused += amount
         if self._refused > max(limits.session_burst, limits.session_messages_per_second):
             self.connection.disconnect(error)
-        raise error
 
     # -- publishing -----------------------------------------------------------------------------
 
     def _publish(self, request: requests.Publish) -> None:
-        items = request.items
-        asked = len([item for item in items if item.req_id is not None])
-        acknowledgement = Acknowledgement(self, asked) if asked else None
+        """Where an item is refused for a limit, so are those behind it: they must not overtake it
+        when its publisher tries again."""
+        items, acknowledgement = request.items, None
+        limit: RateLimited | QuotaExceeded | None = None
         for item in items:
-            answer = acknowledgement.expect(item.req_id) if acknowledgement else None
+            answer = None
+            if item.req_id is not None:
+                acknowledgement = acknowledgement or Acknowledgement(self)
+                answer = acknowledgement.expect(item.req_id)
             try:
+                if limit is not None:
+                    self._count_refused(1, limit)
+                    raise limit
                 self._check_rate(1)
                 self.check_identity()
-                message_id = self._can.publisher.publish(
-                    self.hub,
-                    self.identity,
-                    item,
-                    answer.conclude if answer else None,
-                    self.connection.technology,
-                    self.id,
-                )
+                message_id = self._hand_on(item, answer.conclude if answer else None)
                 if answer is not None:
                     answer.message_id = message_id
             except HubbubError as error:
+                if isinstance(error, RateLimited | QuotaExceeded):
+                    limit = error
                 self.hub.counters.messages_refused += 1
                 if answer is not None:
                     answer.conclude(PublishOutcome(error=error))
         if acknowledgement is not None:
-            acknowledgement.complete()
+            acknowledgement.concluded()
         if self.hub.delivery_queue.congested:
             for item in items:
                 self.hub.hold_back(item.channel, self.connection)
+
+    def _hand_on(self, item: PublishItem, reply: PublishReply | None) -> str:
+        """A session mostly publishes to the channel that it published to before: whether it may
+        is found out once, for the same identity under the same settings."""
+        hub, identity, known = self.hub, self.identity, self._permitted
+        permitted = (
+            known is not None
+            and known[0] == item.channel
+            and known[1] is identity
+            and known[2] is hub.configuration
+        )
+        configuration = hub.configuration
+        message_id = self._can.publisher.publish(
+            hub, identity, item, reply, self.connection.technology, self.id, permitted
+        )
+        if not permitted and item.producer is None:
+            self._permitted = item.channel, identity, configuration
+        return message_id
 
     # -- the end --------------------------------------------------------------------------------
 

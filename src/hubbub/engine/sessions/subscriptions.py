@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 from hubbub.domain.documents.changes import DocumentUpdate
-from hubbub.domain.errors import HubbubError, NotFound, NotPermitted, TooManyChannels, Unavailable
+from hubbub.domain.errors import (
+    HubbubError,
+    NotFound,
+    NotPermitted,
+    TooManyChannels,
+    Unavailable,
+)
 from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Failed,
-    Member,
-    Notice,
     NotificationInfo,
-    Occupancy,
-    Presence,
     Subscribed,
     Unsubscribed,
 )
@@ -29,26 +30,20 @@ from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.document_feed import updated
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.attendance import Attendance, check_presence_data
 from hubbub.engine.sessions.catch_up import Replay, Replayer
+from hubbub.engine.sessions.channel_tokens import ChannelTokens, drop_ended
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.patterns import NO_PATTERNS, PatternSubscriptions, Prepared
 from hubbub.engine.sessions.plans import Missed, Plan, Room
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
     Bus,
-    FeedEvent,
-    MembersJoined,
-    MembersLeft,
-    MembersPresent,
-    OccupancyChanged,
 )
 from hubbub.ports.clock import Clock
-from hubbub.tasks import TaskSet
-
-T = TypeVar("T")
-
+from hubbub.tasks import TaskSet, side_by_side
 
 _CHECKS_IN_A_TURN = 5
 """Channels of one request whose permission is checked in one turn of the loop: long patterns and
@@ -68,14 +63,17 @@ class Subscriptions:
         chronicle: Chronicle,
         access: AccessRegistry,
         tasks: TaskSet,
+        channel_tokens: ChannelTokens,
     ) -> None:
         self._access = access
+        self._channel_tokens = channel_tokens
         self._bus = bus
         self._clock = clock
         self._fanout = fanout
         self._limits = limits
         self._restore_keys = restore_keys
         self._chronicle = chronicle
+        self.attendance = Attendance(bus, restore_keys)
         self._replayer = Replayer(bus, fanout, clock)
         self.patterns = PatternSubscriptions(
             self, bus, limits, clock, restore_keys, chronicle, access, tasks
@@ -117,6 +115,7 @@ class Subscriptions:
             if channel.channel in asked:
                 continue
             try:
+                await self._channel_tokens.take(session, channel)
                 self._check(session, channel, len(asked))
                 asked[channel.channel] = channel
             except HubbubError as error:
@@ -124,7 +123,7 @@ class Subscriptions:
         if session.patterns:
             session.planned = {*(session.planned or ()), *asked}
         room = Room(len(asked))
-        answers = await _side_by_side(
+        answers = await side_by_side(
             [self._try_plan(session, each, room) for each in asked.values()]
         )
         plans: list[Plan] = []
@@ -143,6 +142,8 @@ class Subscriptions:
         confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
         try:
             for plan in plans:
+                if plan.wanted.presence is not None:
+                    session.show(plan.wanted.channel, plan.wanted.presence)
                 if plan.missed is None and not session.closed:
                     with self._telling(session, plan):
                         self._begin_live(session, plan)
@@ -150,7 +151,7 @@ class Subscriptions:
                 with self._telling(session, plan):
                     if plan.missed is not None:
                         await self._replay(session, plan, plan.missed, epoch, serial)
-            await self._send_states(session, [plan.feed for plan in plans])
+            await self.attendance.tell(session, [plan.feed for plan in plans])
         finally:
             for plan in plans:
                 plan.feed.users -= 1
@@ -158,12 +159,14 @@ class Subscriptions:
                 self.drop_if_unused(session.hub, plan.feed)
 
     def _end_plan(self, session: SessionState, channel: str) -> None:
-        """A pattern may have the session join the channel again, which it does where nothing came
-        of the plan."""
+        """Where nothing came of the plan, the session keeps no token for the channel: those of
+        failed subscriptions would pile up. A pattern may have it join the channel again."""
+        if channel not in (session.feeds or ()):
+            session.drop_token(channel)
         if session.planned is not None:
             session.planned.discard(channel)
             if session.patterns and channel not in (session.feeds or ()):
-                self.patterns.look_again(session.hub)
+                self.patterns.watch.look_again(session.hub)
 
     def unsubscribe(self, session: SessionState, request: Unsubscribe) -> None:
         ended: list[str] = []
@@ -206,6 +209,8 @@ class Subscriptions:
         hub, channel = session.hub, feed.channel
         rules = hub.rules_for(channel)
         self._chronicle.unsubscribed(session, channel)
+        session.show(channel, None)
+        session.drop_token(channel)
         if rules.presence:
             self._bus.leave(hub.name, channel, [session.id])
         if rules.occupancy and feed.occupants:
@@ -243,27 +248,6 @@ class Subscriptions:
         failures = tuple(ChannelFailure(channel, reason) for channel in channels)
         session.send(Unsubscribed((), failures))
 
-    def announce_identity(self, session: SessionState) -> None:
-        """Tell the owners who a session has turned out to be."""
-        for channel in session.feeds or ():
-            by_name = channel not in (session.matched or ())
-            if by_name and session.hub.rules_for(channel).presence:
-                self._bus.join(session.hub.name, channel, [session.member()])
-
-    def announce_members(self, hub: Hub) -> None:
-        """Tell the owners who is where, after rules that may have switched presence on."""
-        for channel, feed in hub.feeds.items():
-            rules = hub.rules_for(channel)
-            if rules.presence:
-                present = [
-                    session.member()
-                    for session in hub.sessions.values()
-                    if channel in (session.feeds or ()) and channel not in (session.matched or ())
-                ]
-                self._bus.join(hub.name, channel, present)
-            if rules.occupancy:
-                self._bus.occupy(hub.name, channel, feed.occupants)
-
     # -- one subscription -----------------------------------------------------------------------
 
     @contextmanager
@@ -280,9 +264,11 @@ class Subscriptions:
     def _check(self, session: SessionState, wanted: ChannelRequest, planned: int) -> None:
         session.check_identity()
         channel = check_name(wanted.channel, "channel")
+        drop_ended(session, (channel,))
+        check_presence_data(wanted.presence)
         self._access.admit(session.hub.name, session, channel)
         if wanted.by_pattern:
-            self.patterns.check_match(session, channel, planned)
+            self.patterns.bounds.check_match(session, channel, planned)
             return
         held, matched = session.feeds or {}, session.matched or {}
         new = channel not in held or channel in matched
@@ -302,6 +288,8 @@ class Subscriptions:
 
     async def _plan(self, session: SessionState, wanted: ChannelRequest, room: Room) -> Plan:
         hub, channel = session.hub, wanted.channel
+        if not wanted.by_pattern:
+            await hub.consent(session.reader_of(channel).identity, channel, session.id)
         feed = self.feed_of(hub, channel)
         feed.users += 1
         try:
@@ -379,7 +367,8 @@ class Subscriptions:
             del following
         sent: int | None = replay.sent
         if (feed.epoch, feed.position) != (epoch, replay.reached):
-            session.send(ChannelReset(feed.channel, feed.epoch, feed.position))
+            recovered = feed.is_at_beginning() and replay.reached == 0
+            session.send(ChannelReset(feed.channel, feed.epoch, feed.position, recovered))
             sent = None
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
@@ -396,7 +385,7 @@ class Subscriptions:
         """`sent`: the last serial of a replay. Raises `NotPermitted`, and `TooManyMatches` where it
         is for a pattern."""
         if by_pattern:
-            self.patterns.check_match(session, feed.channel)
+            self.patterns.bounds.check_match(session, feed.channel)
         feed.add(session, session.connection, sent)
         if session.feeds is None:
             session.feeds = {}
@@ -411,50 +400,6 @@ class Subscriptions:
         self._chronicle.subscribed(session, feed.channel)
         self._restore_keys.touched(session)
 
-    async def _send_states(self, session: SessionState, feeds: Iterable[Feed]) -> None:
-        asking = []
-        for feed in feeds:
-            rules = session.hub.rules_for(feed.channel)
-            if rules.presence or rules.occupancy:
-                asking.append(self._try_send_state(session, feed))
-        await _side_by_side(asking)
-
-    async def _try_send_state(self, session: SessionState, feed: Feed) -> None:
-        try:
-            await self._send_state(session, feed)
-        except HubbubError as error:
-            session.send(Failed(error))
-
-    async def _send_state(self, session: SessionState, feed: Feed) -> None:
-        """Presence and occupancy as they are now; changes follow through the feed."""
-        hub, channel = session.hub.name, feed.channel
-        rules = session.hub.rules_for(channel)
-        if channel in (session.matched or ()):
-            return
-        if session.closed or channel not in (session.feeds or ()):
-            if rules.presence and session.hub.sessions.get(session.id) is None:
-                self._bus.leave(hub, channel, [session.id])  # it may have been restored to it
-            return
-        members: tuple[Member, ...] = ()
-        count = 0
-        with feed.watch() as events:
-            if rules.presence:
-                self._bus.join(hub, channel, [session.member()])
-                members = await self._bus.members(hub, channel)
-                await session.hub.take_turn(len(members) * MEMBER_BYTES)
-            if rules.occupancy:
-                self._bus.occupy(hub, channel, feed.occupants)
-                count = await self._bus.occupancy(hub, channel)
-        # What was told meanwhile is newer than the answers, and the session has heard it.
-        state: list[Notice] = []
-        if rules.presence:
-            state.append(Presence(channel, with_changes(members, events)))
-        if rules.occupancy:
-            told = [event.count for event in events if isinstance(event, OccupancyChanged)]
-            state.append(Occupancy(channel, told[-1] if told else count))
-        if state:
-            session.send(*state)
-
     def _remove(self, session: SessionState, feed: Feed) -> bool:
         """Whether the session followed the channel by patterns only."""
         feed.remove(session.connection)
@@ -468,7 +413,7 @@ class Subscriptions:
         session.matched[feed.channel] = None
         feed.observers += 1
         if session.hub.patterns is not None:
-            session.hub.patterns.joined += 1
+            session.hub.patterns.count(session, 1)
 
     def _unobserve(self, session: SessionState, feed: Feed) -> bool:
         """Whether the session followed the channel by patterns only."""
@@ -477,16 +422,15 @@ class Subscriptions:
         feed.observers -= 1
         session.matches_left_out = False
         if session.hub.patterns is not None:
-            session.hub.patterns.joined -= 1
+            session.hub.patterns.count(session, -1)
         return True
 
     def feed_of(self, hub: Hub, channel: str) -> Feed:
         """The feed, which is there as long as somebody uses it (`drop_if_unused`)."""
         feed = hub.feeds.get(channel)
         if feed is None:
-            feed = hub.feeds[channel] = Feed(
-                hub, channel, self._bus, self._fanout, self._clock, self._access
-            )
+            feed = Feed(hub, channel, self._bus, self._fanout, self._clock, self._access)
+            hub.add_feed(feed)
         return feed
 
     def drop_if_unused(self, hub: Hub, feed: Feed) -> None:
@@ -495,7 +439,7 @@ class Subscriptions:
         if feed.users or feed.occupants or hub.feeds.get(feed.channel) is not feed:
             return
         if not feed.subscribers:
-            del hub.feeds[feed.channel]
+            hub.remove_feed(feed)
         if feed.direct or not feed.attached:
             feed.direct = False
             self._bus.detach(hub.name, feed.channel)
@@ -514,13 +458,6 @@ def _tell_document(session: SessionState, plan: Plan) -> None:
     session.send(document.info(), *[updated(wanted.channel, each) for each in missed])
 
 
-async def _side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Ask owners, who may be on other nodes. Most ask one, and a task costs more than that does."""
-    if len(asking) == 1:
-        return [await asking[0]]
-    return await asyncio.gather(*asking)
-
-
 async def _bring_up_to(feed: Feed, missed: Missed) -> None:
     """A session that was at another node can be ahead of this one's feed, which would bring it
     again what it has. Raises `Unavailable` where the owner does not help."""
@@ -531,17 +468,3 @@ async def _bring_up_to(feed: Feed, missed: Missed) -> None:
             raise Unavailable(
                 f"this node is behind in {feed.channel!r} and cannot ask its owner; try again"
             )
-
-
-def with_changes(members: Iterable[Member], events: Iterable[FeedEvent]) -> tuple[Member, ...]:
-    """Who is present, as the owner answered, with what it told while that was on its way."""
-    present = {member.session_id: member for member in members}
-    for event in events:
-        if isinstance(event, MembersPresent):
-            present = {member.session_id: member for member in event.members}
-        elif isinstance(event, MembersJoined):
-            present |= {member.session_id: member for member in event.members}
-        elif isinstance(event, MembersLeft):
-            for member in event.members:
-                present.pop(member.session_id, None)
-    return tuple(present.values())

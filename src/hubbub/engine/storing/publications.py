@@ -51,14 +51,17 @@ class Publications:
         self._tasks = TaskSet()
 
     def concern(self, message: Message, rules: Rules) -> bool:
-        """Whether the message is to be stored, in a collection that somebody looks at."""
-        return (
+        """Whether the message is to be stored, also as the retained one alone, in a collection that
+        somebody looks at."""
+        stored = (
             rules.store
             and (message.store or rules.store_by_default)
             and not message.transient
             and change_of(message) is None
-            and self.hooks.concern(collections_of(message.hub, message.channel))
         )
+        return (
+            stored or (message.retain and rules.retain and bool(message.payload))
+        ) and self.hooks.concern(collections_of(message.hub, message.channel))
 
     def publish(
         self, message: Message, reply: PublishReply, hand_on: HandOn, refuse: Refuse

@@ -20,6 +20,8 @@ class ActiveProducer:
     accepted: int = 0
     """The last sequence that is on disk or on its way there."""
     under_way: dict[int, Put] = field(default_factory=dict)
+    lookups: list[Put] = field(default_factory=list)
+    """Publishes with idempotency keys that are yet to be looked for in the store."""
     waiting: list[tuple[Message, PublishReply]] | None = field(default_factory=list)
     """Puts that came before the store said where the producer stands; None: it has."""
 
@@ -41,10 +43,7 @@ class Put:
     def conclude(self, outcome: PublishOutcome) -> None:
         first, *repeats = self.replies
         first(outcome)
+        message_id = outcome.message_id or self.message.id
         for reply in repeats:
             again = outcome.error is None
-            reply(
-                PublishOutcome(
-                    outcome.serial, outcome.error, again, self.message.id, outcome.change
-                )
-            )
+            reply(PublishOutcome(outcome.serial, outcome.error, again, message_id, outcome.change))

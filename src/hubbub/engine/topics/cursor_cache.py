@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from hubbub.domain.cursors import runs_of
-from hubbub.domain.errors import StaleOwner
+from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import PAGE_BYTES, size_of
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionKey
@@ -57,6 +58,9 @@ class CursorCache:
     async def settle(self) -> None:
         """Let what was begun end."""
         await self._tasks.settle()
+
+    async def settle_so_far(self) -> None:
+        await self._tasks.settle_so_far()
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -135,9 +139,12 @@ class CursorCache:
     async def read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
         """Some of them, about a page at most, in any case the first ones, unless they are gone."""
         cursors = channel.cursors
-        for known in (cursors.tail, cursors.page) if cursors is not None else ():
-            if known and known[0].serial <= serials[0] <= known[-1].serial:
+        if cursors is not None:
+            known = cursors.known(serials[0]) or await self._page_ahead(cursors, serials[0])
+            if known:
                 first = known[0].serial
+                if known is cursors.page:
+                    self._read_ahead(channel, cursors, serials[-1])
                 return {s: known[s - first] for s in serials if s - first < len(known)}
         found: dict[int, Message] = {}
         room = PAGE_BYTES
@@ -150,10 +157,42 @@ class CursorCache:
             if page.head is not None and page.head.first > start:
                 self.lost_before(channel, page.head.first)
             if cursors is not None:
-                cursors.page = page.messages
+                cursors.page, cursors.ahead = page.messages, None
             if room <= 0 or len(wanted) < end - start + 1:
                 break
         return found
+
+    def _read_ahead(self, channel: Channel, cursors: Cursors, served: int) -> None:
+        """Once half of the page was handed out, the store reads the next one meanwhile."""
+        last = cursors.page[-1].serial
+        if (
+            cursors.ahead is None
+            and last - served < len(cursors.page) // 2
+            and last < channel.head
+            and not cursors.known(last + 1)
+        ):
+            cursors.ahead = self._tasks.start(self._next_page(channel, last))
+
+    async def _next_page(self, channel: Channel, after: int) -> Sequence[Message]:
+        """Nothing where it cannot be read: who needs the page asks once more, and is told why."""
+        try:
+            page = await self.store.read_after(channel.hub, channel.name, after, _READ_AHEAD)
+        except HubbubError:
+            return ()
+        return page.messages
+
+    @staticmethod
+    async def _page_ahead(cursors: Cursors, serial: int) -> Sequence[Message]:
+        """The page that is read ahead, if it begins with this message."""
+        if cursors.ahead is None or not cursors.page or cursors.page[-1].serial + 1 != serial:
+            return ()
+        reading = cursors.ahead
+        page = await asyncio.shield(reading)
+        if cursors.ahead is reading:
+            cursors.ahead = None
+            if page and page[0].serial == serial:
+                cursors.page = page
+        return cursors.known(serial)
 
     def lost_before(self, channel: Channel, first: int) -> None:
         """The channel's messages begin here now; who had not got those before has missed them."""

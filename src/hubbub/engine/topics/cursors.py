@@ -84,6 +84,8 @@ class Cursors:
     tail: deque[Message] = field(default_factory=deque)
     page: Sequence[Message] = ()
     """What was read from the store last, without gaps."""
+    ahead: asyncio.Task[Sequence[Message]] | None = None
+    """Reads the page that comes after `page`."""
     _tail_bytes: int = 0
 
     @property
@@ -93,6 +95,13 @@ class Cursors:
             subscription.waiters or subscription.cursor.leases or subscription.moving
             for subscription in self.subscriptions.values()
         )
+
+    def known(self, serial: int) -> Sequence[Message]:
+        """Messages in memory, without gaps, this one among them; none where it is not there."""
+        for held in (self.tail, self.page):
+            if held and held[0].serial <= serial <= held[-1].serial:
+                return held
+        return ()
 
     def remember(self, message: Message) -> None:
         tail = self.tail
@@ -137,7 +146,7 @@ def _describe(key: SubscriptionKey, cursor: Cursor, epoch: str, head: int) -> Su
         handed_out=cursor.handed_out,
         created_at=cursor.created_at,
         redeliveries=cursor.redeliveries,
-        dead_letters=cursor.dead_letters,
+        dead_letters=max(0, cursor.dead_letters - cursor.replayed),
         missed=cursor.missed,
     )
 

@@ -77,6 +77,9 @@ class DurableSubscriptions:
                 subscription.wake()
         await self._cache.settle()
 
+    async def settle_so_far(self) -> None:
+        await self._cache.settle_so_far()
+
     # -- requests -------------------------------------------------------------------------------
 
     def serve(self, channel: Channel, request: SubscriptionRequest) -> Awaitable[TopicAnswer]:
@@ -165,6 +168,10 @@ class DurableSubscriptions:
         if request.dead:
             for serial in request.serials:
                 await self._dead_letters.move(channel, subscription, serial)
+            return cursor.floor
+        if request.replayed:
+            cursor.replayed += len(request.serials)
+            await self._cache.save(channel, subscription, changed=True)
             return cursor.floor
         if request.expired:
             self._pass_expired(channel, subscription, request.serials)

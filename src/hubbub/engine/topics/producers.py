@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from hubbub.domain.documents.changes import ChangeOutcome, digest_of
 from hubbub.domain.errors import (
     HubbubError,
+    Overloaded,
     ProducerFenced,
     SequenceGap,
     SequenceReused,
+    StaleOwner,
     TopicNotFound,
 )
 from hubbub.domain.messages import Message, Stamp, change_of
 from hubbub.domain.topics import FoundPut, ProducerState
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.topics.active_producer import ActiveProducer, Put
+from hubbub.engine.topics.recent_keys import RecentKeys, reused
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.topics import ProducerRecord, TopicStore
@@ -29,6 +33,8 @@ from hubbub.tasks import TaskSet
 
 MAX_PRODUCERS = 10_000
 """Of one channel, in memory; those that have nothing under way are read again when they come."""
+MAX_KEYED = 1000
+"""Publishes of one user with idempotency keys that are under way to a channel."""
 MAX_PRODUCERS_OF_A_USER = 10_000
 """On one channel. They are never forgotten, since a repeat may come however late."""
 
@@ -44,7 +50,11 @@ Append = Callable[[Channel, Message, PublishReply], None]
 class Producers:
     """Serves all channels of one owner."""
 
-    def __init__(self, store: ProducerStore, terms: Mapping[int, int], append: Append) -> None:
+    def __init__(
+        self, store: ProducerStore, terms: Mapping[int, int], append: Append, accept: Append
+    ) -> None:
+        """`accept` takes what has no stamp."""
+        self._accept = accept
         self._store = store
         self._terms = terms
         self._append = append
@@ -52,6 +62,9 @@ class Producers:
 
     async def settle(self) -> None:
         await self._tasks.settle()
+
+    async def settle_so_far(self) -> None:
+        await self._tasks.settle_so_far()
 
     # -- putting --------------------------------------------------------------------------------
 
@@ -64,6 +77,9 @@ class Producers:
         if channel.state < State.READY:
             channel.wait(message, reply)  # it comes here again once the channel is
             return
+        if stamp.keyed and not channel.must_store(message):
+            self._publish_unstored(channel, message, stamp, reply)
+            return
         if not channel.rules.store and change_of(message) is None:
             raise TopicNotFound(
                 f"channel {channel.name!r} does not store messages; switch 'store' on in its "
@@ -72,6 +88,8 @@ class Producers:
         producer = self._known(channel, stamp)
         if producer.waiting is not None:
             producer.waiting.append((message, reply))
+        elif stamp.keyed:
+            self._put_keyed(channel, producer, message, reply)
         elif stamp.sequence <= producer.stored:
             self._run(channel, self._answer_repeat(producer.id, message, reply))
         elif stamp.sequence in producer.under_way:
@@ -102,6 +120,76 @@ class Producers:
             del producer.under_way[sequence]
             producer.accepted = sequence - 1
             raise
+
+    # -- idempotency keys -----------------------------------------------------------------------
+
+    def _publish_unstored(
+        self, channel: Channel, message: Message, stamp: Stamp, reply: PublishReply
+    ) -> None:
+        if channel.recent_keys is None:
+            channel.recent_keys = RecentKeys()
+        message.stamp = None
+        channel.recent_keys.publish(stamp, message, reply, partial(self._accept, channel))
+
+    def _put_keyed(
+        self, channel: Channel, producer: ActiveProducer, message: Message, reply: PublishReply
+    ) -> None:
+        """A key that is not under way is looked for in the store; publishes keep their order."""
+        sequence = _stamp_of(message).sequence
+        earlier = producer.under_way.get(sequence)
+        if earlier is not None:
+            _check_same(earlier.message, message)
+            earlier.replies.append(reply)
+            return
+        if len(producer.under_way) >= MAX_KEYED:
+            raise Overloaded(
+                f"{MAX_KEYED} publishes with idempotency keys wait in channel {channel.name!r}"
+            )
+        producer.under_way[sequence] = put = Put(message, reply)
+        producer.lookups.append(put)
+        if len(producer.lookups) == 1:
+            self._run(channel, self._look_up(channel, producer))
+
+    async def _look_up(self, channel: Channel, producer: ActiveProducer) -> None:
+        while producer.lookups:
+            puts = list(producer.lookups)
+            found = await asyncio.gather(
+                *(self._read_keyed(producer.id, put.message) for put in puts)
+            )
+            for put, original in zip(puts, found, strict=True):
+                self._conclude_look_up(channel, producer, put, original)
+            del producer.lookups[: len(puts)]
+
+    async def _read_keyed(self, producer_id: int, message: Message) -> FoundPut | HubbubError:
+        try:
+            return await self._original(producer_id, message)
+        except HubbubError as error:
+            return error
+
+    def _conclude_look_up(
+        self,
+        channel: Channel,
+        producer: ActiveProducer,
+        put: Put,
+        original: FoundPut | HubbubError,
+    ) -> None:
+        def conclude(outcome: PublishOutcome) -> None:
+            producer.under_way.pop(_stamp_of(put.message).sequence, None)
+            put.conclude(outcome)
+
+        if isinstance(original, HubbubError):
+            conclude(PublishOutcome(error=original))
+        elif original.message_id is not None:
+            conclude(PublishOutcome(original.serial, None, True, original.message_id))
+        else:
+            try:
+                if channel.closed_by is not None:
+                    raise channel.closed_by
+                if channel.producer_of(put.message) is not producer:
+                    raise StaleOwner("the channel was read again meanwhile; try again")
+                self._append(channel, put.message, conclude)
+            except HubbubError as error:
+                conclude(PublishOutcome(error=error))
 
     @staticmethod
     def _check_turn(producer: ActiveProducer, message: Message, stamp: Stamp) -> None:
@@ -163,9 +251,10 @@ class Producers:
         found = await self._store.read_producer(
             message.hub, message.channel, stamp.principal, stamp.producer
         )
-        if found is None or stamp.sequence > found.sequence:
+        if found is None or (stamp.sequence > found.sequence and not stamp.keyed):
             return None
-        return await self._original(found.id, message)
+        original = await self._original(found.id, message)
+        return None if stamp.keyed and original.message_id is None else original
 
     async def open(self, channel: Channel, principal: str, name: str) -> ProducerState:
         """Take the producer over: its fence rises, what an earlier process sent counts still."""
@@ -260,6 +349,8 @@ def _check_same(original: Message, message: Message) -> None:
 
 def _reused(message: Message) -> SequenceReused:
     stamp = _stamp_of(message)
+    if stamp.keyed:
+        return reused(message)
     return SequenceReused(
         f"producer {stamp.producer!r} put sequence {stamp.sequence} to channel "
         f"{message.channel!r} before, with other content; take the next sequence"

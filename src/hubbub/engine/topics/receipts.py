@@ -40,7 +40,7 @@ class Receipts:
         it is this that takes them to the subscriber."""
         if not self._wanted(channel) or not articles:
             return
-        if len(articles) == 1:
+        if len(articles) == 1 or _is_run(articles):
             self._handed_out(channel, key, articles, technology)
             return
         run: list[Article] = []
@@ -138,14 +138,28 @@ def _add_latency(event: JournalEvent, message: Message) -> None:
 
 def _add_latencies(event: JournalEvent, messages: list[Message]) -> None:
     event.size = sum([len(each.payload) for each in messages])
-    latencies = [_latency(event, each) for each in messages]
+    at = event.at
+    latencies = [max(at - (each.taken_at or each.published_at * 1000), 0) for each in messages]
+    least, most = min(latencies), max(latencies)
     event.latency_sum = sum(latencies)
-    event.latency_min, event.latency_max = min(latencies), max(latencies)
+    event.latency_min, event.latency_max = least, most
     event.latency_squares = float(sum([each * each for each in latencies]))
+    if bucket_of(least) == bucket_of(most):
+        event.latency_buckets = {bucket_of(least): len(latencies)}
+        return
     buckets: dict[int, int] = {}
     event.latency_buckets = buckets
     for bucket in map(bucket_of, latencies):  # a Counter takes longer to make than to use
         buckets[bucket] = buckets.get(bucket, 0) + 1
+
+
+def _is_run(articles: Sequence[Article]) -> bool:
+    """Whether all of them are one run."""
+    serials = [article.message.serial for article in articles]
+    times = articles[0].deliveries
+    return serials == list(range(serials[0], serials[0] + len(serials))) and all(
+        article.deliveries == times for article in articles
+    )
 
 
 def _goes_on(before: Article, article: Article) -> bool:

@@ -5,6 +5,7 @@ Here it is decided who may; the rest happens at the owner of the channel, behind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from random import sample
 from typing import TypeVar
@@ -147,6 +148,7 @@ class Topics:
         key = self._key(hub, identity, topic, request.name)
         if options is not None:
             await self._check_options(hub, identity, topic, options)
+        await hub.consent(identity, topic)
         await self._maker.ensure(hub, topic)
         wanted = SubscribeTopic(key, options, request.start)
         info = _expect(SubscriptionInfo, await self._bus.topic(wanted))
@@ -200,15 +202,33 @@ class Topics:
         channel: str | None = None,
         owner: str | None = None,
         after: tuple[str, str, str] | None = None,
+        text: str = "",
     ) -> tuple[list[SubscriptionInfo], tuple[str, str, str] | None]:
         """Everybody's, for administrators, ordered by channel, owner and name; the second is what
         to go on with as `after`, if there are more."""
-        cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1)
+        cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1, text)
         page = cursors[:limit]
         answers = await gather_some(_AT_ONCE, (self._describe_saved(cursor) for cursor in page))
         last = page[-1] if len(cursors) > limit else None
         following = (last.channel, last.owner, last.name) if last is not None else None
         return [info for info in answers if info is not None], following
+
+    async def count_all(
+        self, hub: str, channel: str | None = None, owner: str | None = None, text: str = ""
+    ) -> int:
+        """How many `list_all` finds in all."""
+        return await self._store.count_cursors(hub, channel, owner, text)
+
+    async def describe_some(self, keys: Sequence[SubscriptionKey]) -> list[SubscriptionInfo]:
+        """Those of them that are still there, in the same order."""
+
+        async def find(key: SubscriptionKey) -> SubscriptionInfo | None:
+            with suppress(NotSubscribed):
+                return await self.describe(key)
+            return None
+
+        found = await gather_some(_AT_ONCE, map(find, keys))
+        return [info for info in found if info is not None]
 
     async def describe(self, key: SubscriptionKey) -> SubscriptionInfo:
         """Somebody's, for administrators. Raises `NotSubscribed`."""

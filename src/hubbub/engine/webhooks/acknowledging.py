@@ -54,6 +54,11 @@ class Acknowledger:
         else:
             push.acknowledged = max(push.acknowledged, serial)
 
+    async def drop(self, hub: str) -> None:
+        """Of webhooks of this hub nothing is acknowledged any more when this returns."""
+        self._waiting = {push: None for push in self._waiting if push.key.hub != hub}
+        await self._tasks.settle_so_far()
+
     async def close(self) -> None:
         self._closed = True
         if self._timer is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 
 from hubbub.domain.envelope import expires_at
@@ -10,43 +9,24 @@ from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.outgoing import Destination
+from hubbub.engine.outward.attempts import (
+    Attempted,
+    Ended,
+    Expired,
+    OutwardAttempts,
+    Pace,
+    Shipment,
+)
+from hubbub.engine.outward.retrying import GivenUp, retry_after_seconds
 from hubbub.engine.webhooks.context import DriverContext
+from hubbub.engine.webhooks.handover import hand_over
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
-from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _TECHNOLOGIES = {"light": "light", "websub": "websub", "plain": "webhook"}
 _MOMENT_SECONDS = 1.0
-
-
-class Expired(Exception):
-    """The message's time to live was over before it arrived."""
-
-
-class Ended(Exception):
-    """The webhook is over."""
-
-
-class Stopped(Exception):
-    """The webhook is not driven on this node any more."""
-
-
-class Pace:
-    """So many requests each second for a hub; what is too fast waits."""
-
-    __slots__ = ("_next", "_rate")
-
-    def __init__(self, rate: int) -> None:
-        self._rate = rate
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        now = asyncio.get_running_loop().time()
-        due = max(now - 1.0, self._next)  # what a quiet second left over may go at once
-        self._next = due + 1 / self._rate
-        if due > now:
-            await asyncio.sleep(due - now)
 
 
 class HubPart:
@@ -74,63 +54,100 @@ class HubPart:
 class Attempts:
     def __init__(self, context: DriverContext) -> None:
         self._context = context
+        self._outward = OutwardAttempts(context.outgoing, context.clock, context.limits)
         self._hubs: dict[str, HubPart] = {}
 
     def hub_changed(self, hub: str) -> None:
         self._hubs.pop(hub, None)
 
     async def deliver(self, push: Push, message: Message) -> None:
-        """Until it has arrived. Raises `GivenUp`, `Expired`, `Ended`, `Stopped`."""
-        sealed = Sealed(push.webhook, push.lasting, message, self._context.limits)
-        webhook = push.webhook
-        push.status.attempts = 0
-        push.failing_since = None
-        try:
-            while True:
-                if push.webhook is not webhook:  # it was changed meanwhile
-                    webhook = push.webhook
-                    sealed = Sealed(webhook, push.lasting, message, self._context.limits)
-                retry_after = await self._attempt(push, sealed, message, push.status.attempts + 1)
-                if retry_after is None:
-                    return
-                push.status.attempts += 1
-                if push.gone:
-                    raise Stopped
-                await self._wait(push, message, retry_after)
-        finally:
-            push.status.attempts = 0
-            push.status.next_try_at = None
+        """Until it has arrived; to a peer, until there is a verdict. Raises `GivenUp`, `Expired`,
+        `Ended`, `Stopped`, and `HubbubError` where the log of the hub takes no message now."""
+        if push.webhook.kind == "peer":
+            await hand_over(self._context, push, message)
+            return
+        shipment = self._shipment(push, message, None)
+        await self._outward.deliver(shipment, shipment.hub.pace)
 
     async def try_once(self, push: Push, sealed: Sealed, message: Message) -> bool:
         """Whether it has arrived; it waits only for a moment until its host may have it."""
         try:
-            return await self._attempt(push, sealed, message, 1, _MOMENT_SECONDS) is None
+            shipment = self._shipment(push, message, sealed)
+            attempted = await self._outward.once(shipment, 1, shipment.hub.pace, _MOMENT_SECONDS)
         except (GivenUp, Expired, Ended):
             return False
+        return attempted.arrived
 
-    async def _attempt(
+    def _shipment(self, push: Push, message: Message, sealed: Sealed | None) -> WebhookShipment:
+        return WebhookShipment(self._context, self._hub(push.webhook.hub), push, message, sealed)
+
+    def _hub(self, name: str) -> HubPart:
+        part = self._hubs.get(name)
+        if part is None:
+            try:
+                configuration = self._context.configuration_of(name)
+            except HubbubError as error:
+                raise Ended(error.message) from None
+            part = self._hubs[name] = HubPart(configuration)
+        return part
+
+
+class WebhookShipment(Shipment):
+    """A message as HTTP requests to a webhook."""
+
+    __slots__ = ("_context", "_message", "_push", "_sealed", "_webhook", "hub")
+
+    def __init__(
         self,
+        context: DriverContext,
+        hub: HubPart,
         push: Push,
-        sealed: Sealed,
         message: Message,
-        number: int,
-        patience_seconds: float | None = None,
-    ) -> float | None:
-        """One request, when its destination may have one. Returns None where the message arrived,
-        else the seconds of the receiver's `Retry-After`, 0 without that header. Raises `GivenUp`,
-        `Expired`, `Ended`."""
-        hub = self._hub(push.webhook.hub)
-        if hub.pace is not None:
-            await hub.pace.wait()
-        patience = self._patience(push) if patience_seconds is None else patience_seconds
-        await self._enter(push, message, patience)
-        host = push.host
+        sealed: Sealed | None,
+    ) -> None:
+        super().__init__()
+        self._context = context
+        self.hub = hub
+        self._push = push
+        self._message = message
+        self._webhook = push.webhook
+        self._sealed = sealed or self._seal()
+
+    def _seal(self) -> Sealed:
+        push = self._push
+        return Sealed(push.webhook, push.lasting, self._message, self._context.limits)
+
+    @property
+    def destination(self) -> Destination:
+        return self._push.host
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._push.gone
+
+    def note(self, attempts: int, next_try_at: int | None) -> None:
+        self._push.status.attempts = attempts
+        self._push.status.next_try_at = next_try_at
+
+    def lifetime(self) -> float:
+        lease = self._push.webhook.expires_at
+        if lease is not None and lease <= self._context.now():
+            raise Ended("its lease is over")
+        limit = expires_at(self._message)
+        return math.inf if limit is None else limit / 1000 - self._context.clock.now()
+
+    async def attempt(self, number: int) -> Attempted:
+        push = self._push
+        if push.webhook is not self._webhook:  # it was changed meanwhile
+            self._webhook = push.webhook
+            self._sealed = self._seal()
         push.sending = True
-        well: bool | None = None
+        began = self._context.clock.monotonic()
         answer: HttpResponse | None = None
         failed: SendFailed | None = None
         try:
-            answer = await self._context.outgoing.transmit(sealed.attempt(number), hub.reach)
+            request = self._sealed.attempt(number)
+            answer = await self._context.transmit(request, self.hub.reach, self._message)
             well = answer.status < 500
         except SendFailed as error:
             failed = error
@@ -139,69 +156,50 @@ class Attempts:
             raise Ended(error.message) from None
         finally:
             push.sending = False
-            self._context.outgoing.leave(host, well)
         status = answer.status if answer is not None else failed.status if failed else None
         if status is not None and 200 <= status < 300 and (well or answer is not None):
-            seconds = self._arrived(push, answer, status)
-            self._tell(push, message, hub, number, "ok", status, seconds)
-            return None
-        word = self._failed(push, failed, status)
-        self._tell(push, message, hub, number, word, status, None)
+            seconds = self._arrived(answer, status)
+            self._tell(number, "ok", status, seconds)
+            return Attempted(True, well, status)
+        seconds = self._context.clock.monotonic() - began
+        self._tell(number, self._failed(failed, status, seconds), status, seconds)
         if status == 410:
             raise Ended("the receiver answered 410")
-        return retry_after_seconds(answer, self._context.clock.now())
+        return Attempted(
+            False, well, status, retry_after_seconds(answer, self._context.clock.now())
+        )
 
-    async def _enter(self, push: Push, message: Message, patience: float) -> None:
-        """Wait for a request to the webhook's host. Raises `GivenUp`, `Expired`, `Ended`."""
-        lifetime = self._lifetime(message)
-        if not await self._context.outgoing.enter(push.host, min(patience, lifetime)):
-            raise Expired if lifetime < patience else GivenUp
-        expires_at = push.webhook.expires_at
-        lease_is_over = expires_at is not None and expires_at <= self._context.now()
-        if self._lifetime(message) <= 0 or lease_is_over:
-            self._context.outgoing.leave(push.host, None)
-            raise Ended("its lease is over") if lease_is_over else Expired
-
-    # -- what became of it ----------------------------------------------------------------------
-
-    def _arrived(self, push: Push, answer: HttpResponse | None, status: int) -> float:
+    def _arrived(self, answer: HttpResponse | None, status: int) -> float:
         """Returns how many seconds the request took."""
         seconds = answer.duration_seconds if answer is not None else 0.0
-        push.status.delivered += 1
-        push.status.last_status = status
-        push.status.last_error = None
-        push.status.last_latency_seconds = seconds
-        push.status.last_delivered_at = self._context.now()
-        counters = self._context.counters[push.webhook.hub]
+        known = self._push.status
+        known.delivered += 1
+        known.last_status = status
+        known.last_error = None
+        known.last_latency_seconds = seconds
+        known.last_delivered_at = self._context.now()
+        counters = self._context.counters[self._webhook.hub]
         counters.outcomes["ok"] += 1
         counters.answered.took(seconds)
         return seconds
 
-    def _failed(self, push: Push, failed: SendFailed | None, status: int | None) -> str:
+    def _failed(self, failed: SendFailed | None, status: int | None, seconds: float) -> str:
         """Returns the word for the failure in the journal."""
-        push.status.failures += 1
-        push.status.last_status = status
-        push.status.last_error = failed.message if failed else f"the receiver answered {status}"
-        if push.failing_since is None:
-            push.failing_since = self._context.clock.monotonic()
+        known = self._push.status
+        known.last_latency_seconds = seconds
+        self._context.counters[self._webhook.hub].failed.took(seconds)
+        known.failures += 1
+        known.last_status = status
+        known.last_error = failed.message if failed else f"the receiver answered {status}"
         word = failed.word if failed else "status"
         outcome = f"{status // 100}xx" if failed is None and status is not None else word
-        self._context.counters[push.webhook.hub].outcomes[outcome] += 1
+        self._context.counters[self._webhook.hub].outcomes[outcome] += 1
         return word
 
-    def _tell(
-        self,
-        push: Push,
-        message: Message,
-        hub: HubPart,
-        number: int,
-        outcome: str,
-        status: int | None,
-        seconds: float | None,
-    ) -> None:
-        if not self._context.journal.enabled or hub.is_quiet(message.channel):
+    def _tell(self, number: int, outcome: str, status: int | None, seconds: float) -> None:
+        message, webhook = self._message, self._webhook
+        if not self._context.journal.enabled or self.hub.is_quiet(message.channel):
             return
-        webhook = push.webhook
         self._context.journal.record(
             JournalEvent(
                 WEBHOOK_ATTEMPT,
@@ -216,45 +214,7 @@ class Attempts:
                 attempt=number,
                 outcome=outcome,
                 status=status,
-                duration=None if seconds is None else int(seconds * 1e6),
-                peer=push.host.name,
+                duration=int(seconds * 1e6),
+                peer=self._push.host.name,
             )
         )
-
-    # -- again ----------------------------------------------------------------------------------
-
-    def _patience(self, push: Push) -> float:
-        """How long this message may still take."""
-        if push.failing_since is None:
-            return self._context.limits.give_up_seconds
-        gone = self._context.clock.monotonic() - push.failing_since
-        return max(0.0, self._context.limits.give_up_seconds - gone)
-
-    def _lifetime(self, message: Message) -> float:
-        """How many seconds the message may still be delivered."""
-        limit = expires_at(message)
-        return math.inf if limit is None else limit / 1000 - self._context.clock.now()
-
-    async def _wait(self, push: Push, message: Message, retry_after: float) -> None:
-        seconds = pause_seconds(
-            self._context.limits,
-            push.status.attempts,
-            push.status.last_status,
-            retry_after,
-            self._patience(push),
-        )
-        if seconds >= self._lifetime(message):
-            raise Expired
-        push.status.next_try_at = int((self._context.clock.now() + seconds) * 1000)
-        await asyncio.sleep(seconds)
-        push.status.next_try_at = None
-
-    def _hub(self, name: str) -> HubPart:
-        part = self._hubs.get(name)
-        if part is None:
-            try:
-                configuration = self._context.configuration_of(name)
-            except HubbubError as error:
-                raise Ended(error.message) from None
-            part = self._hubs[name] = HubPart(configuration)
-        return part

@@ -6,11 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from hubbub.domain.callbacks import Reach
+from hubbub.domain.webhooks import Webhook
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.webhooks.counting import PushCounters
 from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT, Headers
+from hubbub.engine.webhooks.transmitting import Transmit
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
@@ -29,6 +31,8 @@ class DriverContext:
     outgoing: OutgoingGate
     limits: WebhookLimits
     journal: Journal
+    transmit: Transmit
+    """Sends an attempt; between `enter` and `leave` of `outgoing`."""
     counters: defaultdict[str, PushCounters] = field(
         default_factory=lambda: defaultdict(PushCounters)
     )
@@ -36,6 +40,12 @@ class DriverContext:
     def now(self) -> int:
         """Milliseconds since 1970."""
         return int(self.clock.now() * 1000)
+
+    def exceeds_longest_lease(self, webhook: Webhook) -> bool:
+        """Whether the lease of a WebSub subscription ends later than one that begins now may."""
+        end = webhook.expires_at
+        longest = self.now() + 1000 * self.limits.max_lease_seconds
+        return webhook.kind == "websub" and end is not None and end > longest
 
     def reach(self, hub: str) -> Reach:
         """The addresses that the hub sends requests to. Raises `HubNotFound`."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hubbub.domain.webhooks import Kind
+from hubbub.domain.webhooks import DrivenKind
 from hubbub.engine.counters import Durations
 from hubbub.engine.webhooks.push import Push
 
@@ -23,6 +23,8 @@ class PushCounters:
     subscribed), why they failed, and `given_up` once more for the last of those."""
     answered: Durations = field(default_factory=Durations)
     """Requests that brought their message there."""
+    failed: Durations = field(default_factory=Durations)
+    """Requests that did not."""
     dead_letters: int = 0
     ended: int = 0
     """Webhooks that the receiver or the time put an end to."""
@@ -32,7 +34,7 @@ class PushCounters:
 class HubPushes:
     """The webhooks of a hub as they are now."""
 
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[DrivenKind] = field(default_factory=Counter)
     sending: int = 0
     """Those with a request under way."""
     waiting: int = 0

@@ -11,7 +11,9 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable
 
-from hubbub.domain.errors import HubbubError, HubNotFound, NotSubscribed, TopicNotFound
+import msgspec
+
+from hubbub.domain.errors import HUB_AWAY, HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.topics import (
@@ -26,13 +28,15 @@ from hubbub.domain.topics import (
     WebhookChanged,
     WebhookRequest,
 )
-from hubbub.domain.webhooks import Webhook
+from hubbub.domain.webhooks import Pending, Webhook
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.attempts import Ended, Expired, Stopped
+from hubbub.engine.outward.retrying import GivenUp
 from hubbub.engine.webhooks.acknowledging import Acknowledger
-from hubbub.engine.webhooks.attempts import Attempts, Ended, Expired, Stopped
+from hubbub.engine.webhooks.attempts import Attempts
 from hubbub.engine.webhooks.context import DriverContext
 from hubbub.engine.webhooks.counting import HubPushes, survey
 from hubbub.engine.webhooks.ending import deny, end_webhook
@@ -41,11 +45,12 @@ from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.replaying import DeadLetterReplayer
-from hubbub.engine.webhooks.retrying import GivenUp
+from hubbub.engine.webhooks.transmitting import make_transmit
 from hubbub.engine.webhooks.verifying import Verifier
 from hubbub.ports.bus import Topic
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
+from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
@@ -74,10 +79,18 @@ class Driver:
         limits: WebhookLimits,
         publish_fetched: Publish,
         journal: Journal,
+        spans: Spans | None = None,
     ) -> None:
         """`topic` reaches the owner of the channels, which is on the same node."""
         self.context = DriverContext(
-            store, clock, topic, configuration_of, outgoing, limits, journal
+            store,
+            clock,
+            topic,
+            configuration_of,
+            outgoing,
+            limits,
+            journal,
+            make_transmit(outgoing, spans),
         )
         self._access = access
         self.outgoing = outgoing
@@ -142,11 +155,31 @@ class Driver:
         began to own them."""
         fresh = set(partitions) - self._partitions
         self._partitions |= fresh
+        if fresh:
+            await self._load(partitions=sorted(fresh))
+        for topic in await self.context.store.read_pinged(sorted(fresh)) if fresh else ():
+            self._fetcher.start(topic.hub, topic.channel)
+
+    async def hub_resumed(self, hub: str) -> None:
+        """Raises `StoreUnavailable`; call it again then."""
+        for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
+            self._remove(push)
+        await self._load(hub=hub)
+        for topic in await self.context.store.read_pinged(sorted(self._partitions)):
+            if topic.hub == hub:
+                self._fetcher.start(topic.hub, topic.channel)
+
+    async def settle_hub(self, hub: str) -> None:
+        await self._acknowledger.drop(hub)
+
+    async def _load(self, hub: str | None = None, partitions: list[int] | None = None) -> None:
+        """The webhooks of a hub, or of partitions."""
         loaded = []
-        async for webhook in self._saved(sorted(fresh)):
+        async for webhook in self._saved(hub, partitions):
             known = (webhook.hub, webhook.id) in self._pushes
-            if not known and self._partition(webhook) in self._partitions:
-                push = self._add(webhook)
+            driven = webhook.state != "paused" and self._partition(webhook) in self._partitions
+            if not known and driven:
+                push = self._add(await self._with_lease_cut(webhook))
                 push.fetching = True  # until it is known where it stands
                 loaded.append(push)
         await load_places(self.context.store, loaded)
@@ -157,8 +190,19 @@ class Driver:
             elif push.behind:
                 self._kick(push)
             self._verify(push)
-        for topic in await self.context.store.read_pinged(sorted(fresh)) if fresh else ():
-            self._fetcher.start(topic.hub, topic.channel)
+
+    async def _with_lease_cut(self, webhook: Webhook) -> Webhook:
+        """A callback that was promised a longer lease than the longest one now (the setting was
+        lowered) is asked to confirm the shorter lease."""
+        if webhook.pending is not None or not self.context.exceeds_longest_lease(webhook):
+            return webhook
+        seconds = int(self.context.limits.max_lease_seconds)
+        pending = Pending(
+            "subscribe", self.context.now(), seconds, webhook.secret, webhook.algorithm
+        )
+        changed = msgspec.structs.replace(webhook, pending=pending)
+        await self.context.store.save_webhook(changed)
+        return changed
 
     async def stop(self) -> None:
         """Let the requests under way end, within a bound, and acknowledge what arrived."""
@@ -178,11 +222,11 @@ class Driver:
         await self._acknowledger.close()
         await self._tasks.end()
 
-    async def _saved(self, partitions: list[int]) -> AsyncIterator[Webhook]:
+    async def _saved(self, hub: str | None, partitions: list[int] | None) -> AsyncIterator[Webhook]:
         after: tuple[str, str] | None = None
-        while partitions:
+        while True:
             page = await self.context.store.read_webhooks(
-                partitions=partitions, after=after, limit=1000
+                hub, partitions=partitions, after=after, limit=1000
             )
             for webhook in page:
                 yield webhook
@@ -210,9 +254,11 @@ class Driver:
         self.attempts.hub_changed(hub)
         try:
             self.context.configuration_of(hub)
-        except HubNotFound:
+        except HUB_AWAY:
             for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
                 self._remove(push)
+            self._verifier.cancel_hub(hub)
+            self._fetcher.cancel_hub(hub)
             self.counters.pop(hub, None)
         else:
             for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
@@ -233,7 +279,7 @@ class Driver:
         if push is None:
             raise NotSubscribed(f"hub {request.hub!r} drives no webhook {request.webhook[:64]!r}")
         if isinstance(request, ReplayWebhook):
-            return await self._replayer.replay(push, request.after)
+            return await self._replayer.replay(push, request.after, request.only)
         assert isinstance(request, DescribeWebhook)
         info = await self._describe(push)
         head, dead = (info.head, info.dead_letters) if info else (push.position, 0)
@@ -243,7 +289,7 @@ class Driver:
         async with self._changes:
             webhook = await self.context.store.read_webhook(request.hub, request.webhook)
         push = self._pushes.get((request.hub, request.webhook))
-        if webhook is None:
+        if webhook is None or webhook.state == "paused":
             if push is not None:
                 self._remove(push)
         elif self._partition(webhook) in self._partitions:
@@ -377,7 +423,7 @@ class Driver:
         on, and the webhook ends. The webhooks of a deleted hub go with the hub."""
         if not push.gone:
             self._remove(push)
-            if not isinstance(error, HubNotFound):
+            if not isinstance(error, HUB_AWAY):
                 self._tasks.start(self._end_refused(push, error))
 
     async def _end_refused(self, push: Push, error: HubbubError) -> None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
-from hubbub.domain.errors import HubbubError, HubNotFound
+from hubbub.domain.callbacks import check_callback
+from hubbub.domain.errors import HUB_AWAY, BadRequest, HubbubError
 from hubbub.domain.names import partition_of
 from hubbub.domain.webhooks import WebTopic
+from hubbub.engine.outward.retrying import GivenUp, pause_seconds, retry_after_seconds
 from hubbub.engine.webhooks.context import DriverContext
-from hubbub.engine.webhooks.retrying import GivenUp, pause_seconds, retry_after_seconds
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 logger = logging.getLogger(__name__)
@@ -29,6 +32,10 @@ _MAX_VALIDATOR_CHARS = 500
 _MOST_REMEMBERED = 10_000
 _ACCEPT = "*/*"
 _FOR_GOOD = ("refused_address", "too_large")
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_MAX_REDIRECTS = 5
+_WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
+"""Of zlib, by coding; some servers send `deflate` without its header."""
 """Failures that another try does not heal."""
 
 Publish = Callable[[str, str, bytes, str], Awaitable[object]]
@@ -86,6 +93,13 @@ class Fetcher:
                 fetch.task.cancel()
                 self._not_before.pop(key, None)
 
+    def cancel_hub(self, hub: str) -> None:
+        """The hub is away."""
+        for key, fetch in list(self._fetches.items()):
+            if key[0] == hub and fetch.task is not None:
+                fetch.task.cancel()
+                self._not_before.pop(key, None)
+
     # -- one topic ------------------------------------------------------------------------------
 
     async def _work(self, key: tuple[str, str], fetch: _Fetch) -> None:
@@ -112,7 +126,7 @@ class Fetcher:
             if topic is None or topic.pinged_at is None:
                 return None
             return await self._fetch_and_note(topic)
-        except HubNotFound:
+        except HUB_AWAY:
             return None
         except HubbubError as error:
             logger.warning("the topic %s of hub %s waits: %s", key[1], key[0], error.message)
@@ -188,16 +202,32 @@ class Fetcher:
         """Raises `FetchFailed`, `HubbubError`."""
         if not await self._context.store.read_webhooks(topic.hub, topic.channel, limit=1):
             return "nobody"
-        answer = await self._get(topic)
+        answer = await self._follow(topic)
         if answer.status == 304:
             return "same"
         if answer.status != 200:
             word = f"{answer.status // 100}xx"
             raise FetchFailed(word, f"{topic.url!r} answered {answer.status}", answer)
-        return await self._compare(topic, answer)
+        return await self._compare(topic, decoded(answer, self._context.limits.fetch_bytes))
 
-    async def _get(self, topic: WebTopic) -> HttpResponse:
+    async def _follow(self, topic: WebTopic) -> HttpResponse:
+        """What the topic's URL leads to: a few redirects, each to an address that the hub may send
+        requests to, which is checked like the first. Raises `FetchFailed`."""
         assert topic.url is not None
+        url = topic.url
+        for _ in range(_MAX_REDIRECTS + 1):
+            answer = await self._get(topic, url)
+            place = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or place is None:
+                return answer
+            url = urldefrag(urljoin(url, place)).url
+            try:
+                check_callback(url)
+            except BadRequest as error:
+                raise FetchFailed("redirect", f"{topic.url!r}: {error.message}") from None
+        raise FetchFailed("redirect", f"{topic.url!r} leads to more than {_MAX_REDIRECTS} others")
+
+    async def _get(self, topic: WebTopic, url: str) -> HttpResponse:
         headers = [("Accept", _ACCEPT)]
         if topic.etag:
             headers.append(("If-None-Match", topic.etag))
@@ -205,7 +235,7 @@ class Fetcher:
             headers.append(("If-Modified-Since", topic.last_modified))
         try:
             return await self._context.get(
-                "fetch", topic.hub, topic.url, tuple(headers), self._context.limits.fetch_bytes
+                "fetch", topic.hub, url, tuple(headers), self._context.limits.fetch_bytes
             )
         except SendFailed as error:
             raise FetchFailed(error.word, error.message) from None
@@ -229,6 +259,35 @@ class Fetcher:
         if latest != topic:
             await self._context.store.save_web_topic(latest)
         return "new" if fresh else "same"
+
+
+def decoded(answer: HttpResponse, most_bytes: int) -> HttpResponse:
+    """With the body as it was before its `Content-Encoding`. Raises `FetchFailed` where the coding
+    is not known, the body is damaged, or it has more bytes than may be fetched."""
+    body = answer.body
+    codings = [
+        each.strip().lower() for each in answer.headers.get("content-encoding", "").split(",")
+    ]
+    for coding in reversed([each for each in codings if each not in ("", "identity")]):
+        body = _expand(body, coding, most_bytes)
+    return answer if body is answer.body else msgspec.structs.replace(answer, body=body)
+
+
+def _expand(body: bytes, coding: str, most_bytes: int) -> bytes:
+    windows = _WINDOWS.get(coding)
+    if windows is None:
+        raise FetchFailed("encoding", f"the content encoding {coding[:40]!r} is not known here")
+    for bits in windows:
+        expander = zlib.decompressobj(bits)
+        try:
+            found = expander.decompress(body, most_bytes + 1)
+        except zlib.error:
+            continue
+        if len(found) > most_bytes:
+            raise FetchFailed("too_large", f"the content has more than {most_bytes} bytes")
+        if expander.eof:
+            return found
+    raise FetchFailed("encoding", f"the content is no whole {coding}")
 
 
 def _validator(answer: HttpResponse, name: str) -> str | None:

@@ -47,8 +47,10 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
     """Requests under way in all at most."""
     retries: Annotated[int, Meta(ge=0, le=10_000)] = 100
-    """How often a message is tried again before it goes to the dead letters; at most 7 times where
-    the receiver answers that the request is wrong (3xx, 4xx)."""
+    """How often a message is tried again before it goes to the dead letters."""
+    refused_retries: Annotated[int, Meta(ge=0, le=10_000)] = 7
+    """The same where the receiver answers that the request is wrong (3xx, 4xx), within
+    `retries`."""
     give_up_seconds: Annotated[float, Meta(ge=0.1, le=365 * _DAY)] = _DAY
     """Time after the first failure in which it is tried."""
     first_retry_seconds: Annotated[float, Meta(ge=0.01, le=3600)] = 1.0
@@ -69,7 +71,5 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
 class WebhookLimits(WebhookSettings, frozen=True, kw_only=True):
     """The settings, and what no operator decides."""
 
-    refused_retries: int = 7
-    """Where the receiver answers that the request is wrong."""
     stop_seconds: float = 2.0
     """How long requests under way may still take when the hub stops."""

@@ -64,8 +64,6 @@ class Push(Subscriber):
     """How many times that was so since a message was last done with."""
     sending: bool = False
     task: asyncio.Task[None] | None = None
-    failing_since: float | None = None
-    """Monotonic seconds."""
     status: WebhookStatus = field(default_factory=WebhookStatus)
     """How it went so far; `described` adds what others know."""
     key: SubscriptionKey = field(init=False)

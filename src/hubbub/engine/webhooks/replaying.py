@@ -37,9 +37,10 @@ class DeadLetterReplayer:
         self._context = context
         self._attempts = attempts
 
-    async def replay(self, push: Push, after: int) -> Replayed:
-        """Try each dead letter once, in order. A failed one stays; the replay ends where the
-        receiver cannot be reached at all."""
+    async def replay(self, push: Push, after: int, only: int | None = None) -> Replayed:
+        """Try each dead letter once, in order, or `only` one. A failed one stays; the replay ends
+        where the receiver cannot be reached at all."""
+        after = after if only is None else only - 1
         key = dead_letters_key(push.key)
         try:
             await self._context.topic(SubscribeTopic(key, None, "first"))
@@ -52,11 +53,16 @@ class DeadLetterReplayer:
             assert isinstance(found, tuple)
             for article in found:
                 dead_letter = article.message
-                if not _is_of(dead_letter, push.key):
+                if only is not None and dead_letter.serial != only:
+                    return Replayed(delivered, failed)
+                if not is_dead_letter_of(dead_letter, push.key):
                     await self._context.topic(Acknowledge(key, (dead_letter.serial,)))
                 elif await self._send(push, dead_letter):
                     delivered += 1
                     await self._context.topic(Acknowledge(key, (dead_letter.serial,)))
+                    await self._context.topic(
+                        Acknowledge(push.key, (dead_letter.serial,), replayed=True)
+                    )
                 else:
                     failed += 1
                     if push.status.last_status is None or push.host.opened:
@@ -82,7 +88,7 @@ class DeadLetterReplayer:
         return await self._attempts.try_once(push, sealed, dead_letter)
 
 
-def _is_of(dead_letter: Message, key: SubscriptionKey) -> bool:
+def is_dead_letter_of(dead_letter: Message, key: SubscriptionKey) -> bool:
     """Only the hub sets `dead_letter_of`, and with it the headers: nobody can forge a letter."""
     attributes = dead_letter.attributes
     if attributes is None or attributes.dead_letter_of is None or attributes.headers is None:

@@ -62,8 +62,9 @@ class Sealed:
         """`message_id` and `serial` are the original's, where this is its copy."""
         identifier = message_id or message.id
         body = message.payload
+        spelt = message.attributes.media_type if message.attributes is not None else None
         headers = [
-            ("Content-Type", message.content_type),
+            ("Content-Type", spelt or message.content_type),
             *lasting,
             ("Hubbub-Message-Id", identifier),
             ("Idempotency-Key", f"{webhook.id}:{identifier}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -11,9 +12,12 @@ from hubbub.domain.errors import (
     NotSubscribed,
     QuotaExceeded,
 )
+from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Identity, Reader, may_read, refusal
+from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import (
+    Acknowledge,
     DescribeWebhook,
     ReplayWebhook,
     SubscribeTopic,
@@ -23,6 +27,7 @@ from hubbub.domain.topics import (
     principal_of,
 )
 from hubbub.domain.webhooks import (
+    WEBHOOK_OWNER,
     Mode,
     Pending,
     Replayed,
@@ -35,10 +40,15 @@ from hubbub.domain.webhooks import (
     webhook_id,
 )
 from hubbub.engine.hub import Hub
+from hubbub.engine.topics.cursors import cursor_of
 from hubbub.engine.webhooks.ending import deny, end_webhook
 from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
 from hubbub.engine.webhooks.push import key_of
+from hubbub.engine.webhooks.replaying import dead_letters_key, is_dead_letter_of
 from hubbub.engine.webhooks.web_topics import WebTopics
+from hubbub.tasks import gather_some
+
+_DENIED_AT_ONCE = 16
 
 
 class Webhooks(WebTopics):
@@ -57,10 +67,14 @@ class Webhooks(WebTopics):
         """From now on the channel's messages are sent there. Who subscribes again renews it, and
         keeps the place. Raises `TopicNotFound`, `NotPermitted`, `QuotaExceeded`, `BadRequest`."""
         webhook = await self._prepare(hub, identity, request)
+        await self.begin(webhook, start)
+        return webhook
+
+    async def begin(self, webhook: Webhook, start: Literal["new", "first"] | int) -> None:
+        """Save it and have it driven from now on; one that was there keeps its place."""
         await self._store.save_webhook(webhook)
         await self._bus.topic(SubscribeTopic(key_of(webhook), None, start))
         await self._tell(webhook)
-        return webhook
 
     async def _prepare(
         self, hub: Hub, identity: Identity, request: WantedWebhook, mode: Mode = "subscribe"
@@ -68,7 +82,7 @@ class Webhooks(WebTopics):
         """The webhook that was asked for, if it may be; its channel stores."""
         channel = check_name(request.channel, "channel")
         await self.open_foreign(hub, channel)
-        reader = await self._reader(hub, identity, channel)
+        reader = await self.reader(hub, identity, channel)
         check_secret(request.secret)
         check_key(request.key)
         await self._check_address(hub, request.callback)
@@ -80,6 +94,7 @@ class Webhooks(WebTopics):
             webhook = msgspec.structs.replace(webhook, id=known.id)
         if mode == "unsubscribe":
             return webhook
+        await hub.consent(identity, channel)
         if known is None:
             await self._check_quota(hub)
         await self._maker.ensure(hub, channel)
@@ -127,7 +142,7 @@ class Webhooks(WebTopics):
                 return found
         return None
 
-    async def _reader(self, hub: Hub, identity: Identity, channel: str) -> Reader:
+    async def reader(self, hub: Hub, identity: Identity, channel: str) -> Reader:
         """As whom a webhook is sent messages: by the rules as they will be, and until the token is
         revoked, but not only until it expires. Raises `NotPermitted`."""
         lasting = msgspec.structs.replace(identity, rpcs=(), extra={}, expires_at=None)
@@ -145,7 +160,7 @@ class Webhooks(WebTopics):
 
     async def _check_quota(self, hub: Hub) -> None:
         quota = hub.configuration.settings.quotas.webhooks or MAX_WEBHOOKS
-        if await self._store.count_webhooks(hub.name) >= quota:
+        if await self._store.count_webhooks(hub.name, peers=False) >= quota:
             raise QuotaExceeded(
                 f"hub {hub.name!r} has {quota} webhooks, its quota; remove one that nobody needs"
             )
@@ -186,9 +201,52 @@ class Webhooks(WebTopics):
         await self.end(found)
 
     async def end(self, webhook: Webhook) -> None:
-        """End a webhook of any owner; a request under way is broken off."""
+        """End a webhook of any owner; a request under way is broken off. A callback of WebSub did
+        not ask for that: `deny_ended` tells it."""
         await end_webhook(self._bus.topic, self._store, webhook)
         await self._tell(webhook)
+
+    async def deny_ended(
+        self, hub: HubConfiguration, webhooks: Sequence[Webhook], reason: str
+    ) -> None:
+        """Tell the callbacks of WebSub among them, each once, that their subscriptions ended."""
+        about = [(each.callback, each.topic) for each in webhooks if each.kind == "websub"]
+        context = (self._outgoing, self.limits, hub)
+        await gather_some(_DENIED_AT_ONCE, (deny(*context, *each, reason) for each in about))
+
+    async def pause(self, webhook: Webhook, paused: bool) -> Webhook:
+        """Nothing is sent any more, or everything since goes on; a request under way is broken
+        off, and made again later."""
+        changed = msgspec.structs.replace(webhook, state="paused" if paused else "active")
+        await self._store.save_webhook(changed)
+        await self._tell(changed)
+        return changed
+
+    async def dead_letters(
+        self, webhook: Webhook, after: int, limit: int
+    ) -> tuple[list[Message], int | None]:
+        """Messages that were given up and neither replayed nor discarded since, behind the serial
+        `after`; and where to go on."""
+        key = dead_letters_key(key_of(webhook))
+        page = await self._store.read_after(key.hub, key.channel, after, limit)
+        epoch = page.head.epoch if page.head is not None else ""
+        saved = await self._store.read_cursors(key.hub, key.channel, WEBHOOK_OWNER)
+        cursors = [cursor_of(each, epoch) for each in saved if each.name == key.name]
+        found = [
+            each
+            for each in page.messages
+            if is_dead_letter_of(each, key_of(webhook))
+            and not any(cursor.is_done(each.serial) for cursor in cursors)
+        ]
+        return found, page.messages[-1].serial if page.more else None
+
+    async def discard(self, webhook: Webhook, serial: int) -> None:
+        """Give a dead letter up for good; its message stays in the channel of dead letters until
+        retention deletes it."""
+        key = key_of(webhook)
+        await self._bus.topic(SubscribeTopic(dead_letters_key(key), None, "first"))
+        await self._bus.topic(Acknowledge(dead_letters_key(key), (serial,)))
+        await self._bus.topic(Acknowledge(key, (serial,), replayed=True))
 
     async def _tell(self, webhook: Webhook) -> None:
         await self._bus.topic(WebhookChanged(webhook.hub, webhook.channel, webhook.id))
@@ -196,19 +254,29 @@ class Webhooks(WebTopics):
     async def find(self, hub: Hub, webhook: str) -> Webhook:
         """By its id. Raises `NotSubscribed`."""
         found = await self._store.read_webhook(hub.name, webhook)
-        if found is None:
+        if found is None or found.kind == "peer":
             raise NotSubscribed(f"hub {hub.name!r} has no webhook {webhook[:64]!r}")
         return found
 
     async def list(self, hub: Hub, after: str = "", limit: int = 100) -> list[Webhook]:
         """Of all kinds, in the order of their ids, those behind `after`."""
-        return await self._store.read_webhooks(hub.name, after=(hub.name, after), limit=limit)
+        return await self._store.read_webhooks(
+            hub.name, after=(hub.name, after), limit=limit, peers=False
+        )
+
+    async def all(self, hub: str) -> Sequence[Webhook]:
+        """Of a hub that may be about to go."""
+        return await self._store.read_webhooks(hub)
 
     async def describe(self, hub: Hub, webhook: str) -> WebhookStatus:
         """How it is doing. Raises `NotSubscribed`."""
-        found = await self.find(hub, webhook)
+        return await self.status(await self.find(hub, webhook))
+
+    async def status(self, webhook: Webhook) -> WebhookStatus:
+        """How one of any kind is doing."""
+        which = DescribeWebhook(webhook.hub, webhook.channel, webhook.id)
         try:
-            status = await self._bus.topic(DescribeWebhook(hub.name, found.channel, webhook))
+            status = await self._bus.topic(which)
         except NotSubscribed:
             return WebhookStatus()  # it is about to be driven, or to go
         assert isinstance(status, WebhookStatus)
@@ -225,11 +293,13 @@ class Webhooks(WebTopics):
             failed += part.failed
         return delivered, failed
 
-    async def replay_some(self, hub: Hub, webhook: str, after: int = 0) -> Replayed:
-        """Send the dead letters behind `after` again, as many as a moment allows. Raises
-        `NotSubscribed`."""
+    async def replay_some(
+        self, hub: Hub, webhook: str, after: int = 0, only: int | None = None
+    ) -> Replayed:
+        """Send the dead letters behind `after` again, or `only` one, by its serial; as many as a
+        moment allows. Raises `NotSubscribed`."""
         found = await self.find(hub, webhook)
-        part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after))
+        part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after, only))
         assert isinstance(part, Replayed)
         return part
 

@@ -21,7 +21,7 @@ from hubbub.domain.topics import (
 )
 from hubbub.domain.webhooks import Pending, Webhook
 from hubbub.engine.webhooks.context import DriverContext
-from hubbub.engine.webhooks.ending import end_webhook
+from hubbub.engine.webhooks.ending import deny, end_webhook
 from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import with_query
 from hubbub.ports.outgoing import SendFailed
@@ -64,6 +64,12 @@ class Verifier:
         """The next driver of these partitions continues with the pending verifications."""
         for _, partition, task in list(self._tasks.values()):
             if partition in partitions:
+                task.cancel()
+
+    def cancel_hub(self, hub: str) -> None:
+        """The hub is away."""
+        for (of_hub, _), (_, _, task) in list(self._tasks.items()):
+            if of_hub == hub:
                 task.cancel()
 
     async def _verify(self, webhook: Webhook, pending: Pending) -> None:
@@ -116,9 +122,18 @@ class Verifier:
         await self._context.topic(WebhookChanged(current.hub, current.channel, current.id))
 
     async def _refuse(self, webhook: Webhook) -> None:
-        """The callback did not confirm: a pending webhook goes, an active one stays as it was."""
+        """The callback did not confirm: a pending webhook goes, an active one stays as it was,
+        unless its lease has to be cut."""
+        context = self._context
         if webhook.state == "pending":
-            await self._context.store.delete_webhook(webhook.hub, webhook.id)
+            await context.store.delete_webhook(webhook.hub, webhook.id)
+        elif context.exceeds_longest_lease(webhook):
+            await end_webhook(context.topic, context.store, webhook)
+            hub = context.configuration_of(webhook.hub)
+            longest = int(context.limits.max_lease_seconds)
+            reason = f"the hub's longest lease is {longest} seconds now; subscribe again"
+            about = (hub, webhook.callback, webhook.topic, reason)
+            await deny(context.outgoing, context.limits, *about)
         else:
             await self._context.store.save_webhook(msgspec.structs.replace(webhook, pending=None))
 

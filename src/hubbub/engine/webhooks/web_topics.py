@@ -20,7 +20,7 @@ from hubbub.domain.names import (
     namespace_of,
     without_dead_letters,
 )
-from hubbub.domain.payloads import untouched_payload
+from hubbub.domain.payloads import untouched_payload, with_media_type
 from hubbub.domain.permissions import Identity, Level, may_publish
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import Rules
@@ -209,10 +209,17 @@ class WebTopics:
         return True
 
     async def publish_fetched(self, hub: Hub, channel: str, body: bytes, content_type: str) -> None:
-        """Publish the fetched content of a topic that lives elsewhere."""
+        """Publish the fetched content of a topic that lives elsewhere, up to `fetchMaxBytes`.
+        Raises what the put was refused with."""
         payload, kept = untouched_payload(body, content_type)
-        item = PublishItem(channel, "websub", payload, kept, store=True)
-        await self._topics.put(hub, _TRUSTED, item, "websub")
+        item = PublishItem(
+            channel, "websub", payload, kept, store=True,
+            attributes=with_media_type(None, kept, content_type),
+            most_bytes=self.limits.fetch_bytes,
+        )  # fmt: skip
+        _, outcome = await self._topics.put(hub, _TRUSTED, item, "websub")
+        if outcome.error is not None:
+            raise outcome.error
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)

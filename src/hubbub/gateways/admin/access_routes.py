@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -42,6 +43,12 @@ class AuditFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: (
         Annotated[Text, Meta(description="Only of this kind, such as rules.put.")] | UnsetType
     ) = UNSET
+    since: Annotated[datetime, Meta(tz=True, description="Only from this time on.")] | UnsetType = (
+        UNSET
+    )
+    until: Annotated[datetime, Meta(tz=True, description="Only before this time.")] | UnsetType = (
+        UNSET
+    )
 
 
 def _hub_or_all(admin: Administration, request: AdminRequest[Any, Any]) -> str:
@@ -74,9 +81,28 @@ async def log_in(
     return _token(issued, identity.user_id)
 
 
-@ACCESS_ROUTES.serve("POST", "/hubs/{hub}/token/refresh", access=Access.CLIENT)
 @ACCESS_ROUTES.serve(
-    "POST", "/admin/token/refresh", name="refreshAdminToken",
+    "POST", "/hubs/{hub}/token", access=Access.ANYONE, reads_itself=True,
+    max_body_bytes=16 * 1024, errors=(NotAuthenticated, RateLimited, AuthProviderFailed),
+)  # fmt: skip
+async def exchange_credentials(
+    admin: Administration, request: AdminRequest[NoQuery, Any]
+) -> shapes.ClientToken:
+    """Get a token from the hub's auth provider, which gets the body as it is."""
+    hub = request.path["hub"]
+    identity, issued = await admin.access.exchange(hub, request.raw, request.address)
+    return shapes.ClientToken(
+        token=issued.token,
+        token_id=issued.token_id,
+        expires_at=issued.expires_at,
+        user_id=identity.user_id,
+        extra=identity.extra,
+    )
+
+
+@ACCESS_ROUTES.serve("POST", "/hubs/{hub}/token/refresh", access=Access.CLIENT, own=True)
+@ACCESS_ROUTES.serve(
+    "POST", "/admin/token/refresh", name="refreshAdminToken", own=True,
     summary="Exchange an administrator's token for a newer one",
 )  # fmt: skip
 async def refresh_token(
@@ -178,11 +204,21 @@ async def read_audit(
         admin.hubs.configuration(hub)
     found = await admin.audit.read(
         AuditQuery(
-            query.limit + 1, hub, given(query.actor), given(query.action), given(query.cursor)
+            query.limit + 1,
+            hub,
+            given(query.actor),
+            given(query.action),
+            given(query.cursor),
+            _milliseconds(given(query.since)),
+            _milliseconds(given(query.until)),
         )
     )
     page, following = cut(found, query.limit, lambda entry: str(entry.id))
     return make_page([_audit(each) for each in page], following)
+
+
+def _milliseconds(time: datetime | None) -> int | None:
+    return None if time is None else int(time.timestamp() * 1000)
 
 
 def _audit(entry: AuditEntry) -> shapes.AuditView:

@@ -16,6 +16,7 @@ from hubbub.domain.errors import (
     NotPermitted,
     TooLarge,
 )
+from hubbub.domain.fields import whole_numbers
 from hubbub.domain.permissions import ANONYMOUS, Identity, Level
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
@@ -97,7 +98,9 @@ class AdminApplication:
 
 
 def _check_level(identity: Identity, route: AnyRoute) -> None:
-    if _RANKS[identity.level] < _NEEDED[route.access]:
+    if identity.level is Level.VIEWER and not route.viewable:
+        raise NotPermitted("viewers look on: they change nothing, and messages are not for them")
+    if identity.level is not Level.VIEWER and _RANKS[identity.level] < _NEEDED[route.access]:
         raise NotPermitted(
             f"this is for the level {route.access.value}; the token has {identity.level.value}"
         )
@@ -144,9 +147,14 @@ def _decoded(route: AnyRoute, body: bytes) -> Any:
     if route.reads_itself:
         return body
     try:
-        return msgspec.json.decode(body, type=route.body)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"the body is not as it should be: {error}") from None
+        try:
+            return msgspec.json.decode(body, type=route.body)
+        except msgspec.ValidationError as error:
+            plain = msgspec.json.encode(whole_numbers(msgspec.json.decode(body)))
+            try:
+                return msgspec.json.decode(plain, type=route.body)
+            except msgspec.ValidationError:
+                raise BadRequest(f"the body is not as it should be: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"the body is not JSON: {error}") from None
     except RecursionError:

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.communication.information import MessageInfo
+from hubbub.domain.communication.routing import RoutingRule
+from hubbub.domain.communication.settings import AdapterSettings, CallbackSettings
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
 from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
@@ -51,6 +54,22 @@ PARTS = (
     Part(
         segment="rpc-routes", parameter="route", one="RpcRoute", many="routes to services",
         body=RpcRoute, settings=lambda admin: admin.rpc_routes,
+    ),
+    Part(
+        segment="routes", parameter="rule", one="RoutingRule", many="routing rules",
+        body=RoutingRule, settings=lambda admin: admin.communication.routes,
+    ),
+    Part(
+        segment="adapters", parameter="adapter", one="Adapter", many="adapters",
+        body=AdapterSettings, settings=lambda admin: admin.communication.adapters,
+    ),
+    Part(
+        segment="callbacks", parameter="callback", one="Callback", many="callbacks",
+        body=CallbackSettings, settings=lambda admin: admin.communication.callbacks,
+    ),
+    Part(
+        segment="message-info", parameter="info", one="MessageInfo", many="message infos",
+        body=MessageInfo, settings=lambda admin: admin.communication.message_info,
     ),
 )  # fmt: skip
 

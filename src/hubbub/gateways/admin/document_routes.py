@@ -3,10 +3,10 @@ that `gateways.documents_api` serves."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from hubbub.domain.documents.changes import MERGE_PATCH, PATCH
 from hubbub.domain.errors import (
@@ -36,6 +36,7 @@ from hubbub.gateways.calls import NoQuery, given
 from hubbub.gateways.documents_api import (
     ChangeQuery,
     ChangesQuery,
+    Epoch,
     ReadQuery,
     Version,
     changed_json,
@@ -54,11 +55,6 @@ _CHANGING = (
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 """The limits of documents are smaller, and say more."""
 _TAG = r'"[0-9a-f]+\.[0-9]{1,18}"'
-Epoch = Annotated[str, Meta(max_length=64, description="In which the version counts.")]
-
-
-class AdminChangeQuery(ChangeQuery, frozen=True, forbid_unknown_fields=True):
-    epoch: Epoch | UnsetType = UNSET
 
 
 class PatchOperation(Open, frozen=True, kw_only=True):
@@ -91,12 +87,14 @@ class DocumentChange(Open, frozen=True):
 
 
 class DocumentChanges(Open, frozen=True):
-    """In rising order. `epoch` and `version` are those of the document now."""
+    """In rising order. `epoch` and `version` are those of the document now, which is there where
+    it was asked for and is the answer."""
 
     epoch: str
     version: int
     changes: list[DocumentChange]
     more: bool
+    document: Any = UNSET
 
 
 class DocumentEntry(Shape, frozen=True):
@@ -159,7 +157,9 @@ def _entry(found: ListedDocument) -> DocumentEntry:
     )
 
 
-@DOCUMENT_ROUTES.serve("GET", _PATH, answers={200: DocumentView}, errors=_READING, versioned=True)
+@DOCUMENT_ROUTES.serve(
+    "GET", _PATH, answers={200: DocumentView}, errors=_READING, versioned=True, payloads=True
+)
 async def get_document(
     admin: Administration, request: AdminRequest[ReadQuery, None]
 ) -> AdminResponse:
@@ -177,19 +177,21 @@ async def get_document(
     return AdminResponse(view, 200, found.state.version)
 
 
-@DOCUMENT_ROUTES.serve("GET", f"{_PATH}/changes", answers={200: DocumentChanges}, errors=_READING)
+@DOCUMENT_ROUTES.serve(
+    "GET", f"{_PATH}/changes", answers={200: DocumentChanges}, errors=_READING, payloads=True
+)
 async def list_document_changes(
     admin: Administration, request: AdminRequest[ChangesQuery, None]
 ) -> bytes:
     """Read the changes of a document that are kept."""
     query = request.query.of(request.hub, request.path["channel"])
     found = await admin.documents.get(request.actor, query)
-    return changes_json(found.state, found.updates, found.more)
+    return changes_json(found)
 
 
 async def _changed(
     admin: Administration,
-    request: AdminRequest[AdminChangeQuery, bytes],
+    request: AdminRequest[ChangeQuery, bytes],
     action: Literal["replace", "patch"],
     patch: bytes,
 ) -> AdminResponse:
@@ -199,7 +201,7 @@ async def _changed(
     )
     return _outcome(
         await admin.documents.change(
-            request.actor, request.hub, channel, action, patch, options, query.stamp(),
+            request.actor, request.hub, channel, action, patch, query.on(options), query.stamp(),
             _technology(request),
         )
     )  # fmt: skip
@@ -223,7 +225,7 @@ def _technology(request: AdminRequest[Any, Any]) -> str:
     max_body_bytes=_MAX_BODY_BYTES,
 )
 async def replace_document(
-    admin: Administration, request: AdminRequest[AdminChangeQuery, bytes]
+    admin: Administration, request: AdminRequest[ChangeQuery, bytes]
 ) -> AdminResponse:
     """Replace a document; the body is the new one."""
     return await _changed(admin, request, "replace", whole_patch(request.raw))
@@ -235,7 +237,7 @@ async def replace_document(
     max_body_bytes=_MAX_BODY_BYTES,
 )  # fmt: skip
 async def patch_document(
-    admin: Administration, request: AdminRequest[AdminChangeQuery, bytes]
+    admin: Administration, request: AdminRequest[ChangeQuery, bytes]
 ) -> AdminResponse:
     """Apply the operations of a JSON Patch to a document, all or none of them."""
     return await _changed(admin, request, "patch", request.raw)

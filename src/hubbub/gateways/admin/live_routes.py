@@ -7,20 +7,37 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
+from hubbub.domain.errors import (
+    Conflict,
+    NotFound,
+    NotPermitted,
+    QuotaExceeded,
+    Unavailable,
+    VersionMismatch,
+)
 from hubbub.domain.fields import Name
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import PublishResult
+from hubbub.domain.permissions import Level
 from hubbub.domain.rules import ChannelSettings
+from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import Administration, Versioned
-from hubbub.engine.administration.views import Counters, SessionView, Topology
+from hubbub.engine.administration.inspection import ChannelInspection
+from hubbub.engine.administration.lists import (
+    ChannelSort,
+    ListChannels,
+    ListSessions,
+    SessionSort,
+)
+from hubbub.engine.administration.series import Series, Span
+from hubbub.engine.administration.tracing import MOST_EVENTS, MOST_SECONDS, Trace
+from hubbub.engine.administration.views import ConfiguredKey, Counters, SessionView, Topology
 from hubbub.gateways.admin import public_shapes, shapes
 from hubbub.gateways.admin.paging import (
     ListQuery,
     PageQuery,
-    cut,
-    make_page,
-    page_of,
+    Search,
+    counted,
 )
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.calls import NoQuery, given
@@ -32,22 +49,43 @@ SESSION_ROUTES = Routes("/v1/admin/hubs/{hub}/sessions", "Sessions", Access.SERV
 FIGURE_ROUTES = Routes("/v1/admin", "Figures", Access.ADMIN)
 _SETTINGS = "/channels/{channel}/settings"
 _METADATA = "/channels/{channel}/metadata"
+_MOST_METADATA_BYTES = 500
+"""In a row of a list."""
 
 
 class ChannelQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
     live: Annotated[bool, Meta(description="Only channels with sessions.")] = False
+    q: Search = ""
+    sort: Annotated[
+        ChannelSort, Meta(description="By name, or those with the most sessions first.")
+    ] = "name"
 
 
 class SessionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    q: Annotated[
+        str,
+        Meta(
+            max_length=255,
+            description="Only where the user's id holds this, or the session's id begins with it;"
+            " at most 2,000 of each node.",
+        ),
+    ] = ""
+    sort: Annotated[SessionSort, Meta(description="By id, or the newest first.")] = "id"
     user: Annotated[str, Meta(max_length=255, description="Only this user's.")] | UnsetType = UNSET
     channel: Annotated[Name, Meta(description="Only those that follow it.")] | UnsetType = UNSET
 
 
-class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    hub: Annotated[Name, Meta(description="Only this hub.")] | UnsetType = UNSET
+class HubTopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     channels: Annotated[
         int, Meta(ge=0, le=1000, description="Channels to name per hub, the busiest first.")
     ] = 20
+    sessions: Annotated[
+        int, Meta(ge=0, le=50, description="Sessions to name of each of these channels.")
+    ] = 0
+
+
+class TopologyQuery(HubTopologyQuery, frozen=True, forbid_unknown_fields=True):
+    hub: Annotated[Name, Meta(description="Only this hub.")] | UnsetType = UNSET
 
 
 # -- channels -------------------------------------------------------------------------------------
@@ -56,26 +94,30 @@ class TopologyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @CHANNEL_ROUTES.serve("GET", "/channels")
 async def list_channels(
     admin: Administration, request: AdminRequest[ChannelQuery, None]
-) -> shapes.Page[shapes.ChannelView]:
+) -> shapes.CountedPage[shapes.ChannelView]:
     """List channels that have settings or sessions."""
-    settings = {each.name: each for each in await admin.channels.all(request.hub)}
-    live = await admin.live.live_channels(request.hub)
-    names = sorted(live) if request.query.live else sorted({*settings, *live})
-    page, following = page_of(names, request.query, str)
-    views = [_channel_view(name, settings.get(name), live.get(name, 0)) for name in page]
-    return make_page(views, following)
+    query = request.query
+    found, following, total = await admin.live.channels(
+        ListChannels(request.hub, query.rows, query.cursor, query.prefix, query.q, query.sort),
+        query.live,
+    )
+    settings = await admin.channels.named(request.hub, [each.name for each in found])
+    views = [_channel_view(each.name, settings.get(each.name), each.figure) for each in found]
+    return counted(views, following, total)
 
 
 def _channel_view(
     name: str, found: Versioned[ChannelSettings] | None, sessions: int
 ) -> shapes.ChannelView:
     settings = found.value if found is not None else ChannelSettings()
+    large = len(msgspec.json.encode(settings.metadata)) > _MOST_METADATA_BYTES
     return shapes.ChannelView(
         channel=name,
         sessions=sessions,
         version=found.version if found is not None else 0,
         rules=settings.rules,
-        metadata=settings.metadata,
+        metadata={} if large else settings.metadata,
+        metadata_left_out=large,
     )
 
 
@@ -93,6 +135,25 @@ async def get_channel_settings(
 ) -> Versioned[shapes.ChannelSettings]:
     """Read the settings of a channel."""
     return _rules(await admin.channels.get(request.hub, request.path["channel"]))
+
+
+class InspectionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    payload: Annotated[
+        bool, Meta(description="With the payload of the retained message; not for viewers.")
+    ] = False
+
+
+@CHANNEL_ROUTES.serve("GET", "/channels/{channel}", errors=(NotFound, Unavailable, NotPermitted))
+async def get_channel(
+    admin: Administration, request: AdminRequest[InspectionQuery, None]
+) -> ChannelInspection:
+    """See which rules hold for a channel and whence, and what is stored of it."""
+    payload = request.query.payload
+    if payload and request.actor.identity.level is Level.VIEWER:
+        raise NotPermitted("payloads are not for viewers; leave out `payload`")
+    return await admin.inspector.channel(
+        request.actor, request.hub, request.path["channel"], payload
+    )
 
 
 @CHANNEL_ROUTES.serve("PUT", _SETTINGS, errors=(NotFound, Conflict, VersionMismatch))
@@ -139,7 +200,10 @@ async def put_channel_metadata(
 
 
 @CHANNEL_ROUTES.serve(
-    "GET", "/channels/{channel}/presence", answers={200: public_shapes.PresenceList}
+    "GET",
+    "/channels/{channel}/presence",
+    answers={200: public_shapes.PresenceList},
+    payloads=True,
 )
 async def get_channel_presence(
     admin: Administration, request: AdminRequest[NoQuery, None]
@@ -183,13 +247,19 @@ def _result(result: PublishResult) -> dict[str, Any]:
 @SESSION_ROUTES.serve("GET", "")
 async def list_sessions(
     admin: Administration, request: AdminRequest[SessionQuery, None]
-) -> shapes.Page[SessionView]:
+) -> shapes.CountedPage[SessionView]:
     """List open sessions."""
     query = request.query
-    found = await admin.live.sessions(
-        request.hub, query.limit + 1, query.cursor, given(query.user), given(query.channel)
+    question = ListSessions(
+        request.hub,
+        query.rows,
+        query.cursor,
+        given(query.user),
+        given(query.channel),
+        query.q,
+        query.sort,
     )
-    return make_page(*cut(found, query.limit, lambda session: session.session_id))
+    return counted(*await admin.live.sessions(question))
 
 
 @SESSION_ROUTES.serve("GET", "/{session}")
@@ -204,6 +274,29 @@ async def disconnect_session(admin: Administration, request: AdminRequest[NoQuer
     await admin.live.disconnect(request.actor, request.hub, request.path["session"])
 
 
+class TraceOrder(shapes.Shape, frozen=True):
+    """What to listen to, one of the two, and for how long."""
+
+    channel: Name | None = None
+    session: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    seconds: Annotated[float, Meta(ge=0.1, le=MOST_SECONDS)] = 10.0
+    limit: Annotated[int, Meta(ge=1, le=MOST_EVENTS)] = MOST_EVENTS
+
+
+@CHANNEL_ROUTES.serve(
+    "POST", "/traces", name="trace", tag="Sessions", answers={200: Trace},
+    errors=(NotFound, NotPermitted, Unavailable, QuotaExceeded),
+)  # fmt: skip
+async def trace(admin: Administration, request: AdminRequest[NoQuery, TraceOrder]) -> Trace:
+    """Listen to a channel, or to the channels of a session, for a moment.
+
+    It takes as long as it listens, or until so many events have come."""
+    order = request.body
+    return await admin.tracer.trace(
+        request.actor, request.hub, order.channel, order.session, order.seconds, order.limit
+    )
+
+
 # -- figures --------------------------------------------------------------------------------------
 
 
@@ -215,7 +308,80 @@ async def get_topology(
     hub = given(request.query.hub)
     if hub is not None:
         check_name(hub, "hub")
-    return await admin.live.topology(hub, request.query.channels)
+    return await admin.live.topology(hub, request.query.channels, request.query.sessions)
+
+
+@FIGURE_ROUTES.serve("GET", "/hubs/{hub}/topology", access=Access.SERVICE, errors=(NotFound,))
+async def get_hub_topology(
+    admin: Administration, request: AdminRequest[HubTopologyQuery, None]
+) -> Topology:
+    """Read the nodes that serve a hub, and its channels with the number of their sessions."""
+    query = request.query
+    return await admin.live.hub_topology(request.hub, query.channels, query.sessions)
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    span: Annotated[
+        Span, Meta(description="The last quarter of an hour by the second, or the last day.")
+    ] = "15m"
+
+
+class AllSeriesQuery(SeriesQuery, frozen=True, forbid_unknown_fields=True):
+    hub: Annotated[Name, Meta(description="Only this hub.")] | UnsetType = UNSET
+
+
+class SeriesFound(shapes.Shape, frozen=True):
+    """One series for each node. `silent` names the nodes that did not answer in time."""
+
+    series: list[Series]
+    silent: list[str]
+
+
+@FIGURE_ROUTES.serve("GET", "/series")
+async def get_series(
+    admin: Administration, request: AdminRequest[AllSeriesQuery, None]
+) -> SeriesFound:
+    """Read figures over time, of all hubs together or of one."""
+    hub = given(request.query.hub) or ANY_HUB
+    series, silent = await admin.live.series(hub, request.query.span)
+    return SeriesFound(series=series, silent=silent)
+
+
+@FIGURE_ROUTES.serve("GET", "/hubs/{hub}/series", access=Access.SERVICE, errors=(NotFound,))
+async def get_hub_series(
+    admin: Administration, request: AdminRequest[SeriesQuery, None]
+) -> SeriesFound:
+    """Read figures of a hub over time; hubs with much traffic have them."""
+    series, silent = await admin.live.series(request.hub, request.query.span)
+    return SeriesFound(series=series, silent=silent)
+
+
+class Configuration(shapes.Shape, frozen=True):
+    """The configuration of the node that answers."""
+
+    settings: list[ConfiguredKey]
+
+
+@FIGURE_ROUTES.serve("GET", "/configuration")
+async def get_configuration(
+    admin: Administration, request: AdminRequest[NoQuery, None]
+) -> Configuration:
+    """Read the configuration of the node that answers, without secrets."""
+    return Configuration(settings=list(admin.configuration))
+
+
+class Stopping(shapes.Shape, frozen=True):
+    """The node that ends; of several workers on its machine, all end."""
+
+    node: str
+
+
+@FIGURE_ROUTES.serve("POST", "/shutdown", tag="Server", answers={202: Stopping})
+async def shut_down(admin: Administration, request: AdminRequest[NoQuery, None]) -> Stopping:
+    """End the server that answers, as SIGTERM does: clients are told to reconnect, and what was
+    accepted is written."""
+    await admin.stop.request(request.actor, "the admin API")
+    return Stopping(node=admin.stop.node_name)
 
 
 @FIGURE_ROUTES.serve("GET", "/counters")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import HubbubError, NotAuthenticated, NotPermitted
-from hubbub.domain.permissions import Identity, Level
+from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
 from hubbub.engine.administration import Administration
 from hubbub.protocols import hubbub_pb2 as pb
@@ -43,7 +43,7 @@ class NatsPublisher:
             raise NotAuthenticated("this needs a token, in the field `token`")
         hub = request.hub_id
         identity = await self._node.credentials.verify_fetching(request.token, hub, OVER_NATS)
-        if identity.level is Level.CLIENT:
+        if not identity.trusted:
             raise NotPermitted("this is for the level service; the token has client")
         self._node.throttle.admit(hub, identity, OVER_NATS, max(1, len(request.publishes)))
         return identity

@@ -140,7 +140,9 @@ def _result(result: NotificationResult) -> dict[str, Any]:
     return {**shown, "ts": result.timestamp, "duplicate": result.duplicate}
 
 
-@NOTIFICATION_ROUTES.serve("GET", _PATH, answers={200: NotificationPage}, errors=_READING)
+@NOTIFICATION_ROUTES.serve(
+    "GET", _PATH, answers={200: NotificationPage}, errors=_READING, payloads=True
+)
 async def list_notifications(
     admin: Administration, request: AdminRequest[PageQuery, None]
 ) -> bytes:

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from hubbub import __version__
+from hubbub.domain.communication.peers import MAX_ID
+from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.envelope import MAX_TEXT
 from hubbub.domain.errors import (
     BadRequest,
@@ -22,8 +24,10 @@ from hubbub.domain.errors import (
     TooLarge,
 )
 from hubbub.domain.names import MAX_USER_ID_CHARS
+from hubbub.gateways.admin.adapter_schemas import NEW_ADAPTER, new_adapter
 from hubbub.gateways.admin.routes import Access, AnyRoute
 from hubbub.gateways.admin.shapes import Error
+from hubbub.ports.adapters import AdapterKinds
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = (BadRequest, TooLarge, RateLimited, Internal, Overloaded, Timeout)
@@ -35,6 +39,7 @@ _NAME = {
     "maxLength": 255,
     "pattern": r"^[^\u0000-\u001f\u007f-\u009f*#]+$",
 }
+_PEER = {**_NAME, "maxLength": MAX_ID, "pattern": r"^[^\u0000-\u001f\u007f-\u009f:]+$"}
 _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "hub": ("The hub's id.", _NAME),
     "channel": ("The channel's name, percent-encoded.", _NAME),
@@ -42,6 +47,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The conversation's id, percent-encoded.",
         {"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
     ),
+    "restore": ("The id that the restore got.", {"type": "string", "minLength": 1}),
     "topic": ("The topic's name, which is a channel's; percent-encoded.", _NAME),
     "subscription": ("The subscription's name, percent-encoded.", _NAME),
     "owner": (
@@ -50,6 +56,10 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "producer": ("The producer's id, percent-encoded.", _NAME),
     "webhook": ("The webhook's id.", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
+    "serial": (
+        "The serial of the dead letter.",
+        {"type": "string", "pattern": "^[1-9][0-9]{0,14}$"},
+    ),
     "rules": ("The id of the rules.", _NAME),
     "namespace": (
         "The namespace, without ':'.",
@@ -57,6 +67,12 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "provider": ("The id of the auth provider.", _NAME),
     "route": ("The name of the route.", _NAME),
+    "rule": ("The name of the routing rule.", _NAME),
+    "adapter": ("The adapter's name.", _NAME),
+    "callback": ("The callback's name.", _NAME),
+    "info": ("The name of the message info.", _NAME),
+    "peer": ("The peer's id, percent-encoded.", _PEER),
+    "collective": ("The collective's name, percent-encoded.", _PEER),
     "method": ("The method's name, percent-encoded.", _NAME),
     "stream": ("The stream's name, percent-encoded.", {**_NAME, "maxLength": 248}),
     "session": ("The session's id.", {"type": "string", "minLength": 1}),
@@ -68,10 +84,12 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The push service.",
         {"type": "string", "enum": ["webpush", "fcm", "apns"]},
     ),
-    "key": ("The id of a key for browsers.", {"type": "string", "pattern": "^[0-9a-f]{16}$"}),
+    "keyID": ("The id of a key for browsers.", {"type": "string", "pattern": "^[0-9a-f]{16}$"}),
     "table": ("A table of the pipeline.", {"type": "string", "pattern": "^[a-z_]{1,64}$"}),
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),
 }
+_NEEDED = {"RoutingRule": ("type", "subtype", "receiver", "sender")}
+"""Fields of which one at least must be given, by schema."""
 _DESCRIPTION = """Publish, history and presence of channels, topics, and the administration of hubs.
 
 A token goes into the header `Authorization: Bearer …`. Its level decides what it can do: `client`
@@ -82,12 +100,13 @@ changed has a version, its ETag: with `If-Match` a change is only made to that v
 with `If-None-Match: *` only if there is nothing yet."""
 
 
-def describe(routes: Sequence[AnyRoute]) -> bytes:
-    """The document as JSON."""
+def describe(routes: Sequence[AnyRoute], kinds: AdapterKinds) -> bytes:
+    """The document of a server with these kinds of adapters, as JSON."""
     types = list(dict.fromkeys(_types_of(routes)))
     refs, components = msgspec.json.schema_components(types, ref_template=_REF)
     schemas = dict(zip(map(str, types), refs, strict=True))
     tidied, names = _tidied(components)
+    tidied[NEW_ADAPTER] = new_adapter(kinds)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -127,6 +146,10 @@ def _tidied(schemas: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     for old, schema in schemas.items():
         text = " ".join(str(schema.get("description", "")).split())
         tidied[names[old]] = {**schema, "title": names[old], "description": text}
+    for name, fields in _NEEDED.items():
+        tidied[name]["anyOf"] = [
+            {"required": [field], "properties": {field: {"minLength": 1}}} for field in fields
+        ]
     return tidied, names
 
 
@@ -169,9 +192,10 @@ def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     }
     if route.body is not None:
         bodies = {route.content_type: route.body, **route.other_bodies}
+        asked = {**schemas, str(AdapterSettings): {"$ref": _REF.format(name=NEW_ADAPTER)}}
         operation["requestBody"] = {
             "required": route.content_type != "*/*",  # a payload may be empty
-            "content": {kind: {"schema": schemas[str(body)]} for kind, body in bodies.items()},
+            "content": {kind: {"schema": asked[str(body)]} for kind, body in bodies.items()},
         }
     return operation
 

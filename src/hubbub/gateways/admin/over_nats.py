@@ -27,6 +27,7 @@ from hubbub.domain.errors import (
     Timeout,
     TooLarge,
 )
+from hubbub.domain.fields import whole_numbers
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.nats_publishing import OVER_NATS, NatsPublisher
 from hubbub.gateways.admin.routes import Access, AdminResponse, AnyRoute
@@ -173,20 +174,9 @@ def _body(request: pb.AdminRequest) -> bytes:
     if not request.HasField("body") or request.body.WhichOneof("kind") is None:
         return b""
     try:
-        return msgspec.json.encode(_whole(json_format.MessageToDict(request.body)))
+        return msgspec.json.encode(whole_numbers(json_format.MessageToDict(request.body)))
     except (json_format.SerializeToJsonError, RecursionError, ValueError) as error:
         raise Malformed(f"the body cannot be read: {error}") from None
-
-
-def _whole(value: Any) -> Any:
-    """Protobuf has only numbers with a fraction; the admin API means whole ones."""
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_whole(each) for each in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return value
 
 
 def _reply(answer: AdminResponse) -> pb.AdminReply:

@@ -9,9 +9,14 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from hubbub.gateways.admin.shapes import Cursor, Limit, Page
+from hubbub.engine.administration.lists import MOST_ROWS, cut
+from hubbub.gateways.admin.shapes import CountedPage, Cursor, Limit, Page
+
+__all__ = ["CountedPage", "ListQuery", "PageQuery", "Search", "cut", "make_page", "page_of"]
 
 T = TypeVar("T")
+
+Search = Annotated[str, Meta(max_length=255, description="Only entries that hold this text.")]
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,6 +24,11 @@ class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     limit: Limit = 100
     cursor: Cursor = ""
+
+    @property
+    def rows(self) -> int:
+        """`limit`, in lists that can be very long: a page of them has at most 200 entries."""
+        return min(self.limit, MOST_ROWS)
 
 
 class ListQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
@@ -37,13 +47,9 @@ def page_of(
     return cut(matching[start : start + query.limit + 1], query.limit, name_of)
 
 
-def cut(
-    items: Sequence[T], limit: int, cursor_of: Callable[[T], str]
-) -> tuple[list[T], str | None]:
-    """The first `limit` of the items, and the cursor of the next page if there are more of them."""
-    page = list(items[:limit])
-    return page, cursor_of(page[-1]) if len(items) > limit else None
-
-
 def make_page(items: Sequence[T], following: str | None) -> Page[Any]:
     return Page(items=list(items), next=following)
+
+
+def counted(items: Sequence[T], following: str | None, total: int) -> CountedPage[Any]:
+    return CountedPage(items=list(items), next=following, total=total)

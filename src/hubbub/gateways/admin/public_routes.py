@@ -69,23 +69,40 @@ class HistoryQuery(msgspec.Struct, frozen=True, rename="camel"):
 
 class EventsQuery(msgspec.Struct, frozen=True):
     channel: Annotated[list[Name], Meta(min_length=1, description="What to follow.")]
+    empty: Annotated[bool, Meta(description="A stream without a channel is wanted.")] = False
     filter: FilterText = ""
     where: WhereText = ""
     last_event_id: Annotated[
         str, Meta(description="Where to go on; also taken from the header Last-Event-ID.")
     ] = msgspec.field(default="", name="lastEventID")
+    channel_token: Annotated[
+        list[str],
+        Meta(description="A token for each channel, in their order; an empty one for none."),
+    ] = []
+    presence: Annotated[
+        str,
+        Meta(
+            description="What presence shows of the stream: a JSON object.",
+            extra_json_schema={"pattern": r"^\{.*\}$"},
+        ),
+    ] = ""
 
 
 PUBLIC_ROUTES = Routes("/v1/hubs/{hub}", "Messages", Access.HUB, (NotFound, NotPermitted))
 PUBLIC_ROUTES.describe(
     "POST", _MESSAGES, "publish", "Publish a message; the body is the payload",
-    query=PublishQuery, headers=shapes.ENVELOPE_HEADERS, body=Any, content_type="*/*",
+    query=PublishQuery, headers=shapes.PUBLISH_HEADERS, body=Any, content_type="*/*",
     answers={200: shapes.Published}, errors=(*_PUBLISHING, InvalidAttribute),
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", _MESSAGES, "readHistory",
     "Read what was published; at most one of after, before, afterTime, beforeTime",
     query=HistoryQuery, answers={200: shapes.HistoryPage}, errors=_FILTERING,
+)  # fmt: skip
+PUBLIC_ROUTES.describe(
+    "GET", "/channels/{channel}/content", "readContent",
+    "Read the newest message that is kept, as receivers of webhooks get it",
+    answers={200: Any}, answer_type="*/*",
 )  # fmt: skip
 PUBLIC_ROUTES.describe(
     "GET", _THREADS, "listThreads",

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from hubbub.domain.envelope import HIGHEST_PRIORITY, MAX_TEXT, NUMBERS, OBJECTS, TEXTS
-from hubbub.domain.envelope_headers import FIELDS, SECURITY_HEADER
+from hubbub.domain.envelope_headers import FIELDS, IDEMPOTENCY_HEADER, SECURITY_HEADER
 from hubbub.domain.fields import Name, wire_name
 from hubbub.gateways.admin.shapes import ErrorInfo
 from hubbub.gateways.calls import TOPIC_KEY_HEADER
@@ -94,6 +94,16 @@ ENVELOPE_HEADERS: dict[str, Any] = {
     ],
 }
 """The envelope of a message whose body is the payload alone."""
+PUBLISH_HEADERS: dict[str, Any] = {
+    **ENVELOPE_HEADERS,
+    IDEMPOTENCY_HEADER: Annotated[
+        str,
+        Meta(
+            description="A repeat under the same key is answered like the original.",
+            extra_json_schema={"pattern": "^[!-$&-~]+$", "maxLength": 255},
+        ),
+    ],
+}
 
 
 class PublishRequest(EnvelopeFields, frozen=True, kw_only=True):
@@ -104,6 +114,7 @@ class PublishRequest(EnvelopeFields, frozen=True, kw_only=True):
     content_type: str | None = None
     producer: Producer | None = None
     security_token: str | None = None
+    idempotency_key: str | None = None
 
 
 class PublishBatch(Open, frozen=True):
@@ -127,6 +138,7 @@ class PublishResults(Open, frozen=True):
 class Published(Open, frozen=True):
     msg_id: str
     channel_serial: Serial | msgspec.UnsetType = msgspec.UNSET
+    duplicate: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class PublishedMessage(EnvelopeFields, frozen=True, kw_only=True):
@@ -185,6 +197,8 @@ class PresenceMember(Open, frozen=True):
     timestamp: int = msgspec.field(name="ts")
     user_id: str | None = None
     extra: dict[str, Any] = {}
+    data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """What the session said of itself; nobody vouches for it."""
 
 
 class PresenceList(Open, frozen=True):

@@ -148,7 +148,7 @@ _FOLLOWING = (NotFound, NotPermitted, QuotaExceeded, WrongChannelKind)
 
 def _add_routes(routes: Routes, suffix: str, whose: str, who: str) -> None:
     routes.serve(
-        "GET", "/push-tokens", name=f"listPushTokens{suffix}",
+        "GET", "/push-tokens", name=f"listPushTokens{suffix}", payloads=True,
         summary=f"List {whose} push tokens",
     )(list_push_tokens)  # fmt: skip
     routes.serve(
@@ -283,10 +283,10 @@ async def delete_apns_key(admin: Administration, request: AdminRequest[NoQuery, 
     await admin.push.delete_credentials(request.actor, request.hub, APNS)
 
 
-@PUSH_ROUTES.serve("DELETE", "/keys/{key}")
+@PUSH_ROUTES.serve("DELETE", "/keys/{keyID}")
 async def delete_push_key(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
     """Delete a key for browsers; those that subscribed with it are not reached any more."""
-    await admin.push.delete_credentials(request.actor, request.hub, VAPID + request.path["key"])
+    await admin.push.delete_credentials(request.actor, request.hub, VAPID + request.path["keyID"])
 
 
 # -- pushing --------------------------------------------------------------------------------------

@@ -94,8 +94,18 @@ class Route(msgspec.Struct, Generic[Q, B], frozen=True, kw_only=True):
     tag_pattern: str = r'"[0-9]{1,15}"|[0-9]{1,15}'
     """Of its ETags."""
     max_body_bytes: int = 256 * 1024
+    payloads: bool = False
+    """The answer holds what people sent, or what reaches them: not for viewers."""
+    own: bool = False
+    """Concerns the caller's own token only: for viewers, too."""
     reads_itself: bool = False
     """The handler reads the raw body; `body` only describes it."""
+
+    @property
+    def viewable(self) -> bool:
+        """Whether viewers may ask for it, too."""
+        reads = self.method == "GET" and self.access in (Access.SERVICE, Access.ADMIN)
+        return self.own or (reads and not self.payloads)
 
     @property
     def segments(self) -> tuple[str, ...]:

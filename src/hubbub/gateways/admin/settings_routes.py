@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from heapq import nlargest
+from typing import Annotated, Literal
+
 import msgspec
+from msgspec import Meta
 
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
-from hubbub.domain.rules import HubSettings
+from hubbub.domain.rules import HubSettings, Rules
 from hubbub.engine.administration import Administration, Versioned
+from hubbub.engine.administration.dry_run import RulesEffect, TryRules
+from hubbub.engine.administration.lists import Ranked, ranked
+from hubbub.engine.administration.survey import HubSizes
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
+from hubbub.gateways.admin.paging import ListQuery, Search, counted, cut, make_page, page_of
 from hubbub.gateways.admin.routes import Access, AdminRequest, AdminResponse, Routes
 from hubbub.gateways.calls import NoQuery
 
@@ -16,22 +24,42 @@ HUB_ROUTES = Routes("/v1/admin", "Hubs", Access.ADMIN)
 SETTINGS_ROUTES = Routes("/v1/admin", "Settings", Access.SERVICE, (NotFound,))
 
 
+class HubQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
+    q: Search = ""
+    sort: Annotated[
+        Literal["name", "-sessions"],
+        Meta(description="By name, or those with the most sessions first."),
+    ] = "name"
+
+
 @HUB_ROUTES.serve("GET", "/hubs")
 async def list_hubs(
-    admin: Administration, request: AdminRequest[ListQuery, None]
-) -> shapes.Page[shapes.HubEntry]:
+    admin: Administration, request: AdminRequest[HubQuery, None]
+) -> shapes.CountedPage[shapes.HubEntry]:
     """List all hubs."""
-    found, following = page_of(admin.hubs.names(), request.query, str)
-    return make_page([_hub_entry(admin, hub) for hub in found], following)
+    query = request.query
+    names = await admin.hubs.search(query.prefix, query.q)
+    if query.sort == "name":
+        behind = names[bisect_right(names, query.cursor) :]
+        page, following = cut(behind[: query.rows + 1], query.rows, str)
+        sizes = await admin.live.hub_sizes(page)
+    else:
+        sizes = await admin.live.hub_sizes(None)
+        after = ranked(query.cursor)
+        every = (Ranked(sizes.get(name, (0, 0))[0], name) for name in names)
+        first = nlargest(query.rows + 1, (each for each in every if each < after))
+        found, following = cut(first, query.rows, lambda each: each.cursor)
+        page = [each.name for each in found]
+    return counted([_hub_entry(admin, hub, sizes) for hub in page], following, len(names))
 
 
-def _hub_entry(admin: Administration, hub: str) -> shapes.HubEntry:
-    live = admin.node.hubs.get(hub)
+def _hub_entry(admin: Administration, hub: str, sizes: HubSizes) -> shapes.HubEntry:
+    sessions, channels = sizes.get(hub, (0, 0))
     return shapes.HubEntry(
         hub=hub,
         stored=admin.node.directory.is_stored(hub),
-        sessions=len(live.sessions) if live is not None else 0,
-        channels=len(live.feeds) if live is not None else 0,
+        sessions=sessions,
+        channels=channels,
     )
 
 
@@ -42,18 +70,20 @@ async def create_hub(
     """Create a hub."""
     hub = request.body.hub
     kept = await admin.hubs.create(request.actor, hub, request.body.settings)
-    return AdminResponse(_hub_view(admin, hub, kept), 201, kept.version)
+    return AdminResponse(await _hub_view(admin, hub, kept), 201, kept.version)
 
 
-def _hub_view(admin: Administration, hub: str, settings: Versioned[HubSettings]) -> shapes.HubView:
-    entry = msgspec.structs.asdict(_hub_entry(admin, hub))
+async def _hub_view(
+    admin: Administration, hub: str, settings: Versioned[HubSettings]
+) -> shapes.HubView:
+    entry = msgspec.structs.asdict(_hub_entry(admin, hub, await admin.live.hub_sizes([hub])))
     return shapes.HubView(**entry, version=settings.version, settings=settings.value)
 
 
 @HUB_ROUTES.serve("GET", "/hubs/{hub}", access=Access.SERVICE, errors=(NotFound,))
 async def get_hub(admin: Administration, request: AdminRequest[NoQuery, None]) -> shapes.HubView:
     """Read a hub and how it is used."""
-    return _hub_view(admin, request.hub, await admin.hubs.settings(request.hub))
+    return await _hub_view(admin, request.hub, await admin.hubs.settings(request.hub))
 
 
 @HUB_ROUTES.serve("DELETE", "/hubs/{hub}", errors=(NotFound,))
@@ -78,6 +108,12 @@ async def put_hub_settings(
     return await admin.hubs.put_settings(
         request.actor, request.hub, request.body, request.condition
     )
+
+
+@SETTINGS_ROUTES.serve("POST", "/hubs/{hub}/rules/{rules}/dry-run")
+async def try_rules(admin: Administration, request: AdminRequest[NoQuery, Rules]) -> RulesEffect:
+    """See what rules would do, without storing them."""
+    return await admin.live.try_rules(TryRules(request.hub, request.path["rules"], request.body))
 
 
 @SETTINGS_ROUTES.serve("GET", "/auth-providers", access=Access.ADMIN, errors=())

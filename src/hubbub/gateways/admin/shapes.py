@@ -53,6 +53,13 @@ class Page(Shape, Generic[T], frozen=True):
     next: str | None = None
 
 
+class CountedPage(Page[T], Generic[T], frozen=True):
+    """A part of a list that can be very long: at most 200 entries, whatever the `limit`. `total`
+    counts all that match; what several nodes know is counted by each of them."""
+
+    total: int = 0
+
+
 class Named(Shape, Generic[T], frozen=True):
     """An entry of a list of settings; `version` is its ETag, 0 where it has none."""
 
@@ -84,13 +91,15 @@ class Metadata(Shape, frozen=True):
 
 
 class ChannelView(Shape, frozen=True):
-    """A channel that has settings, or sessions on this node, or both."""
+    """A channel that has settings, or sessions, or both. Metadata of more than 500 bytes is left
+    out: read it with the channel's own path."""
 
     channel: str
     sessions: int
     version: int
     rules: str | None = None
     metadata: dict[str, Any] = {}
+    metadata_left_out: bool = False
 
 
 class HubCreation(Shape, frozen=True):
@@ -177,7 +186,7 @@ class TokenRequest(Shape, frozen=True):
     """Who the token is for, and what they may do."""
 
     user_id: UserId | None = None
-    level: Literal["client", "service"] = "client"
+    level: Literal["client", "viewer", "service"] = "client"
     channels: Annotated[tuple[Grant, ...], Meta(max_length=100)] = ()
     rpcs: Annotated[tuple[Annotated[str, Meta(max_length=255)], ...], Meta(max_length=100)] = ()
     extra: dict[str, Any] = {}
@@ -191,3 +200,9 @@ class Token(Shape, frozen=True):
     token_id: str
     expires_at: int
     user_id: str | None = None
+
+
+class ClientToken(Token, frozen=True):
+    """`extra` is what the auth provider says about the user."""
+
+    extra: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -11,7 +11,7 @@ from hubbub.domain.fields import Name
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.paging import PageQuery, make_page
+from hubbub.gateways.admin.paging import PageQuery, Search, counted
 from hubbub.gateways.admin.public_shapes import Serial
 from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
@@ -32,6 +32,14 @@ class SubscriptionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(max_length=300, description="Only this caller's, such as `u:ann`.")]
         | UnsetType
     ) = UNSET
+    q: Search = ""
+    sort: Annotated[
+        Literal["name", "-lag"],
+        Meta(
+            description="By channel, owner and name; or only those that are behind, the farthest "
+            "first, as last counted."
+        ),
+    ] = "name"
 
 
 class SubscriptionView(shapes.Shape, frozen=True):
@@ -90,14 +98,21 @@ def _key(request: AdminRequest[NoQuery, None]) -> SubscriptionKey:
 @SUBSCRIPTION_ROUTES.serve("GET", "/subscriptions", name="listDurableSubscriptions")
 async def list_subscriptions(
     admin: Administration, request: AdminRequest[SubscriptionQuery, None]
-) -> shapes.Page[SubscriptionView]:
+) -> shapes.CountedPage[SubscriptionView]:
     """List the durable subscriptions of a hub."""
     query = request.query
-    page, following = await admin.subscriptions.page(
-        request.hub, query.limit, _position(query.cursor), given(query.channel), given(query.owner)
+    channel, owner = given(query.channel), given(query.owner)
+    if query.sort == "-lag":
+        keys, next_lag, total = await admin.subscriptions.farthest(
+            request.hub, query.rows, query.cursor, channel, owner, query.q
+        )
+        found = await admin.subscriptions.describe(keys)
+        return counted([_view(info) for info in found], next_lag, total)
+    page, following, total = await admin.subscriptions.page(
+        request.hub, query.rows, _position(query.cursor), channel, owner, query.q
     )
     cursor = _BETWEEN.join(following) if following is not None else None
-    return make_page([_view(info) for info in page], cursor)
+    return counted([_view(info) for info in page], cursor, total)
 
 
 @SUBSCRIPTION_ROUTES.serve("GET", _ONE)

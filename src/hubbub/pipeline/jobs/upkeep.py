@@ -24,6 +24,8 @@ from hubbub.pipeline.tables.staging import TARGET_BYTES, drop_scratch
 
 _TYPE: Final = 'Timestamp(Microsecond, Some("UTC"))'
 _CHECKED_ROWS: Final = 65_536
+Progress = Callable[[float], None]
+"""Told the share of the tables that are done."""
 PILE: Final = 64
 """Small files of a table, after which a round joins them: some rounds' worth of each task's."""
 
@@ -54,8 +56,15 @@ def piled_up(snapshot: Snapshot) -> list[str]:
     ]
 
 
+def _silent(share: float) -> None:
+    """Where nobody looks."""
+
+
 def compact(
-    warehouse: Location, now: Callable[[], int], tables: Collection[str] = tuple(TABLES)
+    warehouse: Location,
+    now: Callable[[], int],
+    tables: Collection[str] = tuple(TABLES),
+    progress: Progress = _silent,
 ) -> Upkeep:
     """Joins files that are smaller than 64 MB. Rows stay as they are."""
 
@@ -64,11 +73,13 @@ def compact(
             return 0
         return int(delta.optimize.compact(target_size=TARGET_BYTES)["numFilesRemoved"])
 
-    removed = _each(warehouse, now, work)
+    removed = _each(warehouse, now, work, progress)
     return Upkeep(tables=len(removed), files=sum(removed))
 
 
-def prune(warehouse: Location, before: int, now: Callable[[], int]) -> Upkeep:
+def prune(
+    warehouse: Location, before: int, now: Callable[[], int], progress: Progress = _silent
+) -> Upkeep:
     """Removes rows of events before a time, in microseconds since 1970, from all tables but those
     about segments and rounds, and totals of whole months. Old versions hold them until they are
     vacuumed."""
@@ -83,11 +94,13 @@ def prune(warehouse: Location, before: int, now: Callable[[], int]) -> Upkeep:
         found = delta.delete(f"{time} < arrow_cast('{since}', '{_TYPE}')")
         return int(found.get("num_deleted_rows") or 0)
 
-    removed = _each(warehouse, now, work)
+    removed = _each(warehouse, now, work, progress)
     return Upkeep(tables=len(removed), rows=sum(removed))
 
 
-def vacuum(warehouse: Location, retention_hours: int, now: Callable[[], int]) -> Upkeep:
+def vacuum(
+    warehouse: Location, retention_hours: int, now: Callable[[], int], progress: Progress = _silent
+) -> Upkeep:
     """Removes files that the versions of the last hours do not name, and what killed rounds left.
     With 0 hours only the last version can be read afterwards."""
 
@@ -99,18 +112,25 @@ def vacuum(warehouse: Location, retention_hours: int, now: Callable[[], int]) ->
             )
         )
 
-    removed = _each(warehouse, now, work)
+    removed = _each(warehouse, now, work, progress)
     of_rounds = work(DeltaTable(str(warehouse / TABLE)))
     return Upkeep(tables=len(removed), files=sum(removed) + of_rounds)
 
 
 def _each(
-    warehouse: Location, now: Callable[[], int], work: Callable[[DeltaTable], int]
+    warehouse: Location,
+    now: Callable[[], int],
+    work: Callable[[DeltaTable], int],
+    progress: Progress,
 ) -> list[int]:
     """What the work says of the tables that it changed, of which it says more than 0."""
     rounds = Rounds(warehouse)
     with rounds.running(now) as mine:
-        found = [work(DeltaTable(str(warehouse / table))) for table in versions(warehouse)]
+        tables, found = list(versions(warehouse)), []
+        for number, table in enumerate(tables):
+            progress(number / len(tables))
+            found.append(work(DeltaTable(str(warehouse / table))))
+        progress(1.0)
         done = msgspec.structs.replace(
             mine,
             state=DONE,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,14 +35,29 @@ def make_report(warehouse: Path | str, hub: str | None = None, days: int = DAYS)
     ]
     of = f"Hub {hub}" if hub is not None else "All hubs"
     when = moment(figures.computed_at) if figures.computed_at else "never"
+    style, script = _built("style.css"), _built("report.js")
     filled = {
+        "policy": f"default-src 'none'; img-src data:; style-src {_hash(style)};"
+        f" script-src {_hash(script)}; require-trusted-types-for 'script'; trusted-types 'none'",
+        "style": style,
+        "script": script,
         "title": escaped(of),
         "when": f"As of {when} UTC. Times are UTC.",
         "body": "".join(parts),
     }
     # In one pass: what was filled in is not looked at again.
-    return re.sub(r"\{\{(title|when|body)\}\}", lambda found: filled[found[1]], _template())
+    return re.sub(rf"\{{\{{({'|'.join(filled)})\}}\}}", lambda found: filled[found[1]], _template())
 
 
 def _template() -> str:
     return files(__package__).joinpath("page.html").read_text("utf-8")
+
+
+def _built(name: str) -> str:
+    """A file that `make web` has built."""
+    return files("hubbub").joinpath("web", "dashboard", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """What a Content-Security-Policy calls an inline script or style that may be used."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.domain.analytics import RowsQuery
-from hubbub.pipeline.report.charts import STEPS_SECONDS
 from hubbub.pipeline.results import POINTS, computed_at, read_rows, read_summed
 
 Row = Mapping[str, Any]
 
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
 _HOUR, _DAY = 3600, 86_400
+STEPS_SECONDS = (
+    *(300, 900, 1800, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
+    *(_DAY, 2 * _DAY, 7 * _DAY),
+)
 
 
 class Figures:

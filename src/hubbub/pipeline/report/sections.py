@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from hubbub.pipeline.report import wording
-from hubbub.pipeline.report.charts import Band, Series, bar_chart, line_chart
+from hubbub.pipeline.report.charts import Line, Unit, chart
 from hubbub.pipeline.report.figures import Figures, Row
 from hubbub.pipeline.report.wording import count, duration, escaped, share, time_of
 
@@ -19,20 +17,25 @@ _GOOD = "exactly once"
 
 def section(title: str, question: str, *parts: str) -> str:
     return (
-        f"<section><h2>{escaped(title)}</h2><p class='question'>{escaped(question)}</p>"
+        f"<section class='section'><h2>{escaped(title)}</h2><p class='note'>{escaped(question)}</p>"
         f"{''.join(parts)}</section>"
     )
 
 
 def table(columns: Sequence[Column], rows: Sequence[Row], none: str = "None.") -> str:
     if not rows:
-        return f'<p class="none">{escaped(none)}</p>'
+        return f'<p class="note">{escaped(none)}</p>'
     head = "".join(f"<th>{escaped(name)}</th>" for name, _ in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escaped(value(row))}</td>" for _, value in columns) + "</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    return _scrolled(f"<tr>{head}</tr>{body}")
+
+
+def _scrolled(rows: str) -> str:
+    """Where a table is wider than the page, it is reached by keys, too."""
+    return f'<div class="scroll" tabindex="0"><table class="list">{rows}</table></div>'
 
 
 def of(name: str, form: Callable[[Any], str] = str) -> Callable[[Row], str]:
@@ -47,11 +50,11 @@ def each(names: str, form: Callable[[Any], str] = str) -> list[Column]:
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     """A name, a figure, and a word on it."""
     shown = "".join(
-        f"<div class='tile'><b>{escaped(figure)}</b><span>{escaped(name)}</span>"
-        f"<small>{escaped(remark)}</small></div>"
+        f"<div class='stat'><span class='label'>{escaped(name)}</span>"
+        f"<b class='value'>{escaped(figure)}</b><span class='sub'>{escaped(remark)}</span></div>"
         for name, figure, remark in entries
     )
-    return f"<div class='tiles'>{shown}</div>"
+    return f"<div class='stats'>{shown}</div>"
 
 
 def summary(figures: Figures, total: Row, opened: Row) -> str:
@@ -72,68 +75,79 @@ def summary(figures: Figures, total: Row, opened: Row) -> str:
             (
                 "exactly-once faults",
                 count(audited - good) if audited else "–",
-                f"of {count(audited)} producers and subscriptions",
+                f"of {count(audited)} audited",
             ),
         ]
     )
 
 
-def lines(by_time: Mapping[float, Row], names: Mapping[str, str]) -> list[Series]:
-    """One for each name, of the field that it stands for; with a hole where a time is missing."""
-    pairs = list(itertools.pairwise(by_time))
-    step = min((after - before for before, after in pairs), default=0.0)
-    holes = [before + step for before, after in pairs if after > before + 1.5 * step]
-    times = sorted([*by_time, *holes])
-    return [
-        Series(name, [(time, by_time[time][field] if time in by_time else None) for time in times])
-        for name, field in names.items()
+_IN, _OUT = Line("in", "in"), Line("out", "out")
+_MICROSECONDS = 1e-6
+_PERCENTILES = (Line("p50", "accent"), Line("p90", "in"), Line("p99", "out"))
+
+
+def percentiles(title: str, by_time: Mapping[float, Row], prefix: str) -> str:
+    """By powers of ten: the slowest may take a thousand times as long as the usual."""
+    lines = [
+        (line, [_seconds(row[f"{prefix}_{line.label}"]) for row in by_time.values()])
+        for line in _PERCENTILES
     ]
+    return chart(title, list(by_time), lines, unit="seconds", log=True)
 
 
-def percentiles(prefix: str) -> dict[str, str]:
-    return {name: f"{prefix}_{name}" for name in ("p50", "p90", "p99")}
+def _seconds(microseconds: float | None) -> float | None:
+    return None if microseconds is None else max(microseconds, 1.0) * _MICROSECONDS
+
+
+def column(by_time: Mapping[float, Row], name: str) -> list[float | None]:
+    return [row[name] for row in by_time.values()]
+
+
+def charts(*drawn: str) -> str:
+    return f"<div class='columns'>{''.join(drawn)}</div>"
 
 
 def traffic(by_time: Mapping[float, Row]) -> str:
-    def charts(title: str, what: str, label: Callable[[float], str]) -> str:
-        """In and out side by side: one may be a thousand times the other."""
-        drawn = "".join(
-            f"<div><h3>{title} {way}</h3>"
-            + line_chart(f"{what} {way} over time", lines(by_time, {way: f"{what}_{way}"}), label)
-            + "</div>"
-            for way in ("in", "out")
+    """In and out apart: one may be a thousand times the other."""
+    units: Mapping[str, Unit] = {"messages": "count", "bytes": "bytes"}
+    drawn = [
+        chart(
+            f"{what.capitalize()} {way.label}",
+            list(by_time),
+            [(way, column(by_time, f"{what}_{way.label}"))],
+            unit=unit,
         )
-        return f"<div class='columns two'>{drawn}</div>"
-
-    return section(
-        "Traffic",
-        "How much went in and out?",
-        charts("Messages", "messages", wording.short),
-        charts("Bytes", "bytes", wording.size),
-    )
+        for what, unit in units.items()
+        for way in (_IN, _OUT)
+    ]
+    return section("Traffic", "How much went in and out?", charts(*drawn))
 
 
 def activity(figures: Figures) -> str:
-    shown = {name: f"active_{name}" for name in ("sessions", "channels", "hubs")}
+    by_time = figures.activity()
+    lines = (Line("sessions", "accent"), Line("channels", "out"), Line("hubs", "in"))
+    drawn = [
+        chart(
+            f"Active {line.label}",
+            list(by_time),
+            [(line, column(by_time, f"active_{line.label}"))],
+        )
+        for line in lines
+    ]
     return section(
-        "Active over time",
-        "How many sessions, channels and hubs were active?",
-        line_chart(
-            "active sessions, channels and hubs over time", lines(figures.activity(), shown)
-        ),
+        "Active over time", "How many sessions, channels and hubs were active?", charts(*drawn)
     )
 
 
 def sessions(by_time: Mapping[float, Row]) -> str:
-    opened = [(time, row["sessions"]) for time, row in by_time.items()]
-    lasted = lines(by_time, percentiles("duration"))
+    opened = [(Line("sessions", "accent"), column(by_time, "sessions"))]
     return section(
         "Sessions",
         "How many sessions were opened, and how long did they last?",
-        "<h3>Opened</h3>",
-        bar_chart("sessions opened by the hour", opened),
-        "<h3>Duration, by when they were opened</h3>",
-        line_chart("duration of sessions, percentiles", lasted, duration, log=True),
+        charts(
+            chart("Sessions opened", list(by_time), opened, bars=True),
+            percentiles("Duration, by when they were opened", by_time, "duration"),
+        ),
     )
 
 
@@ -156,12 +170,7 @@ def latency(figures: Figures, by_time: Mapping[float, Row]) -> str:
     return section(
         "Latency",
         "How long does a message take from its publisher to a subscriber's socket?",
-        line_chart(
-            "latency over time, percentiles",
-            lines(by_time, percentiles("latency")),
-            duration,
-            log=True,
-        ),
+        percentiles("Latency", by_time, "latency"),
         "<h3>By technology</h3>",
         table([*by_technology, *figures_of], shown),
         "<h3>The slowest channels, by p99</h3>",
@@ -210,17 +219,18 @@ def trending(figures: Figures) -> str:
         best = max((row["score"] for row in rows), default=1.0)
         bars = "".join(
             f"<tr><td>{escaped(row['name'] or '(none)')}</td><td>{escaped(row['hub'])}</td>"
-            f"<td class='meter'><i style='width:{100 * row['score'] / best:.0f}%'></i></td>"
+            "<td><meter class='bar' aria-label='score'"
+            f" value='{row['score'] / best:.2f}'></meter></td>"
             f"<td>{count(row['messages'])}</td><td>{row['usual']:.1f}</td></tr>"
             for row in rows
         )
         head = "<tr><th></th><th>hub</th><th></th><th>messages</th><th>usual</th></tr>"
-        body = f"<table>{head}{bars}</table>" if rows else '<p class="none">None.</p>'
+        body = _scrolled(f"{head}{bars}") if rows else '<p class="note">None.</p>'
         parts.append(f"<div><h3>{title}</h3>{body}</div>")
     return section(
         "Trending",
         f"What is more than usual in the hour from {time_of(newest)}, against its own past?",
-        f"<div class='columns'>{''.join(parts)}</div>",
+        f"<div class='columns three'>{''.join(parts)}</div>",
     )
 
 
@@ -237,7 +247,7 @@ def audit(figures: Figures) -> str:
     return section(
         "Exactly-once audit",
         "Was anything lost, doubled or out of order?",
-        f"<ul>{''.join(lines)}</ul>" if lines else '<p class="none">Nothing to audit.</p>',
+        f"<ul>{''.join(lines)}</ul>" if lines else '<p class="note">Nothing to audit.</p>',
         "<h3>Faults</h3>",
         table(
             [
@@ -301,13 +311,17 @@ def forecast(figures: Figures) -> str:
         return section(
             "Forecast",
             "What will the coming week bring?",
-            '<p class="none">There is too little history: it takes two days at least.</p>',
+            '<p class="note">There is too little history: it takes two days at least.</p>',
         )
     coming = [row for row in rows if not row["held_back"]]
-    past = [row for row in rows if row["held_back"]]
     parts = ["<ul>", *(_error_line(row) for row in errors), "</ul>"]
-    for name, title in (("messages_in", "Messages in"), ("messages_out", "Messages out")):
-        parts += [f"<h3>{title}, by the hour</h3>", _forecast_chart(name, past, coming)]
+    shown = (("messages_in", "Messages in"), ("messages_out", "Messages out"))
+    now = coming[0]["time"].timestamp() if coming else None
+    parts.append(
+        charts(
+            *(_forecast_chart(f"{title}, by the hour", name, rows, now) for name, title in shown)
+        )
+    )
     nodes = max(coming, key=lambda row: row["nodes"])
     parts.append(
         f"<p>At most <b>{count(nodes['nodes'])}</b> nodes are called for, in the hour from"
@@ -327,22 +341,14 @@ def _error_line(row: Row) -> str:
     )
 
 
-def _forecast_chart(name: str, past: Sequence[Row], coming: Sequence[Row]) -> str:
-    def at(row: Row) -> float:
-        time: datetime = row["time"]
-        return time.timestamp()
+_EXPECTED = (
+    (Line("expected", "accent"), ""),
+    (Line("at least", "muted", dashed=True), "_low"),
+    (Line("at most", "muted", dashed=True), "_high"),
+    (Line("came", "ink"), "_actual"),
+)
 
-    band = [
-        (at(row), row[f"{name}_low"], row[f"{name}_high"])
-        for row in coming
-        if row[f"{name}_low"] is not None
-    ]
-    return line_chart(
-        f"forecast of {name.replace('_', ' ')}",
-        [
-            Series("came", [(at(row), row[f"{name}_actual"]) for row in past]),
-            Series("forecast", [(at(row), row[name]) for row in [*past, *coming]], dashed=True),
-        ],
-        band=Band("nine of ten hours", band) if band else None,
-        now=at(coming[0]) if coming else None,
-    )
+
+def _forecast_chart(title: str, name: str, rows: Sequence[Row], now: float | None) -> str:
+    lines = [(line, [row[f"{name}{end}"] for row in rows]) for line, end in _EXPECTED]
+    return chart(title, [row["time"].timestamp() for row in rows], lines, band=(1, 2), now=now)

@@ -9,7 +9,7 @@ _DURATIONS = (
     *((1.0, "µs", 1e3), (1e3, "ms", 1e6), (1e6, "s", 120e6), (60e6, "min", 7200e6)),
     *((3600e6, "h", 172_800e6), (86_400e6, "days", float("inf"))),
 )
-_SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SIZES = ("KB", "MB", "GB", "TB", "PB")
 
 
 def escaped(value: object) -> str:
@@ -22,16 +22,13 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
-def short(value: float) -> str:
-    """For axes: `12.3k`."""
-    for size, letter in _SIZES:
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
-
-
 def size(value: float) -> str:
-    return f"{short(value)}B" if value >= 1000 else f"{value:.0f} B"
+    """As the dashboard says it: `1.5 MB`, in powers of 1,024."""
+    if value < 1024:
+        return f"{value:.0f} B"
+    power = next((each for each in (1, 2, 3, 4) if value < 1024 ** (each + 1)), 5)
+    scaled = value / 1024**power
+    return f"{scaled:,.{1 if scaled < 10 else 0}f} {_SIZES[power - 1]}"
 
 
 def duration(microseconds: float | None) -> str:

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
+from hubbub.domain.communication.messages import RESERVED_TYPES
+from hubbub.domain.names import COMMUNICATION_LOG
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.transforms.intervals import KINDS as INTERVALS
 from hubbub.pipeline.views.columns import TIME, peer_of
@@ -17,6 +19,7 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
     "deliveries": (journal.DELIVERED,),
     "receipts": (journal.RECEIVED, journal.ACKNOWLEDGED, journal.EXPIRED, journal.DEAD_LETTERED),
     "attempts": (journal.WEBHOOK_ATTEMPT, journal.ADAPTER_ATTEMPT),
+    "verdicts": (journal.POLICY_VERDICT,),
     "drops": (journal.DROPPED, journal.TELEMETRY_LOST),
     "_session_events": tuple(kind for kinds in INTERVALS.values() for kind in kinds),
 }
@@ -36,7 +39,11 @@ def rows_of(table: str, events: pa.Table) -> pa.Table:
 
 
 def links(messages: pa.Table) -> pa.Table:
-    """The messages that belong to a conversation or refer to another one."""
+    """The messages that belong to a conversation or refer to another one. Reports of the hub about
+    messages to peers, and what it says of types and logins, are nobody's answers."""
     linked = pc.or_(pc.is_valid(messages["conversation_id"]), pc.is_valid(messages["refers_to"]))
+    logged = pc.equal(messages["channel"], COMMUNICATION_LOG)
+    report = pc.and_(logged, pc.is_in(messages["event"], pa.array(sorted(RESERVED_TYPES))))
+    linked = pc.and_not(linked, pc.fill_null(report, False))
     rows = messages.filter(linked)
     return rows.append_column("peer", peer_of(rows)).select(SCRATCH["_links"].schema.names)

@@ -12,13 +12,11 @@ from hubbub.pipeline.views import spreads
 from hubbub.pipeline.views.columns import days, ones, schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
-NEEDS_ALL = ("TO_ALL_CHANNELS", "TO_ALL_MEMBERS", "TO_ALL")
-NEEDS_FIRST = ("PREFERRED",)
 _NAMED_FROM = "kind hub adapter policy technology message_id peer subscription outcome at"
 _ADAPTER = ("hub", "adapter", "policy", "day")
 _DELIVERY = ("_place", "message_id", "target")
 _POLICY = ("hub", "policy", "day")
-_MESSAGE = (*_POLICY, "message_id", "target")
+_VERDICT = (*_POLICY, "message_id", "receiver")
 
 
 @view(
@@ -106,39 +104,22 @@ def _is(column: pa.ChunkedArray) -> Integers:
 
 
 @view(
-    schema("text hub policy, whole deliveries met failed, real success, text day"),
+    schema("text hub policy, whole deliveries met failed timed_out, real success, text day"),
     "day",
-    attempts=f"{_NAMED_FROM} segment offset",
+    verdicts="hub message_id receiver policy outcome at segment offset",
 )
 def policy_success(sources: Sources) -> pa.Table:
-    """A policy that names all needs every adapter to succeed, PREFERRED the one that was tried
-    first, any other one adapter at least. Attempts without a policy are not counted here."""
-    attempts = sources["attempts"]
-    attempts = named(attempts.filter(pc.is_valid(attempts["policy"])))
-    attempts = attempts.sort_by([(name, "ascending") for name in ("at", "segment", "offset")])
-    messages = Groups(attempts, _MESSAGE)
-    attempts = attempts.append_column("_message", pa.array(messages.ids))
-    tried = Groups(attempts, ("_message", "adapter"))
-    ok = tried.added({"ok": (pc.equal(attempts["outcome"], "ok"), "any")})["ok"]
-    ids = tried.keys["_message"].to_numpy()
-    # The adapter of a message's first attempt.
-    first = np.zeros(len(messages), np.int64)
-    first[messages.ids[::-1]] = tried.ids[::-1]
-    by_message = pa.table({"_": ids, "all": ok, "any": ok}).group_by("_", use_threads=False)
-    each = by_message.aggregate([("all", "all"), ("any", "any")]).sort_by("_")
-    rule = pc.utf8_upper(messages.keys["policy"])
-    needs_first = pc.is_in(rule, pa.array(NEEDS_FIRST))
-    met = pc.if_else(
-        pc.is_in(rule, pa.array(NEEDS_ALL)),
-        each["all_all"],
-        pc.if_else(needs_first, ok.take(pa.array(first)), each["any_any"]),
-    )
-    found = Groups(messages.keys, _POLICY).added(
-        {
-            "deliveries": (ones(messages.keys), "sum"),
-            "met": (pc.fill_null(met, False).cast(pa.int64()), "sum"),
-            "failed": (pc.fill_null(pc.invert(met), False).cast(pa.int64()), "sum"),
-        }
-    )
+    """Verdicts of peers and collectives. After a crash one may be in the journal twice: the last
+    one counts."""
+    verdicts = sources["verdicts"]
+    order = [(name, "descending") for name in ("at", "segment", "offset")]
+    verdicts = verdicts.sort_by(order)
+    verdicts = with_columns(verdicts, day=days(verdicts["at"]))
+    each = Groups(verdicts, _VERDICT).added({"outcome": (verdicts["outcome"], "first")})
+    counts = {
+        name: (pc.fill_null(pc.equal(each["outcome"], name), False).cast(pa.int64()), "sum")
+        for name in ("met", "failed", "timed_out")
+    }
+    found = Groups(each, _POLICY).added({"deliveries": (ones(each), "sum"), **counts})
     success = pc.divide(found["met"].cast(pa.float64()), found["deliveries"].cast(pa.float64()))
     return found.append_column("success", success)

@@ -18,12 +18,14 @@ from typing import Protocol
 
 from hubbub.ports.storage.administration import AdministrationStore
 from hubbub.ports.storage.commands import CommandStore
+from hubbub.ports.storage.communication import CommunicationStore
 from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
 from hubbub.ports.storage.notifications import NotificationStore
 from hubbub.ports.storage.partitions import PartitionStore
 from hubbub.ports.storage.push import PushStore
+from hubbub.ports.storage.restoring import RestoreStore
 from hubbub.ports.storage.sessions import SessionStore
 from hubbub.ports.storage.settings import SettingsStore
 from hubbub.ports.storage.threads import ThreadStore
@@ -41,10 +43,12 @@ class Store(
     WebhookStore,
     PushStore,
     CommandStore,
+    CommunicationStore,
     ExportStore,
     SettingsStore,
     AdministrationStore,
     SessionStore,
+    RestoreStore,
     Protocol,
 ):
     """All roles of one database. Who needs a role asks for that role."""

@@ -25,13 +25,16 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Which entries to read, the newest first; None means any."""
+    """Which entries to read, the newest first; None means any. From `since` on and before `until`,
+    in ms since 1970."""
 
     limit: int
     hub: str | None = None
     actor: str | None = None
     action: str | None = None
     before_id: int | None = None
+    since: int | None = None
+    until: int | None = None
 
 
 class Revocation(msgspec.Struct, frozen=True):

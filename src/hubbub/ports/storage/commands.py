@@ -7,16 +7,18 @@ from typing import Literal, Protocol
 
 from hubbub.domain.commands.objects import HChannel
 
-RecordSaved = Literal["created", "replaced", "owned", "full"]
+RecordSaved = Literal["created", "replaced", "owned", "full", "share"]
 UserInRecord = Literal["owner", "participant"]
 
 
 class CommandStore(Protocol):
-    async def save_channel_record(self, hub: str, record: HChannel, most: int) -> RecordSaved:
+    async def save_channel_record(
+        self, hub: str, record: HChannel, most: int, share: int
+    ) -> RecordSaved:
         """Create the record, or put it in place of the one with the same owner; subscriptions of
         users of the hub who do not take part (any more) end with it. A record that the hub itself
         owns (`take_user_off_record`) gets the new owner. Without effect where the record is `owned`
-        by somebody else, or the hub already has `most` of them (`full`)."""
+        by somebody else, the hub already has `most` of them (`full`), or its new owner `share`."""
 
     async def take_user_off_record(
         self, hub: str, channel: str, user_id: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.communication.steps import CommunicationStep
 from hubbub.domain.messages import Message
+from hubbub.domain.topics import ErasedMessages
 from hubbub.ports.storage.documents import ChangeAppend
 
 
@@ -29,7 +31,8 @@ class Append(msgspec.Struct, frozen=True):
     `sequence` make it known as that producer's put; 0: nobody's.
 
     With `change`, a change of the channel's document is stored: alone where the message has no
-    serial, or together with the message.
+    serial, or together with the message. With `communication`, that step is part of the same
+    transaction.
     """
 
     message: Message
@@ -40,6 +43,17 @@ class Append(msgspec.Struct, frozen=True):
     producer: int = 0
     sequence: int = 0
     change: ChangeAppend | None = None
+    communication: CommunicationStep | None = None
+
+
+class Published(msgspec.Struct, frozen=True):
+    """How many messages of a user were found, by channel; the search goes on behind the serial
+    `after` of the channel."""
+
+    found: dict[str, int]
+    channel: str
+    after: int
+    more: bool
 
 
 class StoredChannel(msgspec.Struct, frozen=True):
@@ -103,6 +117,10 @@ class MessageHistory(Protocol):
         """Messages that were published before this time (ms), those with the greatest serials."""
 
 
+AppendAll = Callable[[Sequence[Append]], Awaitable[list[Exception | None]]]
+"""What `MessageStore.append` does, for those who need no more of the store."""
+
+
 class MessageStore(MessageHistory, Protocol):
     """Stored and retained messages."""
 
@@ -132,6 +150,26 @@ class MessageStore(MessageHistory, Protocol):
         transactions, the oldest messages first. Raises `StaleOwner`; what went before stays
         gone."""
 
+    async def erase_messages(
+        self,
+        hub: str,
+        channel: str,
+        user_id: str,
+        after: int,
+        most: int,
+        partition: int,
+        term: int,
+    ) -> ErasedMessages:
+        """Take publisher, payload and attributes off what a user published, and these messages out
+        of their conversations, looking through at most so many messages behind the serial `after`;
+        of the log of communication also off what the user as a peer was sent, and delete copies
+        that were to go there. Raises `StaleOwner`."""
+
+    async def find_published(self, hub: str, user_id: str) -> dict[str, int]:
+        """How many stored messages of a user there are, by channel; looks at all messages of the
+        hub. In the log of communication, messages to the user and copies for the user count,
+        too."""
+
     async def stored_bytes(self, hub: str) -> int:
         """The payload bytes that the hub's messages take up."""
 
@@ -154,6 +192,9 @@ class MessageStore(MessageHistory, Protocol):
         self, message: Message, expires_at: int, partition: int, term: int
     ) -> None:
         """Replace the channel's retained message. Raises `StaleOwner`."""
+
+    async def measure(self, hub: str, channel: str, limit: int) -> tuple[int, int]:
+        """How many messages are stored in the channel, and their bytes; of the newest `limit`."""
 
     async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
         """The retained message, if it has not expired by `now` (ms)."""

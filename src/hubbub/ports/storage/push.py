@@ -51,8 +51,9 @@ class PushStore(Protocol):
         """Keep what these say about successes and failures, of those that still are as they were
         registered."""
 
-    async def save_following(self, following: PushFollowing) -> None:
-        """Create or replace by hub, channel and user."""
+    async def save_following(self, following: PushFollowing, most: int) -> bool:
+        """Create or replace by hub, channel and user. False, and without effect, where the user
+        already follows `most` other channels."""
 
     async def read_followings(
         self, hub: str, channel: str, after_user: str, limit: int

@@ -48,6 +48,11 @@ class SettingsStore(Protocol):
     async def read_settings(self, hub: str | None = None) -> list[SettingsEntry]:
         """All entries, or those of one hub; ordered by kind, hub, name."""
 
+    async def read_named_settings(
+        self, hub: str, kind: str, names: Sequence[str]
+    ) -> list[SettingsEntry]:
+        """Those of a kind that have one of the names, ordered by name."""
+
     async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
         """Hub, channel and hash of the key, of all topics that have one."""
 

@@ -74,9 +74,15 @@ class TopicStore(MessageHistory, Protocol):
         owner: str | None = None,
         after: tuple[str, str, str] | None = None,
         limit: int | None = None,
+        text: str = "",
     ) -> list[SavedCursor]:
         """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
-        `after`."""
+        `after`. With `text`: where one of the three holds it."""
+
+    async def count_cursors(
+        self, hub: str, channel: str | None = None, owner: str | None = None, text: str = ""
+    ) -> int:
+        """How many `read_cursors` finds in all."""
 
     async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int

@@ -55,8 +55,20 @@ class WebhookStore(Protocol):
         partitions: Sequence[int] | None = None,
         after: tuple[str, str] | None = None,
         limit: int | None = None,
+        text: str = "",
+        owner: str | None = None,
+        peers: bool | None = None,
     ) -> list[Webhook]:
-        """Of one hub, channel or some partitions, or all; ordered by hub and id, those behind
-        `after`."""
+        """Of one hub, channel, owner or some partitions, or all; ordered by hub and id, those
+        behind `after`. With `text`: where id, channel or callback holds it. `peers`: only those of
+        the kind `peer`, or only the others."""
 
-    async def count_webhooks(self, hub: str) -> int: ...
+    async def count_webhooks(
+        self,
+        hub: str,
+        channel: str | None = None,
+        text: str = "",
+        owner: str | None = None,
+        peers: bool | None = None,
+    ) -> int:
+        """How many `read_webhooks` finds."""

@@ -47,6 +47,8 @@ PING: Final = b"\x00"
 SILENCE: Final = b""
 """The unit of a notice that this protocol does not have."""
 _LINE: Final = b"\n"
+_JSON_OBJECT: Final = "eyJ"
+"""The beginning of a JSON object in base64, and so of every JSON Web Token."""
 _UNREADABLE: Final = HStatus(ConnectionStatus.CONNECTED, StatusCode.TECHNICAL)
 _ATTACH_FAILED: Final = HStatus(ConnectionStatus.CONNECTING, StatusCode.ATTACH_FAILED)
 _CONNECTED: Final = HStatus(ConnectionStatus.CONNECTED, StatusCode.NONE)
@@ -62,7 +64,7 @@ class _Connecting(msgspec.Struct, frozen=True):
 
 
 class _Attaching(msgspec.Struct, frozen=True):
-    publisher: str
+    pass
 
 
 class _Commanding(msgspec.Struct, frozen=True):
@@ -81,8 +83,9 @@ class HubiquitusCodec:
 
     def __init__(self, hub: str, rid: int) -> None:
         """`rid` is the number that the first event has; see `attrs`."""
-        self._hub = hub
-        self._rid = rid
+        self.hub = hub
+        self.rid = rid
+        """How many events were sent, counted from a random number on."""
         self._sid = ""
         self._jid: Jid | None = None
         """Who is connected, with the session as resource."""
@@ -133,10 +136,10 @@ class HubiquitusCodec:
         if jid is None:
             return self._say(_BAD_JID)
         password = given.get("password")
-        if not isinstance(password, str) or not password or jid.domain != self._hub:
+        if not isinstance(password, str) or not password or jid.domain != self.hub:
             return self._say(_refused("the password or the domain of the publisher is wrong"))
         number = self._ask(_Connecting(jid))
-        if password.count(".") == 2:
+        if password.startswith(_JSON_OBJECT) and password.count(".") == 2:
             return requests.Authenticate(number, token=password)
         proof = {"publisher": str(jid.bare), "password": password}
         return requests.Authenticate(number, credentials=msgspec.json.encode(proof))
@@ -147,7 +150,8 @@ class HubiquitusCodec:
         wanted = isinstance(publisher, str) and isinstance(sid, str) and sid
         if self._jid is not None or not wanted:
             return self._say(_ATTACH_FAILED)
-        return requests.Restore(str(sid), self._ask(_Attaching(str(publisher))))
+        attachment = requests.Attachment(str(publisher), _number(given.get("rid")))
+        return requests.Restore(str(sid), self._ask(_Attaching()), attachment=attachment)
 
     def _command(self, value: Any) -> Request:
         number = self._ask(_Commanding(value))
@@ -191,19 +195,20 @@ class HubiquitusCodec:
         return _LINE.join(units)
 
     def _counted(self, name: str, value: Any) -> bytes:
-        self._rid += 1
-        return write_event(name, value)
+        event = write_event(name, value)
+        self.rid += 1
+        return event
 
     def _opened(self, notice: notices.SessionInfo) -> bytes:
         self._session_id = self._sid = notice.session_id
         return SILENCE if notice.user_id is None else self._begin(notice.user_id, _CONNECTED)
 
     def _begin(self, user_id: str, status: HStatus) -> bytes:
-        self._jid = Jid(user_id, self._hub, self._session_id)
+        self._jid = Jid(user_id, self.hub, self._session_id)
         return write_status(status) + _LINE + self._attributes()
 
     def _attributes(self) -> bytes:
-        attributes = {"publisher": str(self._jid), "sid": self._sid, "rid": self._rid}
+        attributes = {"publisher": str(self._jid), "sid": self._sid, "rid": self.rid}
         return write_event("attrs", attributes)
 
     def _authenticated(self, notice: notices.Authenticated) -> bytes:
@@ -221,13 +226,9 @@ class HubiquitusCodec:
         return SILENCE if self._jid is None else self._attributes()
 
     def _restored(self, notice: notices.SessionRestored) -> bytes:
-        asked = self._asked.pop(notice.req_id, None)
-        assert isinstance(asked, _Attaching)
+        self._asked.pop(notice.req_id, None)
         self._session_id = notice.session_id
-        jid = Jid(notice.user_id or "", self._hub, notice.session_id)
-        if asked.publisher != str(jid):
-            return write_status(_ATTACH_FAILED)
-        self._jid = jid
+        self._jid = Jid(notice.user_id or "", self.hub, notice.session_id)
         return write_status(_REATTACHED)
 
     def _failed(self, notice: notices.Failed) -> bytes:
@@ -257,6 +258,13 @@ class HubiquitusCodec:
 
     def _received(self, notice: notices.CommandReceived) -> bytes:
         return SILENCE if self._jid is None else self._counted("hCommand", notice.command)
+
+
+def _number(value: Any) -> int | None:
+    """Clients send `rid` as a number, or as the text of one."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _refused(text: str) -> HStatus:

@@ -18,7 +18,7 @@ from hubbub.domain.payloads import NEWLINE, is_utf8
 from hubbub.domain.requests import Rejected, Request
 from hubbub.protocols.checks import check_frame
 from hubbub.protocols.json.events import notice_json, read_notice, read_request, request_json
-from hubbub.protocols.json.fast import message_json, read_publish
+from hubbub.protocols.json.fast import message_json, read_command, read_publish
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -27,7 +27,7 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope).decode
-_PUBLISH, _BEGINNING = b'"Publish"', 32
+_PUBLISH, _COMMAND, _BEGINNING = b'"Publish"', b'"HCommand"', 32
 """The event comes first where clients write an envelope as it is documented."""
 
 
@@ -37,6 +37,7 @@ class JsonCodec:
 
     subprotocol = "hubbub.json.v1"
     opcode = 1
+    rid = None
 
     def decode(self, data: bytes) -> list[Request]:
         """The requests of one WebSocket message, in order."""
@@ -93,10 +94,14 @@ def _decode_lines(data: bytes) -> list[Request]:
 
 
 def _decode_envelope(line: bytes) -> list[Request]:
-    if _PUBLISH in line[:_BEGINNING]:
-        publish = read_publish(line)
-        if publish is not None:
-            return [publish]
+    beginning = line[:_BEGINNING]
+    found: Request | None = None
+    if _PUBLISH in beginning:
+        found = read_publish(line)
+    elif _COMMAND in beginning:
+        found = read_command(line)
+    if found is not None:
+        return [found]
     try:
         envelope = _envelope(line)
     except msgspec.DecodeError as error:

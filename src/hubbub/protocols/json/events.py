@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hubbub.domain.errors import HubbubError, Malformed
-from hubbub.domain.notices import Notice, Published
+from hubbub.domain.notices import CommandAnswered, Notice, Published
 from hubbub.domain.requests import Publish, PublishItem, Rejected, Request
 from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_batch, check_item
 from hubbub.protocols.events import Event
-from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery
+from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, result_json
 from hubbub.protocols.json.structs import JsonStructs, json_type
 from hubbub.protocols.mapping import descriptor
 
@@ -178,6 +178,8 @@ def notice_json(notice: Notice) -> tuple[str, bytes]:
     event = events.of_notice(notice)
     if isinstance(notice, Published):
         return event.name, ack_json(notice)
+    if isinstance(notice, CommandAnswered):
+        return event.name, result_json(notice)
     return event.name, _encode(_NOTICES.record(notice, event.message))
 
 

@@ -1,20 +1,28 @@
-"""The JSON that is hot, by hand: a message to deliver, an acknowledgement, a publish. Each function
-writes or reads what the general codec would (`structs`), and a test holds the two equal."""
+"""The JSON that is hot, by hand: a message to deliver, an acknowledgement, a publish, a command and
+its result. Each function writes or reads what the general codec would (`structs`), and a test holds
+the two equal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes, Message
-from hubbub.domain.notices import Delivery, Published, PublishResult, TopicArticles, TopicMessages
+from hubbub.domain.notices import (
+    CommandAnswered,
+    Delivery,
+    Published,
+    PublishResult,
+    TopicArticles,
+    TopicMessages,
+)
 from hubbub.domain.payloads import readable_json, typed_payload
-from hubbub.domain.requests import Producer, Publish, PublishItem
+from hubbub.domain.requests import Producer, Publish, PublishItem, SendCommand
 from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.attributes import says_nothing
@@ -83,6 +91,18 @@ def with_attributes(text: bytes, attributes: Attributes | None) -> bytes:
 
 def article_json(article: Article) -> bytes:
     """The text of a TopicArticle."""
+    message, attributes = article.message, article.message.attributes
+    if message.content_type == JSON and (attributes is None or says_nothing(attributes)):
+        return b'%b{"json":%b},"msgID":%b,"ts":%d%b%b,"deliveries":%d,"redelivered":%b}' % (
+            _place(message.channel, message.event),
+            message.payload,
+            _encode(message.id),
+            message.published_at,
+            b',"channelSerial":"%d"' % message.serial if message.serial else b"",
+            _end(message.publisher)[:-1],
+            article.deliveries,
+            b"true" if article.redelivered else b"false",
+        )
     return b'%b,"deliveries":%d,"redelivered":%b}' % (
         message_json(article.message)[:-1],
         article.deliveries,
@@ -259,3 +279,37 @@ def _producer(found: _Producer) -> Producer:
 
 
 _NO_EXTRA = _Extra()
+
+
+# -- a command and its result ---------------------------------------------------------------------
+
+
+class _Command(Struct, gc=False):
+    """A CommandMessage."""
+
+    command: dict[str, Any]
+    req_id: Int64 | None = field(default=None, name="reqID")
+
+
+class _CommandEnvelope(Struct, gc=False):
+    event: Literal["HCommand"]
+    payload: _Command
+
+
+_command_envelope = msgspec.json.Decoder(_CommandEnvelope).decode
+
+
+def read_command(envelope: bytes) -> SendCommand | None:
+    """None: leave it to the general codec."""
+    try:
+        found = _command_envelope(envelope).payload
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return SendCommand(found.command, found.req_id or 0)
+
+
+def result_json(notice: CommandAnswered) -> bytes:
+    result = _encode(notice.result)
+    if not notice.req_id:
+        return b'{"result":%b}' % result
+    return b'{"result":%b,"reqID":%d}' % (result, notice.req_id)

@@ -35,6 +35,7 @@ class ProtobufCodec:
 
     subprotocol = "hubbub.proto.v1"
     opcode = 2
+    rid = None
 
     def decode(self, data: bytes) -> list[Request]:
         """The requests of one WebSocket message, in order."""

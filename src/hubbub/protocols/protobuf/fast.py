@@ -142,7 +142,7 @@ def result_proto(result: PublishResult) -> pb.Response:
 def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
     """None: there is something rare in it; leave it to the general codec. Raises `InvalidName`,
     `InvalidPayload`, `Malformed`."""
-    if proto.HasField("attributes") or proto.security_token:
+    if proto.HasField("attributes") or proto.security_token or proto.idempotency_key:
         return None
     content_type = proto.content_type
     if content_type:

@@ -46,7 +46,7 @@ def restore(
     """Put the archive's content into the data folder, which must be free: no hub may use it, and
     unless `force` it must be empty. What it replaces is kept. Raises `BackupError`."""
     manifest = archive.read_manifest(path)
-    _check_version(path, manifest)
+    check_version(path, manifest)
     created = not data.exists()
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def restore(
         raise
 
 
-def _check_version(path: Path, manifest: Manifest) -> None:
+def check_version(path: Path, manifest: Manifest) -> None:
     newest = load_migrations(SQLITE)[-1].version
     if manifest.schema > newest:
         raise BackupError(

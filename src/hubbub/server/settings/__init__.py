@@ -7,13 +7,14 @@ Later sources win: defaults, file, environment, options. All problems are report
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
+from hubbub.domain.rules import AuthProvider, HubConfiguration, HubSettings, RpcRoute, Rules
 from hubbub.server.settings.checks import (
     check_settings,
     endpoint_host,
@@ -211,16 +212,26 @@ def _cautions_of_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
 
 def describe(settings: Settings) -> str:
     """The settings in effect, a line for each key; secrets stay hidden."""
-    defaults = dict(_values(Settings()))
     lines = [
-        f"{path} = {value}" + ("" if defaults[path] == value else "    # set")
-        for path, value in _values(settings)
+        f"{path} = {value}" + ("    # set" if changed else "")
+        for path, value, changed in in_effect(settings)
     ]
     for name, hub in settings.hubs.items():
         lines.extend(_describe_hub(f"hubs.{name}", hub))
     if not settings.hubs:
         lines.append("hubs = none declared")
     return "\n".join(lines) + "\n"
+
+
+def in_effect(settings: Settings) -> list[tuple[str, str, bool]]:
+    """Each key that is no hub's with its value, and whether that is not the default; secrets stay
+    hidden."""
+    return [(path, value, _defaults()[path] != value) for path, value in _values(settings)]
+
+
+@cache
+def _defaults() -> dict[str, str]:
+    return dict(_values(Settings()))
 
 
 def _values(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -266,8 +277,11 @@ def _describe_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
     for name, channel in hub.channels.items():
         yield f"{path}.channels.{name} = rules {channel.rules}, {len(channel.metadata)} metadata"
     for name, provider in hub.auth_providers.items():
-        headers = ", ".join(f"{header}: hidden" for header in provider.headers) or "none"
-        yield (
-            f"{path}.authProviders.{name} = {provider.url}, "
-            f"{provider.timeout_seconds:g} s, headers {headers}"
-        )
+        yield f"{path}.authProviders.{name} = {_describe_endpoint(provider)}"
+    for name, route in hub.rpc_routes.items():
+        yield f"{path}.rpcRoutes.{name} = {route.method} at {_describe_endpoint(route)}"
+
+
+def _describe_endpoint(endpoint: AuthProvider | RpcRoute) -> str:
+    headers = ", ".join(f"{header}: hidden" for header in endpoint.headers) or "none"
+    return f"{endpoint.url}, {endpoint.timeout_seconds:g} s, headers {headers}"

@@ -15,11 +15,13 @@ from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
 from hubbub.server.settings.reader import Reader
 from hubbub.server.settings.storage import Postgres, Sql
+from hubbub.server.settings.tracing import Tracing
 from hubbub.server.settings.zeromq import ZeroMq
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 # `*` is every interface, or any port.
 _TCP_ENDPOINT = re.compile(r"tcp://(?P<host>\[[\da-fA-F:.]+\]|[^\s:/]+):(?:\d{1,5}|\*)")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,100}:[ -~]*[!-~]")
 _Z85_KEY = re.compile(r"[\w.:+=^!/*?&<>()\[\]{}@%$#-]{40}", re.ASCII)
 
 
@@ -49,8 +51,19 @@ def check_settings(reader: Reader, settings: Settings) -> None:
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
         reader.note(f"admin.url {problem} (value hidden)")
+    _check_tracing(reader, settings.tracing)
     if settings.storage.path.exists() and not settings.storage.path.is_dir():
         reader.note(f"storage.path is {str(settings.storage.path)!r}, a file; expected a folder")
+
+
+def _check_tracing(reader: Reader, tracing: Tracing) -> None:
+    problem = url_problem(tracing.endpoint) if tracing.endpoint is not None else None
+    if problem is not None:
+        reader.note(f"tracing.endpoint {problem} (value hidden)")
+    if tracing.header is not None and not _HEADER.fullmatch(tracing.header.reveal()):
+        reader.note(
+            "tracing.header is no header (hidden); expected `Name: value`, in visible characters"
+        )
 
 
 def _check_listener(reader: Reader, settings: Settings) -> None:

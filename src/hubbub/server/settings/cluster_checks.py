@@ -20,6 +20,16 @@ def node_name(settings: Settings) -> str:
     return settings.cluster.node or machine[:64] or "node"
 
 
+def worker_name(settings: Settings, number: int) -> str:
+    """The name of one of several workers, as a node of the cluster."""
+    return f"{node_name(settings)[:60]}-{number}"
+
+
+def workers_of(name: str) -> str:
+    """What the names of workers of one machine have in common."""
+    return name.rpartition("-")[0]
+
+
 def cluster_problems(settings: Settings) -> Iterator[str]:
     """What keeps the settings from working, one sentence each."""
     cluster, broker = settings.cluster, settings.broker

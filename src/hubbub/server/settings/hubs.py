@@ -16,8 +16,8 @@ from hubbub.domain.rules import (
     SECTIONS,
     HubConfiguration,
     Section,
-    Setting,
 )
+from hubbub.domain.setting import Setting
 from hubbub.domain.setting_checks import endpoint_problem, problems_of
 from hubbub.engine.access.issuers import key_problems
 from hubbub.server.settings.reader import Reader, join, nearest

@@ -21,22 +21,17 @@ from hubbub.engine.access.throttle import CallerLimits
 from hubbub.engine.push.limits import PushSettings
 from hubbub.engine.webhooks.limits import WebhookSettings
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
+from hubbub.server.settings.adapters import Adapters
 from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.journal import Journal
 from hubbub.server.settings.plugins import HCommands
 from hubbub.server.settings.storage import Sql, Storage
 from hubbub.server.settings.streams import Streams
+from hubbub.server.settings.tracing import Tracing
 from hubbub.server.settings.zeromq import ZeroMq
+from hubbub.settings_error import SettingsError as SettingsError
 
 DAY = 86_400.0
-
-
-class SettingsError(Exception):
-    """The hub cannot start as configured. `problems` has one sentence for each thing to fix."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(problems))
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,6 +197,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     channel: Channel = Channel()
     document: Document = Document()
     hcommands: HCommands = HCommands()
+    adapters: Adapters = Adapters()
     auth: Auth = Auth()
     admin: Admin = Admin()
     storage: Storage = Storage()
@@ -213,6 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: WebhookSettings = WebhookSettings()
     push: PushSettings = PushSettings()
     debug: Debug = Debug()
+    tracing: Tracing = Tracing()
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
     worker: int | None = None

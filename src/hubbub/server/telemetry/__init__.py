@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,6 +12,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from hubbub import __version__
+from hubbub.engine.administration.survey import Survey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.node import Node
@@ -23,9 +24,14 @@ from hubbub.journal.writer import JournalWriter
 from hubbub.server.telemetry.access import MetricsAccess
 from hubbub.server.telemetry.cluster import ClusterCollector, ClusterFigures
 from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
+from hubbub.server.telemetry.loop import LoopLag
 from hubbub.server.telemetry.push import PushCollector
 from hubbub.server.telemetry.webhooks import WebhookCollector
+from hubbub.server.telemetry.workers import WorkerMetrics
 
+Page = tuple[int, str, bytes]
+"""Status, content type and body."""
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _COUNTERS: tuple[Figure, ...] = (
     ("messages_in", "messages_in", "Messages taken from publishers."),
     ("bytes_in", "bytes_in", "Payload bytes taken from publishers."),
@@ -81,6 +87,14 @@ _LAGS: tuple[Figure, ...] = (
 )
 
 
+_SERIES: tuple[Figure, ...] = (
+    ("lag", "messages", "Messages that a durable subscription has not acknowledged"),
+    ("unacknowledged", "handed_out", "Messages that its consumers hold"),
+    ("redeliveries", "redeliveries", "Messages that it handed out again"),
+    ("dead_letters", "dead_letters", "Its dead letters that no replay delivered"),
+)
+
+
 class TopicCollector:
     """Reads what is known of durable subscriptions. Series of single ones are few, since there may
     be any number of them."""
@@ -104,18 +118,19 @@ class TopicCollector:
             "Consumers that wait for a message.",
             {hub: waiting.get(hub, 0) for hub in hubs},
         )
-        yield self._single()
+        for name, attribute, text in _SERIES:
+            yield self._single(name, attribute, text)
 
-    def _single(self) -> Metric:
+    def _single(self, name: str, attribute: str, text: str) -> Metric:
         family = GaugeMetricFamily(
-            "hubbub_subscription_lag",
-            "Messages that a durable subscription has not acknowledged; only those farthest "
-            "behind (channel.lagSeries).",
+            f"hubbub_subscription_{name}",
+            f"{text}; only of those farthest behind (channel.lagSeries).",
             labels=["hub", "channel", "owner", "name"],
         )
         for lag in self._lags.farthest:
             key = lag.key
-            family.add_metric([key.hub, key.channel, key.owner, key.name], lag.messages)
+            names = [key.hub, key.channel, key.owner, key.name]
+            family.add_metric(names, getattr(lag, attribute))
         return family
 
 
@@ -129,7 +144,9 @@ class HubCollector:
         http_connections: Callable[[], int],
         journal: JournalWriter | None,
         nats: Callable[[], bool] | None,
+        loop_lag: LoopLag,
     ) -> None:
+        self._loop_lag = loop_lag
         self._nats = nats
         self._node = node
         self._owner = owner
@@ -144,6 +161,16 @@ class HubCollector:
         yield filled(GaugeMetricFamily, "channels", "Channels in use.", channels)
         yield GaugeMetricFamily("hubbub_hubs", "Hubs in memory.", value=len(self._node.hubs))
         yield GaugeMetricFamily(
+            "hubbub_waiting_writes",
+            "Messages that wait for the store.",
+            value=self._owner.waiting_writes(),
+        )
+        yield GaugeMetricFamily(
+            "hubbub_loop_lag_seconds",
+            "How late the event loop was at worst in the last ten seconds.",
+            value=self._loop_lag.worst(),
+        )
+        yield GaugeMetricFamily(
             "hubbub_http_connections", "Open HTTP connections.", value=self._http_connections()
         )
         yield histogram(
@@ -151,6 +178,13 @@ class HubCollector:
             "Time to take in one publish request.",
             {hub: counters.publishes for hub, counters in hubs.items()},
         )
+        deliveries = self._node.fanout.deliveries
+        if deliveries is not None:
+            yield histogram(
+                "delivery_seconds",
+                "Time from the arrival of a message to writing it to a subscriber.",
+                deliveries.durations,
+            )
         if self._nats is not None:
             yield GaugeMetricFamily(
                 "hubbub_nats_connected", "Whether NATS is there for services.", value=self._nats()
@@ -192,29 +226,41 @@ class Telemetry:
         journal: JournalWriter | None = None,
         cluster: Callable[[], ClusterFigures] = ClusterFigures,
         nats: Callable[[], bool] | None = None,
+        loop_lag: LoopLag | None = None,
+        workers: tuple[Survey, str] | None = None,
     ) -> None:
-        """`ready` tells what is missing, or None; `nats` whether services can be reached there."""
+        """`ready` tells what is missing, or None; `nats` whether services can be reached there.
+        `workers`: how other workers are asked, and the name that they have in common."""
         self._ready = ready
         self._access = access
         self._page: bytes | None = None
         """The metrics of this turn of the loop."""
         self._registry = CollectorRegistry()
-        self._registry.register(HubCollector(node, owner, http_connections, journal, nats))
+        self._registry.register(
+            HubCollector(node, owner, http_connections, journal, nats, loop_lag or LoopLag())
+        )
         self._registry.register(TopicCollector(node, owner, lags))
         self._registry.register(WebhookCollector(node, driver))
         self._registry.register(PushCollector(push))
         self._registry.register(ClusterCollector(cluster))
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
+        self._workers = None if workers is None else WorkerMetrics(self._registry.collect, *workers)
 
-    def metrics(self, request: Request) -> tuple[int, str, bytes]:
+    def metrics(self, request: Request) -> Page | Awaitable[Page]:
         """Made once for all who ask in the same turn of the loop, pipelined or not. Raises what
         `MetricsAccess.check` raises."""
         self._access.check(request)
+        if self._workers is not None:
+            return self._of_all(self._workers)
         if self._page is None:
             self._page = generate_latest(self._registry)
             asyncio.get_running_loop().call_soon(self._forget_page)
-        return 200, "text/plain; version=0.0.4; charset=utf-8", self._page
+        return 200, _METRICS, self._page
+
+    @staticmethod
+    async def _of_all(workers: WorkerMetrics) -> Page:
+        return 200, _METRICS, await workers.page()
 
     def _forget_page(self) -> None:
         self._page = None

@@ -52,6 +52,11 @@ class WebhookCollector:
             "Time from the request to the receiver's answer, of messages that arrived.",
             {hub: counters.answered for hub, counters in counted.items()},
         )
+        yield histogram(
+            "webhook_failed_seconds",
+            "Time until a request to a receiver failed, by an answer or without one.",
+            {hub: counters.failed for hub, counters in counted.items()},
+        )
         yield from by_hub(CounterMetricFamily, _COUNTERS, counted)
         yield from by_hub(GaugeMetricFamily, _GAUGES, now)
         pinged = self._driver.pending_fetches()

@@ -24,7 +24,7 @@ _HELD = (
 the channels."""
 _OF_HUB = (
     "producers", "cursors", "webhooks", "web_topics", "channels", "notification_channels",
-    "hub_usage",
+    "hub_usage", "comm_messages", "comm_deliveries", "comm_members",
 )  # fmt: skip
 """What is deleted after them."""
 
@@ -73,7 +73,8 @@ class AdministrationWrites:
         await self._sql.lock("settings")
         tables = (
             "settings", "sessions", "push_tokens", "push_followings", "push_credentials",
-            "retained", "channel_records", "user_subscriptions",
+            "retained", "channel_records", "user_subscriptions", "comm_peers",
+            "comm_collectives", "comm_tokens",
         )  # fmt: skip
         deleted = [await self._delete(f"{table} WHERE hub = $1", hub) for table in tables]
         if any(deleted):
@@ -113,6 +114,8 @@ class AdministrationReads:
             "actor =": query.actor,
             "action =": query.action,
             "id <": query.before_id,
+            "at >=": query.since,
+            "at <": query.until,
         }
         given = {test: value for test, value in wanted.items() if value is not None}
         tests = "".join(f" AND {test} ${n}" for n, test in enumerate(given, 2))

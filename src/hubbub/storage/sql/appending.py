@@ -9,6 +9,7 @@ import msgspec
 
 from hubbub.domain.errors import Conflict, HubbubError
 from hubbub.ports.storage.messages import Append
+from hubbub.storage.sql.communication import StepRows
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
 from hubbub.storage.sql.documents import DocumentAppends
 from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
@@ -149,7 +150,7 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
     ]
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
-    rows, threads = [], ThreadAppends(sql)
+    rows, threads, steps = [], ThreadAppends(sql), StepRows(sql)
     for channel in channels.values():
         assert channel.id is not None
         indexed = channel.threaded == channel.head
@@ -158,9 +159,12 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
             attributes = append.message.attributes
             if attributes is not None and attributes.conversation_id is not None and indexed:
                 threads.add(channel.id, attributes.conversation_id, append.message)
+            if append.communication is not None:
+                steps.add(append.message.hub, append.communication, append.message)
     await sql.execute_many(INSERT_MESSAGE, rows)
     await sql.execute_many(_MOVE_HEADS, moved)
     await threads.store()
+    await steps.store()
 
 
 def _refuse(append: Append, channel: _Channel) -> HubbubError | None:

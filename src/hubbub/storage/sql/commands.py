@@ -11,6 +11,7 @@ from hubbub.domain.commands.objects import HChannel
 from hubbub.domain.commands.records import binding_of, user_of
 from hubbub.ports.storage.commands import RecordSaved, UserInRecord
 from hubbub.storage.sql.connection import Sql, put, single_statement
+from hubbub.storage.sql.restoring import LIVE
 
 _PUT = put("channel_records", ("hub", "channel", "owner", "record"), "hub", "channel")
 _encode = msgspec.msgpack.Encoder().encode
@@ -22,14 +23,19 @@ class CommandWrites:
 
     _sql: Sql
 
-    async def save_channel_record(self, hub: str, record: HChannel, most: int) -> RecordSaved:
+    async def save_channel_record(
+        self, hub: str, record: HChannel, most: int, share: int
+    ) -> RecordSaved:
         await self._sql.lock("channel_records")
         which = "SELECT owner FROM channel_records WHERE hub = $1 AND channel = $2"
         known = await self._sql.fetch(which, hub, record.channel)
         if known and known[0][0] not in (record.owner, _hub_itself(hub)):
             return "owned"
-        if not known and await self._count_records(hub) >= most:
+        if not known and await self._count("hub = $1", hub) >= most:
             return "full"
+        is_new = not known or known[0][0] != record.owner
+        if is_new and await self._count("hub = $1 AND owner = $2", hub, record.owner) >= share:
+            return "share"
         await self._put_record(hub, record)
         return "replaced" if known else "created"
 
@@ -56,9 +62,9 @@ class CommandWrites:
         await self._sql.execute(_PUT, hub, record.channel, record.owner, _encode(record))
         await self._keep_subscriptions(hub, record)
 
-    async def _count_records(self, hub: str) -> int:
-        counted = "SELECT count(*) FROM channel_records WHERE hub = $1"
-        (row,) = await self._sql.fetch(counted, hub)
+    async def _count(self, which: str, *values: str) -> int:
+        counted = f"SELECT count(*) FROM channel_records WHERE {which}"  # noqa: S608
+        (row,) = await self._sql.fetch(counted, *values)
         return int(row[0])
 
     async def _keep_subscriptions(self, hub: str, record: HChannel) -> None:
@@ -116,7 +122,7 @@ class CommandReads:
         self, after: tuple[str, str], limit: int
     ) -> list[tuple[str, HChannel]]:
         which = (
-            "SELECT hub, record FROM channel_records WHERE (hub, channel) > ($1, $2)"
+            f"SELECT hub, record FROM channel_records WHERE (hub, channel) > ($1, $2) AND {LIVE}"  # noqa: S608
             " ORDER BY hub, channel LIMIT $3"
         )
         rows = await self._sql.fetch(which, *after, limit)

@@ -46,6 +46,11 @@ class Sql(Protocol):
         """Keep other writers of the table out until the transaction ends."""
 
 
+def holds(columns: Iterable[str], place: int) -> str:
+    """Whether one of the columns holds the text at this place, which is not empty."""
+    return " OR ".join(f"replace({column}, ${place}, '') <> {column}" for column in columns)
+
+
 def rows_of(columns: Mapping[str, str]) -> str:
     """The rows that arrays of these columns (type by name) hold, as a table called `item`."""
     arrays = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(columns.values(), 1))

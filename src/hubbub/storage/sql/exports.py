@@ -6,6 +6,7 @@ import msgspec
 
 from hubbub.ports.storage.exports import Exported
 from hubbub.storage.sql.connection import ManyRows, Sql, rows_of, single_statement
+from hubbub.storage.sql.restoring import LIVE
 
 _ROW = {"hub": "text", "name": "text", "epoch": "text", "exported": "bigint"}
 _MOVE = ManyRows(
@@ -45,7 +46,8 @@ class ExportReads:
         self, after: tuple[str, str] | None, limit: int
     ) -> list[tuple[str, str]]:
         rows = await self._sql.fetch(
-            "SELECT hub, name FROM channels WHERE exported < head AND (hub, name) > ($1, $2)"
+            "SELECT hub, name FROM channels WHERE exported < head AND (hub, name) > ($1, $2)"  # noqa: S608
+            f" AND {LIVE}"
             " ORDER BY hub, name LIMIT $3",
             *(after or ("", "")),
             limit,

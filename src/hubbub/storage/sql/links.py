@@ -16,7 +16,7 @@ Group = list[QueuedCall]
 """One operation, or calls merged into one."""
 
 _ERRORS = catalogue()
-_OPERATION_BYTES = 256
+OPERATION_BYTES = 256
 
 
 class Link:
@@ -30,6 +30,15 @@ class Link:
         self._queue = FairQueue(limits)
         self._merged = merged
         self._refusing: HubbubError | None = StoreUnavailable("the store is not open")
+        self._held: dict[str, HubbubError] = {}
+        """By lane, what calls are told that may not be queued in it."""
+
+    def hold(self, lane: str, error: HubbubError) -> None:
+        """Calls in this lane raise the error from now on, except those that know better."""
+        self._held[lane] = error
+
+    def release(self, lane: str) -> None:
+        self._held.pop(lane, None)
 
     def call(
         self,
@@ -47,11 +56,15 @@ class Link:
         method: Callable[..., Any],
         arguments: Sequence[Any],
         weight: int = 1,
-        size: int = _OPERATION_BYTES,
+        size: int = OPERATION_BYTES,
+        held: bool = True,
     ) -> asyncio.Future[Any]:
-        """Queue an operation; raises `StoreUnavailable` where there is no room or no database."""
+        """Queue an operation; raises `StoreUnavailable` where there is no room or no database, and
+        what `hold` said, unless `held` is False."""
         if self._refusing is not None:
             raise copy(self._refusing)
+        if held and lane in self._held:
+            raise copy(self._held[lane])
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put(lane, QueuedCall(method, arguments, weight, size, future))
         self._queued()

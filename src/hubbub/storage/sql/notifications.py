@@ -25,6 +25,7 @@ from hubbub.ports.storage.notifications import (
 )
 from hubbub.storage.sql.connection import Row, Sql, insert, single_statement
 from hubbub.storage.sql.pages import Pages
+from hubbub.storage.sql.restoring import LIVE
 from hubbub.storage.sql.usage import check_term, count_bytes
 
 NEVER = 2**62
@@ -327,8 +328,9 @@ class NotificationReads(Pages):
         self, now: int, after: tuple[str, str], limit: int
     ) -> list[tuple[str, str]]:
         rows = await self._sql.fetch(
-            "SELECT hub, name FROM notification_channels"
-            " WHERE due_at <= $1 AND (hub, name) > ($2, $3) ORDER BY hub, name LIMIT $4",
+            "SELECT hub, name FROM notification_channels"  # noqa: S608
+            f" WHERE due_at <= $1 AND (hub, name) > ($2, $3) AND {LIVE}"
+            " ORDER BY hub, name LIMIT $4",
             now,
             *after,
             limit,

@@ -73,15 +73,23 @@ class PushWrites:
         }  # fmt: skip
         await self._sql.execute_many(_NOTE_RESULT, [rows[key] for key in sorted(rows)])
 
-    async def save_following(self, following: PushFollowing) -> None:
+    async def save_following(self, following: PushFollowing, most: int) -> bool:
+        await self._sql.lock("push_followings")
+        hub, channel, user_id = following.hub, following.channel, following.user_id
+        which = "hub = $1 AND user_id = $2 AND channel <> $3"
+        others = f"SELECT count(*) FROM push_followings WHERE {which}"  # noqa: S608
+        (row,) = await self._sql.fetch(others, hub, user_id, channel)
+        if row[0] >= most:
+            return False
         await self._sql.execute(
             _PUT_FOLLOWING,
-            following.hub,
-            following.channel,
-            following.user_id,
+            hub,
+            channel,
+            user_id,
             _encoder.encode(following.acting),
             following.created_at,
         )
+        return True
 
     async def delete_following(self, hub: str, channel: str, user_id: str) -> bool:
         which = "hub = $1 AND channel = $2 AND user_id = $3"

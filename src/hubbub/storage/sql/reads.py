@@ -3,18 +3,22 @@ answer that takes several statements comes from one moment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
 from hubbub.storage.sql.channels import read_channel, stored_page
 from hubbub.storage.sql.commands import CommandReads
+from hubbub.storage.sql.communication import CommunicationReads
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.notifications import NotificationReads
 from hubbub.storage.sql.push import PushReads
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob
+from hubbub.storage.sql.restoring import LIVE, RestoreReads
 from hubbub.storage.sql.retention import RetentionReads
 from hubbub.storage.sql.threads import ThreadReads
 from hubbub.storage.sql.topics import TopicReads
@@ -45,6 +49,14 @@ WITH RECURSIVE span (low, high) AS (
 SELECT low FROM span WHERE low = high
 """
 
+_MEASURE = f"""
+SELECT count(*), COALESCE(sum(size), 0) FROM (
+    SELECT {MESSAGE_SIZE} FROM messages
+    WHERE channel_id = (SELECT id FROM channels WHERE hub = $1 AND name = $2)
+    ORDER BY serial DESC LIMIT $3
+) AS newest
+"""  # noqa: S608 - column names only
+
 
 class Reads(
     RetentionReads,
@@ -55,12 +67,24 @@ class Reads(
     WebhookReads,
     PushReads,
     CommandReads,
+    CommunicationReads,
     ExportReads,
     AdministrationReads,
+    RestoreReads,
 ):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql
         self._page_bytes = page_bytes
+
+    # -- ownership ----------------------------------------------------------------------------
+
+    @single_statement
+    async def read_terms(self, partitions: Sequence[int]) -> dict[int, int]:
+        rows = await self._sql.fetch(
+            "SELECT partition_id, term FROM partitions WHERE partition_id = ANY($1)",
+            list(partitions),
+        )
+        return dict(rows)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -117,6 +141,11 @@ class Reads(
         return int(rows[0][0]) if rows else 0
 
     @single_statement
+    async def measure(self, hub: str, channel: str, limit: int) -> tuple[int, int]:
+        ((count, size),) = await self._sql.fetch(_MEASURE, hub, channel, limit)
+        return int(count), int(size)
+
+    @single_statement
     async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
         rows = await self._sql.fetch(
             "SELECT message, expires_at FROM retained"
@@ -134,9 +163,22 @@ class Reads(
         columns = "SELECT kind, hub, name, value, version FROM settings"
         order = "ORDER BY kind, hub, name"
         if hub is None:
-            rows = await self._sql.fetch(f"{columns} {order}")
+            rows = await self._sql.fetch(f"{columns} WHERE {LIVE} {order}")
         else:
             rows = await self._sql.fetch(f"{columns} WHERE hub = $1 {order}", hub)
+        return [SettingsEntry(*row) for row in rows]
+
+    @single_statement
+    async def read_named_settings(
+        self, hub: str, kind: str, names: Sequence[str]
+    ) -> list[SettingsEntry]:
+        rows = await self._sql.fetch(
+            "SELECT kind, hub, name, value, version FROM settings"
+            " WHERE hub = $1 AND kind = $2 AND name = ANY($3) ORDER BY name",
+            hub,
+            kind,
+            list(names),
+        )
         return [SettingsEntry(*row) for row in rows]
 
     @single_statement

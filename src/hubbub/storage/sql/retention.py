@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from hubbub.ports.storage.messages import Deleted, StoredChannel
-from hubbub.storage.sql.connection import Sql, single_statement
+from collections.abc import Sequence
+
+from hubbub.domain.messages import ERASED_CONTENT_TYPE, ERASED_PAYLOAD
+from hubbub.domain.topics import ErasedMessages
+from hubbub.ports.storage.messages import Deleted, Published, StoredChannel
+from hubbub.storage.sql.communication import LOG, delete_from_log, erase_from_log
+from hubbub.storage.sql.connection import Row, Sql, single_statement
+from hubbub.storage.sql.restoring import LIVE
+from hubbub.storage.sql.thread_erasure import erase_from_threads
 from hubbub.storage.sql.threads import delete_from_threads
 from hubbub.storage.sql.topics import keep_sequences
 from hubbub.storage.sql.usage import check_term, count_bytes
@@ -24,6 +31,35 @@ SELECT serial FROM (
 """
 
 
+# Channels with messages that were not looked through yet.
+_SEARCHED = """
+SELECT id, name, first_serial, head FROM channels
+WHERE hub = $1 AND name >= $2 AND first_serial <= head AND (name > $2 OR head > $3)
+ORDER BY name LIMIT $4
+"""
+_SEARCHED_CHANNELS = 1000
+_ALL = 2**63 - 1
+"""Instead of the head, which grows: a search must come to an end."""
+# Channel by channel: for a join PostgreSQL would look through all messages of all hubs.
+_COUNTED = """
+SELECT name, (
+    SELECT count(*) FROM messages WHERE channel_id = channels.id
+    AND serial >= channels.first_serial AND serial <= channels.head AND publisher = $4
+) FROM channels WHERE hub = $1 AND name >= $2 AND name <= $3
+"""
+_PUBLISHED = (
+    "FROM messages WHERE channel_id = $1 AND serial > $2 AND serial <= $3 AND publisher = $4"
+)
+_ERASED = (
+    "WHERE channel_id = $1 AND serial > $2 AND serial <= $3"
+    " AND (publisher = $4 OR serial = ANY($5))"
+)
+_ERASE = (
+    "UPDATE messages SET publisher = NULL, attributes = NULL, content_type = $6, payload = $7"  # noqa: S608
+    f" {_ERASED}"
+)
+
+
 class RetentionWrites:
     """Part of `Writes`; runs in its transactions."""
 
@@ -40,20 +76,25 @@ class RetentionWrites:
         limit: int,
     ) -> Deleted:
         """Drop at most `limit` messages, the oldest first."""
-        await check_term(self._sql, partition, term)
-        found = await self._sql.fetch(
-            "SELECT id, head, first_serial FROM channels WHERE hub = $1 AND name = $2 FOR UPDATE",
-            hub,
-            channel,
-        )
-        for channel_id, head, first in found:
+        for channel_id, head, first in await self._lock(hub, channel, partition, term):
             end = min(serial, head + 1, first + limit)
             if spare_unread:
                 end = min(end, await self._first_unread(hub, channel, end))
             if end > first:
+                await delete_from_log(self._sql, hub, channel, end)
                 return await self._delete_range(hub, channel_id, end)
             return Deleted(0, 0, first)
         return Deleted(0, 0, 1)
+
+    async def _lock(self, hub: str, channel: str, partition: int, term: int) -> Sequence[Row]:
+        """Id, head and first serial of the channel; none where it does not exist. Raises
+        `StaleOwner`."""
+        await check_term(self._sql, partition, term)
+        return await self._sql.fetch(
+            "SELECT id, head, first_serial FROM channels WHERE hub = $1 AND name = $2 FOR UPDATE",
+            hub,
+            channel,
+        )
 
     async def _first_unread(self, hub: str, channel: str, otherwise: int) -> int:
         ((floor,),) = await self._sql.fetch(
@@ -83,15 +124,79 @@ class RetentionWrites:
         await count_bytes(self._sql, {hub: -freed})
         return Deleted(deleted, freed, end)
 
+    async def erase_messages(
+        self,
+        hub: str,
+        channel: str,
+        user_id: str,
+        after: int,
+        most: int,
+        partition: int,
+        term: int,
+    ) -> ErasedMessages:
+        for channel_id, head, first in await self._lock(hub, channel, partition, term):
+            start = max(after, first - 1)
+            end = min(start + most, head)
+            concerned: list[int] = []
+            if channel == LOG:
+                concerned = await erase_from_log(self._sql, hub, channel_id, user_id, start, end)
+            which = (channel_id, start, end, user_id, concerned)
+            ((count, size),) = await self._sql.fetch(
+                f"SELECT count(*), coalesce(sum(length(payload)), 0) FROM messages {_ERASED}",  # noqa: S608
+                *which,
+            )
+            if count:
+                await erase_from_threads(self._sql, *which)
+                await self._sql.execute(_ERASE, *which, ERASED_CONTENT_TYPE, ERASED_PAYLOAD)
+                added = count * len(ERASED_PAYLOAD) - int(size)
+                await self._sql.execute(
+                    "UPDATE channels SET stored_bytes = stored_bytes + $2 WHERE id = $1",
+                    channel_id,
+                    added,
+                )
+                await count_bytes(self._sql, {hub: added})
+            return ErasedMessages(count, end, end < head)
+        return ErasedMessages(0, after, False)
+
 
 class RetentionReads:
     """Part of `Reads`."""
 
     _sql: Sql
 
+    async def find_published(
+        self, hub: str, user_id: str, channel: str, after: int, most: int
+    ) -> Published:
+        """Looks through at most so many messages: those behind `after` in the channel, and those of
+        the channels behind it. No index has the publishers, since each stored message would pay
+        for it."""
+        rows = await self._sql.fetch(_SEARCHED, hub, channel, after, _SEARCHED_CHANNELS)
+        if not rows:
+            return Published({}, channel, after, False)
+        channel_id, name, first, head = rows[0]
+        begun = name == channel and after >= first
+        if begun or head - first >= most:
+            start = after if begun else first - 1
+            end = min(start + most, head)
+            ((count,),) = await self._sql.fetch(
+                f"SELECT count(*) {_PUBLISHED}", channel_id, start, end, user_id
+            )
+            return Published(
+                {name: count} if count else {}, name, end if end < head else _ALL, True
+            )
+        last, size = rows[0], 0
+        for row in rows:
+            size += row[3] - row[2] + 1
+            if size > most:
+                break
+            last = row
+        counts = await self._sql.fetch(_COUNTED, hub, name, last[1], user_id)
+        found = {channel: count for channel, count in counts if count}
+        return Published(found, last[1], _ALL, True)
+
     @single_statement
     async def read_stored_hubs(self) -> list[str]:
-        rows = await self._sql.fetch("SELECT hub FROM hub_usage ORDER BY hub")
+        rows = await self._sql.fetch(f"SELECT hub FROM hub_usage WHERE {LIVE} ORDER BY hub")  # noqa: S608
         return [hub for (hub,) in rows]
 
     @single_statement

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hubbub.domain.errors import StoreUnavailable
-from hubbub.domain.messages import Message
+from hubbub.domain.communication.steps import CommunicationStep
+from hubbub.domain.errors import HubbubError, StoreUnavailable
 from hubbub.domain.notifications import NotificationItem
 from hubbub.ports.storage.administration import AuditEntry
-from hubbub.ports.storage.documents import SnapshotSaved
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
     Deleted,
+    Published,
 )
 from hubbub.ports.storage.notifications import (
     ChannelKey,
     CreatedNotifications,
     NotificationBounds,
 )
-from hubbub.ports.storage.topics import SavedCursor
-from hubbub.storage.sql.links import Link
+from hubbub.ports.storage.restoring import Value
+from hubbub.storage.sql.communication import LOG
+from hubbub.storage.sql.hub_tables import hub_tables
+from hubbub.storage.sql.links import OPERATION_BYTES, Link
 from hubbub.storage.sql.reads import Reads
+from hubbub.storage.sql.restoring import counted_tables, replaced, staged
 from hubbub.storage.sql.writes import Writes
 
 _ENVELOPE_BYTES = 300
 _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
 _INDEX_SLICE = 2000
+SEARCH_SLICE = 4000
 _RECLAIM_SLICE = 500
 """Smaller: it goes on all the time, beside the appends of the same hub."""
 _NO_HUB = ""
@@ -45,6 +50,7 @@ _Deletion = Callable[[Writes, T, int], Coroutine[Any, Any, int]]
 """Deletes at most so many, and answers how many they were."""
 _Arguments = tuple[Any, ...]
 _Lane = Callable[[_Arguments], str]
+_Size = Callable[[_Arguments], int]
 _StoreMethod = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, R]]
 
 
@@ -61,7 +67,15 @@ def _of_record(arguments: _Arguments) -> str:
 
 def _size_of(append: Append) -> int:
     size = len(append.message.payload) + _ENVELOPE_BYTES
+    if append.communication is not None:
+        size += _ENVELOPE_BYTES * len(append.communication.added)
     return size if append.change is None else size + len(append.change.change.ops)
+
+
+def _step_bytes(arguments: _Arguments) -> int:
+    step: CommunicationStep = arguments[1]
+    rows = (step.added, step.moved, step.dropped, step.planned, step.closed, step.dropped_of)
+    return _ENVELOPE_BYTES * (sum(map(len, rows)) + 1)
 
 
 def _common(_: _Arguments) -> str:
@@ -85,10 +99,13 @@ def _read_page(
 
 
 def _write(
-    method: Callable[Concatenate[Writes, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
+    method: Callable[Concatenate[Writes, P], Coroutine[Any, Any, R]],
+    lane: _Lane = _of_hub,
+    size: _Size | None = None,
 ) -> _StoreMethod[P, R]:
-    """A method of the store that is this write."""
-    return _calling(lambda store: store._writes, method, lane)
+    """A method of the store that is this write; `size` says how many bytes it brings, where that
+    may be much."""
+    return _calling(lambda store: store._writes, method, lane, size=size)
 
 
 def _calling(
@@ -96,12 +113,14 @@ def _calling(
     method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
     lane: _Lane,
     weight: int = 1,
+    size: _Size | None = None,
 ) -> _StoreMethod[P, R]:
     complete = _completing(method)
 
     async def call(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
         whole = complete(*arguments, **named)
-        answer: R = await link(self).submit(lane(whole), method, whole, weight)
+        taken = OPERATION_BYTES if size is None else size(whole)
+        answer: R = await link(self).submit(lane(whole), method, whole, weight, taken)
         return answer
 
     return call
@@ -129,6 +148,7 @@ class SqlStore:
     # -- ownership ----------------------------------------------------------------------------
 
     acquire_partitions = _write(Writes.acquire_partitions, _common)
+    read_terms = _read(Reads.read_terms, _common)
     count_beat = _write(Writes.count_beat, _common)
     forget_node = _write(Writes.forget_node, _common)
 
@@ -216,6 +236,21 @@ class SqlStore:
             if deleted.messages < _RECLAIM_SLICE:
                 return Deleted(messages, stored_bytes, deleted.first)
 
+    erase_messages = _write(Writes.erase_messages)
+    _find_published = _read_page(Reads.find_published)
+    _count_correspondence = _read(Reads.count_correspondence)
+
+    async def find_published(self, hub: str, user_id: str) -> dict[str, int]:
+        """In slices, so that nobody's read waits for a long history."""
+        found: Counter[str] = Counter()
+        part = Published({}, "", 0, more=True)
+        while part.more:
+            place = (part.channel, part.after)
+            part = await self._find_published(hub, user_id, *place, SEARCH_SLICE)
+            found.update(part.found)
+        found[LOG] += await self._count_correspondence(hub, user_id)
+        return {channel: count for channel, count in sorted(found.items()) if count}
+
     # -- threads ------------------------------------------------------------------------------
 
     threads_indexed = _read(Reads.threads_indexed)
@@ -243,13 +278,12 @@ class SqlStore:
     read_producer = _read(Reads.read_producer)
     read_put = _read(Reads.read_put, lambda arguments: arguments[2])
 
-    async def save_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
-        size = len(cursor.state) + _ENVELOPE_BYTES
-        arguments = (cursor, partition, term)
-        await self._writes.submit(cursor.hub, Writes.save_cursor, arguments, 1, size)
-
+    save_cursor = _write(
+        Writes.save_cursor, _of_record, lambda given: len(given[0].state) + _ENVELOPE_BYTES
+    )
     delete_cursor = _write(Writes.delete_cursor)
     read_cursors = _read(Reads.read_cursors)
+    count_cursors = _read(Reads.count_cursors)
     read_cursor_page = _read(Reads.read_cursor_page, _common)
 
     # -- documents ----------------------------------------------------------------------------
@@ -259,23 +293,7 @@ class SqlStore:
     read_document_put = _read(Reads.read_document_put, _common)
     read_documents = _read_page(Reads.read_documents)
 
-    async def save_snapshot(
-        self,
-        hub: str,
-        channel: str,
-        epoch: str,
-        version: int,
-        at: int,
-        content: bytes,
-        keep_changes: int,
-        partition: int,
-        term: int,
-    ) -> SnapshotSaved | None:
-        arguments = (hub, channel, epoch, version, at, content, keep_changes, partition, term)
-        size = len(content) + _ENVELOPE_BYTES
-        saved: SnapshotSaved | None
-        saved = await self._writes.submit(hub, Writes.save_snapshot, arguments, 1, size)
-        return saved
+    save_snapshot = _write(Writes.save_snapshot, size=lambda given: len(given[5]) + _ENVELOPE_BYTES)
 
     # -- notifications ------------------------------------------------------------------------
 
@@ -335,13 +353,10 @@ class SqlStore:
 
     # -- retained -----------------------------------------------------------------------------
 
-    async def save_retained(
-        self, message: Message, expires_at: int, partition: int, term: int
-    ) -> None:
-        size = len(message.payload) + _ENVELOPE_BYTES
-        arguments = (message, expires_at, partition, term)
-        await self._writes.submit(message.hub, Writes.save_retained, arguments, 1, size)
-
+    save_retained = _write(
+        Writes.save_retained, _of_record, lambda given: len(given[0].payload) + _ENVELOPE_BYTES
+    )
+    measure = _read(Reads.measure)
     read_retained = _read(Reads.read_retained)
     delete_retained = _write(Writes.delete_retained)
 
@@ -350,6 +365,7 @@ class SqlStore:
     put_settings = _write(Writes.put_settings, _common)
     delete_settings = _write(Writes.delete_settings, _common)
     read_settings = _read(Reads.read_settings, _common)
+    read_named_settings = _read(Reads.read_named_settings)
 
     async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
         found = await self._writes.call(_NO_HUB, Writes.delete_settings_of, hub, audit)
@@ -403,16 +419,91 @@ class SqlStore:
     read_subscribed_users = _read(Reads.read_subscribed_users)
     delete_user_subscriptions_of = _write(Writes.delete_user_subscriptions_of)
 
+    # -- communication ------------------------------------------------------------------------
+
+    save_step = _write(Writes.save_step, size=_step_bytes)
+    read_logged = _read_page(Reads.read_logged)
+    read_open = _read_page(Reads.read_open)
+    read_deliveries = _read_page(Reads.read_deliveries)
+    read_deliveries_of = _read(Reads.read_deliveries_of)
+    read_busy_hubs = _read(Reads.read_busy_hubs, _common)
+    query_log = _read_page(Reads.query_log, _of_record)
+    save_peers = _write(Writes.save_peers)
+    read_peers = _read_page(Reads.read_peers)
+    list_peers = _read_page(Reads.list_peers)
+    delete_peer = _write(Writes.delete_peer)
+    save_collective = _write(Writes.save_collective)
+    read_collective = _read_page(Reads.read_collective)
+    list_collectives = _read(Reads.list_collectives)
+    delete_collective = _write(Writes.delete_collective)
+    add_member = _write(Writes.add_member)
+    delete_member = _write(Writes.delete_member)
+    save_peer_token = _write(Writes.save_peer_token, _of_record)
+    read_peer_token = _read(Reads.read_peer_token)
+
+    # -- restoring ----------------------------------------------------------------------------
+
+    async def begin_restore(self, restore: str) -> None:
+        await self._writes.call(_NO_HUB, Writes.mark_restore, restore)
+
+    async def stage_rows(
+        self, restore: str, table: str, rows: Sequence[Sequence[Value]]
+    ) -> list[int]:
+        """In a lane of their own, so that neither this hub nor others wait for them."""
+        lane = staged(restore)
+        named = [list(row) for row in rows]
+        place = hub_tables()[table].place("hub")
+        if place is not None:
+            for row in named:
+                row[place] = lane
+        texts = (value for row in named for value in row if isinstance(value, str | bytes))
+        size = sum(map(len, texts)) + _ENVELOPE_BYTES * len(named)
+        ids: list[int] = await self._writes.submit(
+            lane, Writes.stage_rows, (table, named), len(named), size
+        )
+        return ids
+
+    def hold_writes(self, hub: str, error: HubbubError) -> None:
+        self._writes.hold(hub, error)
+
+    def release_writes(self, hub: str) -> None:
+        self._writes.release(hub)
+
+    async def settle_writes(self, hub: str) -> None:
+        await self._reads.call(hub, Reads.count_rows, hub, "hub_usage")
+        await self._writes.submit(hub, Writes.pass_lane, (), held=False)
+
+    async def switch_hub(self, restore: str, hub: str, audit: AuditEntry | None = None) -> None:
+        await self._writes.call(_NO_HUB, Writes.switch_hub, restore, hub, audit)
+
+    async def give_up_restore(self, restore: str) -> bool:
+        return await self._writes.call(_NO_HUB, Writes.unmark_restore, restore)
+
+    async def discard_restore(self, restore: str) -> None:
+        await self.give_up_restore(restore)
+        for name in (staged(restore), replaced(restore)):
+            await self._delete_in_slices(name, Writes.discard_rows, name, _RECLAIM_SLICE)
+
+    read_restores = _read(Reads.read_restores, _common)
+
+    async def count_hub_rows(self, hub: str) -> dict[str, int]:
+        return {
+            name: await self._reads.call(hub, Reads.count_rows, hub, name)
+            for name in counted_tables()
+        }
+
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int) -> int:
         return await self._delete_in_slices(_NO_HUB, Writes.delete_expired, now)
 
-    async def _delete_in_slices(self, lane: str, method: _Deletion[T], which: T) -> int:
+    async def _delete_in_slices(
+        self, lane: str, method: _Deletion[T], which: T, limit: int = _DELETE_SLICE
+    ) -> int:
         """How many were deleted. Nobody's write waits for a long deletion."""
         total = 0
         while True:
-            deleted = await self._writes.call(lane, method, which, _DELETE_SLICE)
+            deleted = await self._writes.call(lane, method, which, limit)
             total += deleted
-            if deleted < _DELETE_SLICE:
+            if deleted < limit:
                 return total

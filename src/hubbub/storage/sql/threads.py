@@ -50,18 +50,18 @@ _CONTINUE = insert(
     " status = CASE WHEN excluded.state_serial IS NULL THEN threads.status"
     " ELSE excluded.status END",
 )
-_FIRST_LEFT = (
+FIRST_LEFT = (
     "SELECT min(serial) FROM thread_messages WHERE thread_messages.channel_id = threads.channel_id"
     " AND thread_messages.conversation = threads.conversation"
 )
 _SHORTENED = {"channel_id": "bigint", "conversation": "text", "gone": "bigint", "before": "bigint"}
 _SHORTEN = ManyRows(
     table="threads",
-    single=f"UPDATE threads SET first_serial = ({_FIRST_LEFT}),"  # noqa: S608 - names only
+    single=f"UPDATE threads SET first_serial = ({FIRST_LEFT}),"  # noqa: S608 - names only
     " message_count = message_count - $3,"
     " status = CASE WHEN state_serial < $4 THEN NULL ELSE status END"
     " WHERE channel_id = $1 AND conversation = $2",
-    arrays=f"UPDATE threads SET first_serial = ({_FIRST_LEFT}),"  # noqa: S608 - names only
+    arrays=f"UPDATE threads SET first_serial = ({FIRST_LEFT}),"  # noqa: S608 - names only
     " message_count = message_count - item.gone,"
     " status = CASE WHEN state_serial < item.before THEN NULL ELSE status END"
     f" FROM {rows_of(_SHORTENED)}"

@@ -8,8 +8,9 @@ from hubbub.domain.errors import QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import ProducerRecord, SavedCursor
-from hubbub.storage.sql.connection import Sql, put, single_statement
+from hubbub.storage.sql.connection import Sql, holds, put, single_statement
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, from_row
+from hubbub.storage.sql.restoring import live
 from hubbub.storage.sql.usage import check_term
 
 _OPEN_PRODUCER = (
@@ -26,12 +27,12 @@ _COUNT_PRODUCERS = (
 )
 _PUT_CURSOR = put("cursors", SavedCursor.__struct_fields__, "hub", "channel", "owner", "name")
 _READ_CURSORS = "SELECT hub, channel, owner, name, floor, state FROM cursors WHERE hub = $1"
-_READ_CURSOR_PAGE = """
+_READ_CURSOR_PAGE = f"""
 SELECT cursors.hub, channel, owner, cursors.name, floor, state, epoch, head, first_serial
 FROM cursors LEFT JOIN channels ON channels.hub = cursors.hub AND channels.name = channel
-WHERE (cursors.hub, channel, owner, cursors.name) > ($1, $2, $3, $4)
+WHERE (cursors.hub, channel, owner, cursors.name) > ($1, $2, $3, $4) AND {live("cursors.hub")}
 ORDER BY cursors.hub, channel, owner, cursors.name LIMIT $5
-"""
+"""  # noqa: S608
 _READ_PUT = (
     f"SELECT {MESSAGE_COLUMNS} FROM messages"  # noqa: S608 - column names only
     " WHERE producer_id = $1 AND sequence = $2"
@@ -131,11 +132,9 @@ class TopicReads:
         owner: str | None = None,
         after: tuple[str, str, str] | None = None,
         limit: int | None = None,
+        text: str = "",
     ) -> list[SavedCursor]:
-        wanted = {"channel": channel, "owner": owner}
-        given = {column: value for column, value in wanted.items() if value is not None}
-        tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))
-        values: list[object] = [hub, *given.values()]
+        tests, values = _which_cursors(hub, channel, owner, text)
         if after is not None:
             places = ", ".join(f"${len(values) + n}" for n in (1, 2, 3))
             tests += f" AND (channel, owner, name) > ({places})"
@@ -147,6 +146,15 @@ class TopicReads:
         return [SavedCursor(*row) for row in await self._sql.fetch(statement, *values)]
 
     @single_statement
+    async def count_cursors(
+        self, hub: str, channel: str | None = None, owner: str | None = None, text: str = ""
+    ) -> int:
+        tests, values = _which_cursors(hub, channel, owner, text)
+        statement = f"SELECT count(*) FROM cursors WHERE hub = $1{tests}"  # noqa: S608 - columns
+        ((count,),) = await self._sql.fetch(statement, *values)
+        return int(count)
+
+    @single_statement
     async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[SavedCursor, ChannelHead | None]]:
@@ -155,3 +163,17 @@ class TopicReads:
             (SavedCursor(*row[:6]), ChannelHead(*row[6:]) if row[6] is not None else None)
             for row in rows
         ]
+
+
+def _which_cursors(
+    hub: str, channel: str | None, owner: str | None, text: str
+) -> tuple[str, list[object]]:
+    """The tests behind `hub = $1`, and all values."""
+    wanted = {"channel": channel, "owner": owner}
+    given = {column: value for column, value in wanted.items() if value is not None}
+    tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))
+    values: list[object] = [hub, *given.values()]
+    if text:
+        values.append(text)
+        tests += f" AND ({holds(('channel', 'owner', 'name'), len(values))})"
+    return tests, values

@@ -9,7 +9,8 @@ import msgspec
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Reader
 from hubbub.domain.webhooks import Pending, Webhook, WebTopic
-from hubbub.storage.sql.connection import Row, Sql, put, single_statement
+from hubbub.storage.sql.connection import Row, Sql, holds, put, single_statement
+from hubbub.storage.sql.restoring import LIVE
 
 _TOPIC_COLUMNS = WebTopic.__struct_fields__[:10]
 """Those of the registration; the others are of the fetches."""
@@ -26,6 +27,8 @@ _ADD_TOPIC = f"{_PUT_TOPIC.partition(' ON CONFLICT')[0]} ON CONFLICT (hub, chann
 _COLUMNS = tuple("encryption_key" if name == "key" else name for name in Webhook.__struct_fields__)
 _READ_WEBHOOKS = f"SELECT {', '.join(_COLUMNS)} FROM webhooks"  # noqa: S608
 _PUT_WEBHOOK = put("webhooks", (*_COLUMNS, "partition_id"), "hub", "id")
+
+_SEARCHED = ("id", "channel", "callback")
 
 _encoder = msgspec.msgpack.Encoder()
 _pending = msgspec.msgpack.Decoder(Pending)
@@ -127,7 +130,7 @@ class WebhookReads:
 
     @single_statement
     async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
-        which = "WHERE pinged_at IS NOT NULL AND partition_id = ANY($1)"
+        which = f"WHERE pinged_at IS NOT NULL AND partition_id = ANY($1) AND {LIVE}"
         rows = await self._sql.fetch(f"{_READ_TOPICS} {which}", partitions)
         return [_topic(row) for row in rows]
 
@@ -135,7 +138,7 @@ class WebhookReads:
     async def read_topic_keys(self, hub: str | None = None) -> list[tuple[str, str, bytes]]:
         columns = "SELECT hub, channel, key_hash FROM web_topics WHERE key_hash IS NOT NULL"
         if hub is None:
-            rows = await self._sql.fetch(columns)
+            rows = await self._sql.fetch(f"{columns} AND {LIVE}")
         else:
             rows = await self._sql.fetch(f"{columns} AND hub = $1", hub)
         return [(of_hub, channel, bytes(key_hash)) for of_hub, channel, key_hash in rows]
@@ -153,17 +156,14 @@ class WebhookReads:
         partitions: Sequence[int] | None = None,
         after: tuple[str, str] | None = None,
         limit: int | None = None,
+        text: str = "",
+        owner: str | None = None,
+        peers: bool | None = None,
     ) -> list[Webhook]:
         values: list[object] = list(after or ("", ""))
-        tests = ""
-        for test, value in (
-            ("hub = ${n}", hub),
-            ("channel = ${n}", channel),
-            ("partition_id = ANY(${n})", partitions),
-        ):
-            if value is not None:
-                values.append(value)
-                tests += " AND " + test.format(n=len(values))
+        tests = _tests(values, hub, channel, partitions, text, owner, peers)
+        if hub is None:
+            tests += f" AND {LIVE}"
         statement = f"{_READ_WEBHOOKS} WHERE (hub, id) > ($1, $2){tests} ORDER BY hub, id"
         if limit is not None:
             values.append(limit)
@@ -171,6 +171,44 @@ class WebhookReads:
         return [_from_row(row) for row in await self._sql.fetch(statement, *values)]
 
     @single_statement
-    async def count_webhooks(self, hub: str) -> int:
-        ((count,),) = await self._sql.fetch("SELECT count(*) FROM webhooks WHERE hub = $1", hub)
+    async def count_webhooks(
+        self,
+        hub: str,
+        channel: str | None = None,
+        text: str = "",
+        owner: str | None = None,
+        peers: bool | None = None,
+    ) -> int:
+        values: list[object] = [hub]
+        tests = _tests(values, None, channel, None, text, owner, peers)
+        statement = f"SELECT count(*) FROM webhooks WHERE hub = $1{tests}"  # noqa: S608
+        ((count,),) = await self._sql.fetch(statement, *values)
         return int(count)
+
+
+def _tests(
+    values: list[object],
+    hub: str | None,
+    channel: str | None,
+    partitions: Sequence[int] | None,
+    text: str,
+    owner: str | None,
+    peers: bool | None,
+) -> str:
+    """Of a statement that has these values so far; adds its own."""
+    tests = ""
+    for test, value in (
+        ("hub = ${n}", hub),
+        ("channel = ${n}", channel),
+        ("partition_id = ANY(${n})", partitions),
+        ("owner = ${n}", owner),
+    ):
+        if value is not None:
+            values.append(value)
+            tests += " AND " + test.format(n=len(values))
+    if text:
+        values.append(text)
+        tests += f" AND ({holds(_SEARCHED, len(values))})"
+    if peers is not None:
+        tests += f" AND kind {'=' if peers else '<>'} 'peer'"
+    return tests

@@ -19,21 +19,25 @@ from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationWrites
 from hubbub.storage.sql.appending import PUT_RETAINED, RefusedAppend, append_messages
 from hubbub.storage.sql.commands import CommandWrites
+from hubbub.storage.sql.communication import CommunicationWrites
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.documents import DocumentWrites
 from hubbub.storage.sql.exports import ExportWrites
 from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.push import PushWrites
 from hubbub.storage.sql.records import to_blob
+from hubbub.storage.sql.restoring import RestoreWrites
 from hubbub.storage.sql.retention import RetentionWrites
 from hubbub.storage.sql.threads import ThreadWrites
 from hubbub.storage.sql.topics import TopicWrites
 from hubbub.storage.sql.usage import check_term, read_terms
 from hubbub.storage.sql.webhooks import WebhookWrites
 
+_PARTITION = {"partition_id": "bigint", "owner": "text", "term": "bigint"}
+_KNOW_PARTITIONS = insert("partitions", _PARTITION, "ON CONFLICT (partition_id) DO NOTHING")
 _TAKE_PARTITIONS = insert(
     "partitions",
-    {"partition_id": "bigint", "owner": "text", "term": "bigint"},
+    _PARTITION,
     "ON CONFLICT (partition_id) DO UPDATE SET owner = excluded.owner, term = partitions.term + 1",
 )
 _SESSION = {
@@ -61,6 +65,7 @@ _EXPIRING = (
     ),
     ("revocations", "hub, kind, subject", "expires_at <= $1"),
     ("push_tokens", "hub, platform, token", "due_at <= $1"),
+    ("comm_tokens", "hub, peer", "expires_at <= $1"),
 )
 """Tables, their keys, and which of their rows have expired by $1."""
 
@@ -74,18 +79,37 @@ class Writes(
     WebhookWrites,
     PushWrites,
     CommandWrites,
+    CommunicationWrites,
     ExportWrites,
     AdministrationWrites,
+    RestoreWrites,
 ):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
 
     # -- ownership ----------------------------------------------------------------------------
 
-    async def acquire_partitions(self, partitions: Sequence[int], owner: str) -> dict[int, int]:
-        rows = [(partition, owner, 1) for partition in sorted(set(partitions))]
+    async def acquire_partitions(
+        self, partitions: Sequence[int], owner: str, seen: Mapping[int, int] | None = None
+    ) -> dict[int, int]:
+        wanted = sorted(set(partitions))
+        if seen is not None:
+            wanted = await self._unchanged(wanted, seen)
+        rows = [(partition, owner, 1) for partition in wanted]
         await self._sql.execute_many(_TAKE_PARTITIONS, rows)
-        return await read_terms(self._sql, set(partitions))
+        return await read_terms(self._sql, set(wanted))
+
+    async def _unchanged(self, partitions: list[int], seen: Mapping[int, int]) -> list[int]:
+        """Those that still have the terms that were seen. Until the transaction ends nobody else
+        takes them over."""
+        rows = [(partition, "", 0) for partition in partitions]  # a lock needs a row
+        await self._sql.execute_many(_KNOW_PARTITIONS, rows)
+        terms = await self._sql.fetch(
+            "SELECT partition_id, term FROM partitions WHERE partition_id = ANY($1)"
+            " ORDER BY partition_id FOR UPDATE",
+            partitions,
+        )
+        return [partition for partition, term in terms if term == seen.get(partition, 0)]
 
     async def count_beat(self, node: str) -> dict[str, int]:
         await self._sql.execute(

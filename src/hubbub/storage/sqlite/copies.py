@@ -13,6 +13,7 @@ import msgspec
 
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.files import sync
+from hubbub.storage.sql.epochs import NextEpochs
 from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.inspection import check_thoroughly, open_read_only, read_version
 
@@ -20,6 +21,8 @@ Progress = Callable[[float], None]
 """Told the share that is done, from 0 to 1."""
 
 _STEP_PAGES = 1000
+_WITH_EPOCH = {"channels": "name", "documents": "channel", "notification_channels": "name"}
+"""Tables, and the column with the channel's name."""
 _OF_THE_COPY = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
@@ -81,15 +84,21 @@ def begin_anew(path: Path) -> None:
     """Make a copy of the past ready to be the present.
 
     Clients may have seen messages that this past has not: under a new epoch their serials cannot
-    be taken for those of the messages to come. Keys of sessions may have been used since: none is
-    left to be used again.
+    be taken for those of the messages to come. Durable subscriptions go on where they stood. Keys
+    of sessions may have been used since: none is left to be used again.
     """
+    epochs = NextEpochs()
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.create_function("next_epoch", 3, epochs.epoch)
+            connection.create_function("next_cursor", 3, epochs.cursor)
             connection.execute("BEGIN IMMEDIATE")
-            for table in ("channels", "documents", "notification_channels"):
+            for table, channel in _WITH_EPOCH.items():
                 if _has_table(connection, table):
-                    connection.execute(f"UPDATE {table} SET epoch = lower(hex(randomblob(4)))")  # noqa: S608
+                    new = f"next_epoch(hub, {channel}, epoch)"
+                    connection.execute(f"UPDATE {table} SET epoch = {new}")  # noqa: S608
+            if _has_table(connection, "cursors"):
+                connection.execute("UPDATE cursors SET state = next_cursor(hub, channel, state)")
             connection.execute("DELETE FROM sessions")
             connection.execute("COMMIT")
     except sqlite3.Error as error:

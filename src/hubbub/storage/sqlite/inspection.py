@@ -44,6 +44,18 @@ def inspect(path: Path, check_seconds: float) -> tuple[int, bool]:
         raise describe(error, path) from error
 
 
+def hubs_in(path: Path) -> set[str] | None:
+    """The hubs that somebody declared or changed; None where nobody can tell."""
+    if not path.exists():
+        return None
+    try:
+        with closing(open_read_only(path)) as connection:
+            rows = connection.execute("SELECT DISTINCT hub FROM settings").fetchall()
+    except sqlite3.Error:
+        return None
+    return {hub for (hub,) in rows}
+
+
 def open_read_only(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     return sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=256)

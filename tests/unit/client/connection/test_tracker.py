@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hubbub.client.connection.tracker import REMEMBERED_IDS, Tracker, Verdict
 from hubbub.domain.messages import TEXT, Message
 from hubbub.domain.notices import ChannelReset, Delivery, SubscribedChannel
+from hubbub.domain.requests import Position
 
 
 def delivery(serial: int, message_id: str | None = None, retained: bool = False) -> Delivery:
@@ -162,6 +163,14 @@ def test_a_reset_is_a_gap_unless_nothing_is_between() -> None:
     assert tracker.reset(ChannelReset("news", "e1", 3)) is None
     assert tracker.reset(ChannelReset("news", "e2", 8)) is not None
     assert handed_over(tracker, delivery(9)) == ["m9"]
+
+
+def test_another_epoch_of_a_channel_that_was_empty_is_no_gap() -> None:
+    tracker = following(0)
+    assert tracker.reset(ChannelReset("news", "e2", 0, recovered=True)) is None
+    assert tracker.confirm(confirmed(2, "e3")) is None
+    assert tracker.position() == Position("news", 0, "e3")
+    assert handed_over(tracker, delivery(1), delivery(2)) == ["m1", "m2"]
 
 
 @pytest.mark.spec("UI-02")

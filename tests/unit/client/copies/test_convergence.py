@@ -227,7 +227,7 @@ def settle(peers: list[Peer]) -> None:
 
 
 @pytest.mark.spec("DOC-03", "local copies converge")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(seed=st.integers(0, 2**32))
 def test_copies_converge_and_nothing_is_lost_or_doubled(seed: int) -> None:
     random = Random(seed)

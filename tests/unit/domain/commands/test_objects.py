@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hubbub.domain.commands.dates import read_date, write_date
@@ -107,6 +108,36 @@ def test_attributes_are_checked_in_the_order_of_the_table() -> None:
         assert refused(read_command, given).text.startswith(name)
         given[name] = right
     assert read_command(given).sent == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reqid", "é"),
+        ("sender", "a%40b@demo/s1"),
+        ("sender", "%61nn@demo"),
+        ("sender", "ann@demo/"),
+        ("sender", "é@demo"),
+        ("entity", "%68node@demo"),
+        ("entity", "hnode@demo/"),
+        ("cmd", "é"),
+        ("sent", 0),
+        ("sent", 1.5e12),
+        ("sent", ""),
+        ("transient", None),
+        ("requester", "bob@demo"),
+        ("timeout", 7),
+        ("unknown", 1),
+    ],
+)
+def test_a_command_means_the_same_read_at_once_and_by_its_attributes(
+    name: str, value: object
+) -> None:
+    """A timeout is among what is never read at once."""
+    given = changed(COMMAND, name, value)
+    by_attributes = read_command({"timeout": 1, **given})
+    at_once = msgspec.structs.replace(read_command(given), timeout_ms=by_attributes.timeout_ms)
+    assert at_once == by_attributes
 
 
 def test_a_whole_command_is_read_and_written() -> None:

@@ -80,7 +80,7 @@ def admitted(value: Any) -> Document:
 
 
 @pytest.mark.spec("DOC-02", "what subscribers get: plain RFC 6902, which any library can follow")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(start=values, patch=patches())
 @example(start={"$$bytes": 1}, patch=[{"op": "copy", "from": "/$bytes", "path": ""}])
 def test_a_stock_library_follows_every_change(start: Any, patch: Any) -> None:
@@ -110,7 +110,7 @@ def test_a_stock_library_follows_every_change(start: Any, patch: Any) -> None:
 
 
 @pytest.mark.spec("DOC-01", "the six operations, as another library applies them")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(
     start=nested(plain_scalars, ["a", "b", "c"]),
     patch=patches(nested(plain_scalars, ["a", "b", "c"]), st.sampled_from(["a", "b", "0", "1"])),
@@ -137,7 +137,7 @@ def test_where_the_stock_library_applies_a_patch_the_result_is_the_same(
 
 
 @pytest.mark.spec("DOC-01", "bytes beside JSON, whatever members are called")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(value=values)
 def test_a_value_is_the_same_after_it_was_written_and_read(value: Any) -> None:
     limits = DocumentLimits()
@@ -151,7 +151,7 @@ def test_a_value_is_the_same_after_it_was_written_and_read(value: Any) -> None:
 
 
 @pytest.mark.spec("DOC-01", "merge patches (RFC 7396)")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(start=nested(plain_scalars, ["a", "b"]), patch=nested(plain_scalars, ["a", "b"]))
 def test_a_merge_patch_does_what_its_specification_says(start: Any, patch: Any) -> None:
     limits = DocumentLimits()

@@ -205,6 +205,33 @@ def test_values_nest_32_deep_and_no_deeper(levels: int, bracket: str) -> None:
     _refused(InvalidFilter, template={"payload": value})
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda value: {"name": value, "condition": {}},
+        lambda value: {"channel": value, "condition": {}},
+        lambda value: {"template": value},
+        lambda value: {"template": {"headers": value}},
+        lambda value: {"template": _PLACE, "radius": value},
+        lambda value: {"relevant": value},
+        lambda value: {"condition": value},
+        lambda value: {"condition": {"lt": {"payload.a": value}}},
+        lambda value: {"condition": {"in": value}},
+        lambda value: {"condition": {"and": [value, value]}},
+        lambda value: {"condition": {"not": value}},
+        lambda value: {"condition": {"geo": value}},
+        lambda value: {"condition": {"boolean": value}},
+    ],
+)
+@pytest.mark.parametrize("levels", [500, 5000])
+def test_what_is_nested_deeply_is_refused_in_every_place(around: Any, levels: int) -> None:
+    """Also by the error message, which quotes what it refuses."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    assert len(str(_refused(InvalidFilter, **around(value)))) < 200
+
+
 def test_filter_bombs_are_refused_by_their_size() -> None:
     for parts in (
         {"condition": {"in": {"payload.a": list(range(100_000))}}},

@@ -281,7 +281,7 @@ def test_the_rest_of_a_location_is_still_compared_beside_a_radius() -> None:
 # -- against the interpreter --------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 2**32))
 def test_a_compiled_filter_agrees_with_its_interpretation(seed: int) -> None:
     random = Random(seed)

@@ -241,6 +241,21 @@ def test_frames_code_and_generators_cannot_be_looked_into(attribute: str) -> Non
 @pytest.mark.parametrize(
     "code",
     [
+        "x._convert_",
+        "x._get_mixins_('', ())",
+        "x._a = 1",
+        "del x._a",
+        "match x:\n    case object(_a=found):\n        pass",
+    ],
+)
+def test_insides_of_objects_are_not_available(code: str) -> None:
+    assert "private" in in_function(code)
+    assert in_function("_a = x\nreturn x._replace(b=1)._asdict(), x._fields, x._make(_a)") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
         "x.format(x)",
         "('{0.' + x + '}').format(x)",
         "str.format('{0.a}', x)",
@@ -274,6 +289,18 @@ def test_type_makes_no_classes(code: str) -> None:
 def test_modules_cannot_be_changed(code: str) -> None:
     found = refusals(f"import re\ndef helper(x):\n    {code}")
     assert "module-attribute" in {rule for _, rule in found}
+
+
+def test_what_may_be_imported_is_what_is_listed() -> None:
+    assert set(MODULES) == {
+        "asyncio", "collections", "collections.abc", "datetime", "decimal", "functools",
+        "itertools", "json", "math", "re", "statistics",
+    }  # fmt: skip
+    assert MODULES["asyncio"] == {"sleep"}
+
+
+def test_without_a_timeout_of_its_own_a_command_has_five_seconds() -> None:
+    assert analyse(RUN.encode()).shape.timeout_ms == 5000
 
 
 def test_modules_offer_no_other_modules() -> None:

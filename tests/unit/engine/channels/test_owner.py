@@ -82,6 +82,21 @@ async def flying(alone: Alone) -> None:
             await asyncio.sleep(0)
 
 
+@pytest.mark.spec("ADMIN-05")
+async def test_messages_that_wait_for_the_store_are_counted(alone: Alone) -> None:
+    publisher, owner = Publisher(alone), alone.node.owner
+    publisher.publish(1)
+    await publisher.all_answered()
+    assert owner.waiting_writes() == 0
+    alone.store.held = asyncio.Event()
+    publisher.publish(3)
+    publisher.publish(2, store=False)  # behind them, in order
+    assert owner.waiting_writes() == 5
+    alone.store.held.set()
+    assert await publisher.all_answered() == [1, 2, 3, 4, 0, 0]
+    assert owner.waiting_writes() == 0
+
+
 async def test_a_failed_append_answers_everyone_and_leaves_no_gap(alone: Alone) -> None:
     publisher = Publisher(alone)
     publisher.publish(3)

@@ -15,8 +15,10 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import (
     CONGESTED_BYTES,
+    LEAST_WRITES,
     PATIENCE_RESTS,
     RESTING_BYTES,
+    SLICE_SECONDS,
     SLICE_WRITES,
     DeliveryQueue,
     Fanout,
@@ -42,7 +44,9 @@ class Ear:
 
     one_way = False
     technology = "test"
+    rid = None
     behind = False
+    buffered = 0
     full = False
     fd = -1
 
@@ -106,7 +110,7 @@ async def turn() -> None:
 
 async def test_what_is_said_in_one_turn_is_written_once() -> None:
     wire = Wire()
-    fanout, ears = Fanout(wire), [Ear(), Ear()]
+    fanout, ears = Fanout(wire, FakeClock()), [Ear(), Ear()]
     group = group_of(ears)
     for unit in (b"a", b"b", b"c"):
         fanout.send(group, unit)
@@ -119,7 +123,7 @@ async def test_what_is_said_in_one_turn_is_written_once() -> None:
 
 async def test_a_large_audience_is_served_in_slices_over_several_turns() -> None:
     wire = Wire()
-    fanout, ears = Fanout(wire), [Ear() for _ in range(2 * SLICE_WRITES + 10)]
+    fanout, ears = Fanout(wire, FakeClock()), [Ear() for _ in range(2 * SLICE_WRITES + 10)]
     fanout.send(group_of(ears), b"hello")
     await turn()
     assert 0 < sum(ear.writes for ear in ears) <= SLICE_WRITES
@@ -131,7 +135,7 @@ async def test_a_large_audience_is_served_in_slices_over_several_turns() -> None
 
 async def test_large_messages_make_smaller_slices() -> None:
     wire = Wire()
-    fanout, ears = Fanout(wire), [Ear() for _ in range(50)]
+    fanout, ears = Fanout(wire, FakeClock()), [Ear() for _ in range(50)]
     fanout.send(group_of(ears), b"x" * 200_000)
     await turn()
     assert sum(ear.writes for ear in ears) < 50
@@ -140,9 +144,30 @@ async def test_large_messages_make_smaller_slices() -> None:
     assert all(ear.writes == 1 for ear in ears)
 
 
+@pytest.mark.spec("SEC-05")
+async def test_writes_that_take_long_make_smaller_slices_until_they_are_fast_again() -> None:
+    clock, wire = FakeClock(), Wire()
+    seconds_a_write = SLICE_SECONDS / 10
+
+    def transmit(connections: Sequence[Connection], data: bytes) -> None:
+        wire(connections, data)
+        clock.advance(len(connections) * seconds_a_write)
+
+    fanout = Fanout(transmit, clock)
+    fanout.send(group_of([Ear() for _ in range(20 * SLICE_WRITES)]), b"hello")
+    for _ in range(10):
+        await turn()
+    assert len(wire.slices[0]) == SLICE_WRITES
+    assert len(wire.slices[-1]) == LEAST_WRITES
+    seconds_a_write = 0.0
+    for _ in range(10):
+        await turn()
+    assert len(wire.slices[-1]) == SLICE_WRITES
+
+
 async def test_a_hub_with_a_large_audience_does_not_make_another_wait() -> None:
     wire = Wire()
-    fanout = Fanout(wire)
+    fanout = Fanout(wire, FakeClock())
     crowd, few = [Ear() for _ in range(20 * SLICE_WRITES)], [Ear()]
     loud, quiet = group_of(crowd), group_of(few)
     fanout.send(loud, b"loud")
@@ -156,7 +181,7 @@ async def test_a_hub_with_a_large_audience_does_not_make_another_wait() -> None:
 
 async def test_hubs_take_turns_whatever_the_number_of_their_channels() -> None:
     wire = Wire()
-    fanout = Fanout(wire)
+    fanout = Fanout(wire, FakeClock())
     busy = DeliveryQueue(HubCounters())
     many = [group_of([Ear("busy") for _ in range(SLICE_WRITES)], busy) for _ in range(10)]
     other = group_of([Ear("other") for _ in range(SLICE_WRITES)])
@@ -169,7 +194,7 @@ async def test_hubs_take_turns_whatever_the_number_of_their_channels() -> None:
 
 
 async def test_who_joins_in_the_middle_gets_only_what_is_said_after() -> None:
-    fanout = Fanout(Wire())
+    fanout = Fanout(Wire(), FakeClock())
     early, late = [Ear() for _ in range(SLICE_WRITES + 5)], Ear()
     group = group_of(early)
     fanout.send(group, b"1")
@@ -184,7 +209,7 @@ async def test_who_joins_in_the_middle_gets_only_what_is_said_after() -> None:
 
 
 async def test_who_leaves_in_the_middle_gets_nothing_more_and_the_others_everything() -> None:
-    fanout = Fanout(Wire())
+    fanout = Fanout(Wire(), FakeClock())
     ears = [Ear() for _ in range(SLICE_WRITES + 5)]
     group = group_of(ears)
     fanout.send(group, b"1")
@@ -200,7 +225,7 @@ async def test_who_leaves_in_the_middle_gets_nothing_more_and_the_others_everyth
 
 
 async def test_who_leaves_and_comes_back_in_the_middle_begins_anew() -> None:
-    fanout = Fanout(Wire())
+    fanout = Fanout(Wire(), FakeClock())
     ears = [Ear() for _ in range(SLICE_WRITES + 5)]
     group = group_of(ears)
     fanout.send(group, b"1")
@@ -215,7 +240,7 @@ async def test_who_leaves_and_comes_back_in_the_middle_begins_anew() -> None:
 
 
 async def test_publishers_wait_while_much_is_unwritten_and_go_on_after() -> None:
-    fanout, publisher = Fanout(Wire()), Ear()
+    fanout, publisher = Fanout(Wire(), FakeClock()), Ear()
     group = group_of([Ear() for _ in range(10)])
     fanout.send(group, b"x")
     assert group not in group.delivery_queue.congested
@@ -232,7 +257,7 @@ async def test_publishers_wait_while_much_is_unwritten_and_go_on_after() -> None
 
 
 async def test_a_group_that_loses_all_its_subscribers_lets_publishers_go_on() -> None:
-    fanout, publisher, ear = Fanout(Wire()), Ear(), Ear()
+    fanout, publisher, ear = Fanout(Wire(), FakeClock()), Ear(), Ear()
     group = group_of([ear])
     fanout.send(group, b"x" * (CONGESTED_BYTES + 1))
     group.hold_back(publisher)
@@ -245,7 +270,7 @@ async def test_a_group_that_loses_all_its_subscribers_lets_publishers_go_on() ->
 
 async def test_what_is_said_while_others_are_resumed_is_written_too() -> None:
     """Whoever may go on may publish at once, in the middle of a turn."""
-    fanout = Fanout(Wire())
+    fanout = Fanout(Wire(), FakeClock())
     ear, other_ear, delivery_queue = Ear(), Ear(), DeliveryQueue(HubCounters())
     group, other = group_of([ear], delivery_queue), group_of([other_ear], delivery_queue)
 
@@ -270,7 +295,7 @@ async def test_a_fault_in_one_group_does_not_silence_the_others() -> None:
     wire = Wire()
     faults: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-    fanout = Fanout(wire)
+    fanout = Fanout(wire, FakeClock())
     bad, good, neighbour = Ear(), Ear(), Ear()
     delivery_queue = DeliveryQueue(HubCounters())
     wire.broken = bad
@@ -337,7 +362,7 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
 ) -> None:
     """Slow readers that all take another encoding than the others are a group of their own."""
     hub = Hub(HubConfiguration("acme"), HubCounters(), 0.0)
-    feed = Feed(hub, "news", Mock(), Fanout(Wire()), FakeClock(), Mock())
+    feed = Feed(hub, "news", Mock(), Fanout(Wire(), FakeClock()), FakeClock(), Mock())
     common, rare = Bytes(), Bytes()
     for ear in ears_of(1000, slow=slow):
         ear.encoder = rare if ear.behind else common

@@ -20,7 +20,7 @@ from hubbub.domain.notices import (
 )
 from hubbub.domain.requests import ChannelRequest, Subscribe
 from hubbub.domain.rules import Rules
-from hubbub.engine.sessions.subscriptions import with_changes
+from hubbub.engine.sessions.attendance import with_changes
 from hubbub.ports.bus import (
     FeedEvent,
     HeadAnnounced,

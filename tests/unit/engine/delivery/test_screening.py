@@ -155,7 +155,7 @@ async def test_subscribers_with_the_same_filters_share_evaluations_and_bytes(
 async def test_a_channel_without_filters_makes_no_views(
     alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub.engine.delivery.feed.MessageView", None)
+    monkeypatch.setattr("hubbub.engine.delivery.audience.MessageView", None)
     follower = await _follow(alone)
     await _publish(alone, 1, 2)
     assert len(_heard(follower)) == 2
@@ -446,7 +446,7 @@ async def test_a_new_epoch_begins_without_skipped_messages(alone: Alone) -> None
     follower = await _follow(alone, EVEN)
     await _publish(alone, 1)
     feed = _feed(alone)
-    feed._reset("another", 5)
+    feed.reset("another", 5)
     (group,) = feed.filtered.values()
     assert group.skipped_after is None
     await follower.next(ChannelReset)

@@ -20,7 +20,7 @@ from hubbub.domain.notices import (
     Subscribed,
     Unsubscribed,
 )
-from hubbub.domain.permissions import Grant, Identity
+from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
 from hubbub.domain.rules import ChannelSettings, HubConfiguration, Rules
 from hubbub.ports.storage.administration import Revocation
@@ -423,6 +423,44 @@ async def test_the_number_of_patterns_and_of_matches_is_bounded(tmp_path: Path) 
         await settle(alone)
         told = [f.error.message for each in third.all(Subscribed) for f in each.failures]
         assert told == [] or "hub.maxMatches" in told[0]
+
+
+@pytest.mark.spec("SEC-01")
+async def test_one_client_uses_up_a_share_of_the_hubs_patterns_and_matches(tmp_path: Path) -> None:
+    limits: Any = {"session_patterns": 10, "hub_patterns": 48, "hub_matches": 60}
+    ann, service = Identity(user_id="ann"), Identity(user_id="ann", level=Level.SERVICE)
+    async with Alone(tmp_path, **limits) as alone:
+        node = alone.node
+        first, second = node.connect(identity=ann), node.connect(identity=ann)
+        assert not (await follow(first, *(f"a{number}:*" for number in range(10)))).failures
+        answer = await follow(second, "a0:*", "a10:*", "a11:*", "a12:*")
+        (refused,) = answer.failures
+        assert (refused.channel, refused.error.code) == ("a12:*", "too_many_matches")
+        assert "12 different patterns of the 48" in refused.error.message
+        others = (
+            node.connect(identity=Identity(user_id="bob")),
+            node.connect(),
+            node.connect(identity=service),
+        )
+        for other in others:
+            assert not (await follow(other, "a12:*")).failures
+            assert not (await follow(other, f"{id(other)}:*")).failures
+        receive(first, Unsubscribe(("a1:*",), req_id=2))
+        await first.next(Unsubscribed)
+        assert not (await follow(second, "a13:*")).failures
+        speaker = node.connect()
+        for number in range(20):
+            publish(speaker, f"a0:{number}", b"1")
+        await settle(alone)
+        hub = node.node.hub("acme")
+        assert hub.patterns is not None
+        assert hub.patterns.joined == 15  # a quarter of 60, by both sessions together
+        (left_out,) = [f for each in second.all(Subscribed)[2:] for f in each.failures]
+        assert "the sessions of a client 15" in left_out.error.message
+        for each in (first, second, *others):
+            assert each.session is not None
+            each.session.disconnected()
+        assert (hub.patterns is None) or not (hub.patterns.held or hub.patterns.joined_by)
 
 
 async def test_many_matches_are_confirmed_page_by_page(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ from hubbub.domain.requests import (
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.domain.topics import SubscriptionOptions
 from hubbub.engine.hub import Hub
+from hubbub.engine.topics import cursor_cache
+from hubbub.ports.storage.messages import StoredPage
 
 STORED = msgspec.structs.replace(OPEN, store=True, live_history=False)
 SHARED = SubscriptionOptions(shared=True, lease_seconds=30)
@@ -570,3 +572,29 @@ async def test_requests_that_make_no_sense_are_refused(stage: Stage) -> None:
         await stage.subscribe("x", start=5)
     with pytest.raises(InvalidName, match="subscription"):
         await stage.subscribe("a#")
+
+
+@pytest.mark.spec("ONCE-03")
+@pytest.mark.parametrize("fails", [False, True])
+async def test_pages_are_read_ahead_and_a_read_that_fails_costs_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Fourteen messages in pages of four, all from the store."""
+    monkeypatch.setattr(cursor_cache, "_READ_AHEAD", 4)
+    await asyncio.gather(*(stage.put(number) for number in range(1, 15)))
+    stage.forget()
+    await stage.subscribe(start=0)
+    read_after, pages = stage.store.read_after, []
+
+    async def read(hub: str, channel: str, serial: int, limit: int) -> StoredPage:
+        pages.append(serial)
+        if fails and serial == 4 and pages.count(4) == 1:
+            raise AWAY
+        return await read_after(hub, channel, serial, limit)
+
+    monkeypatch.setattr(stage.store, "read_after", read)
+    found: list[int] = []
+    while serials := await stage.get(3, ack=found[-1] if found else None):
+        found += serials
+    assert found == list(range(1, 15))
+    assert pages == ([0, 4, 4, 8, 12] if fails else [0, 4, 8, 12])

@@ -38,7 +38,7 @@ def rejection(event: E, payload: Proto | bytes) -> Rejected:
 
 
 @pytest.mark.spec("LIVE-01")
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     channel=text,
     event=text,

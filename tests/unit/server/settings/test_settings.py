@@ -478,6 +478,11 @@ def test_description_lists_what_is_in_effect_and_hides_secrets(tmp_path: Path) -
         "hubs.shop.settings.quotas.sessions = 10",
     ):
         assert line in text.splitlines(), line
+    routed = load_text(
+        tmp_path,
+        "hubs: {a: {rpcRoutes: {r: {url: 'http://x', method: 'm', headers: {K: secret}}}}}",
+    )
+    assert "hubs.a.rpcRoutes.r = m at http://x, 10 s, headers K: hidden" in describe(routed)
     for shown in (text, repr(settings), str(settings), repr(settings.auth)):
         assert LONG_SECRET not in shown
         assert "hunter2" not in shown

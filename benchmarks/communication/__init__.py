@@ -1,0 +1,1 @@
+"""Messages to peers under measurement: the evaluation of the SmartCom report again, and more."""

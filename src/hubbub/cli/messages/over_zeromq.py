@@ -1,0 +1,19 @@
+"""`--zeromq ENDPOINT`, for commands about topics."""
+
+from __future__ import annotations
+
+import click
+
+from hubbub.client.zeromq import ZeroMqTopics
+
+zeromq_option = click.option(
+    "--zeromq",
+    metavar="ENDPOINT",
+    help="Over ZeroMQ, such as tcp://127.0.0.1:8001; sent again after 10 s without an answer.",
+)
+
+
+def zeromq_client(endpoint: str) -> ZeroMqTopics:
+    """For the hub and the token that the command was given."""
+    given = click.get_current_context().params
+    return ZeroMqTopics(endpoint, hub=given["hub"], token=given["token"])

@@ -1,0 +1,333 @@
+"""Messages to people and tools from Python: `People("ws://127.0.0.1:8000", "demo", token)`.
+
+Everything goes over HTTP. `send` answers as soon as the message is on disk; what becomes of it
+later is told to the hub's callbacks, and to the sender where the sender is a peer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+from base64 import urlsafe_b64decode
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from hubbub.client.connection.link import HttpFailure, parse_address
+from hubbub.client.connection.tls import check_trust
+from hubbub.client.errors import Unreachable
+from hubbub.domain.errors import BadRequest, NotFound
+from hubbub.domain.fields import wire_name
+from hubbub.protocols.checks import error_from_wire
+
+_TIMEOUT_SECONDS = 30.0
+_PAGE = 500
+_AT_ONCE = 1000
+"""Peers that one request takes."""
+Json = dict[str, Any]
+Delivery = Literal["ACKNOWLEDGED", "UNACKNOWLEDGED"]
+
+
+class People:
+    """One hub, with the token of a service or an administrator. A user's token may `send`, where
+    the hub allows it (`communication.clientSend`), and decide which channels the user follows.
+    Every method raises `HubbubError`."""
+
+    def __init__(
+        self, url: str, hub: str, token: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._parts = parse_address(url)
+        self._hub = hub
+        self._token = token
+        self._tls = tls
+
+    @property
+    def is_user(self) -> bool:
+        """Whether the token, which is not checked here, says that it is a user's."""
+        try:
+            claims = (self._token or "").split(".")[1]
+            told = msgspec.json.decode(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+            return bool(told.get("level", "client") == "client")
+        except (IndexError, ValueError, AttributeError):
+            return False
+
+    # -- messages -------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        content: str = "",
+        *,
+        to: str = "",
+        type: str = "MESSAGE",
+        subtype: str = "TEXT",
+        sender: str = "",
+        id: str = "",
+        conversation_id: str = "",
+        language: str = "",
+        ttl_ms: int = 0,
+        security_token: str = "",
+        delivery_policy: Delivery = "UNACKNOWLEDGED",
+        refers_to: str = "",
+        headers: Mapping[str, str] | None = None,
+        transient: bool = False,
+    ) -> str:
+        """The message's id, once the message is on disk; at once with `transient`. `to` is a peer,
+        `collective:x`, `component:x`, or nobody. The same id and content again is the same
+        message; with other content it raises `Conflict`."""
+        body = {
+            "id": id,
+            "type": type,
+            "subtype": subtype,
+            "sender": sender,
+            "receiver": to,
+            "conversationID": conversation_id,
+            "language": language,
+            "content": content,
+            "ttl": ttl_ms,
+            "securityToken": security_token,
+            "deliveryPolicy": delivery_policy,
+            "refersTo": refers_to,
+            "headers": dict(headers or {}),
+        }
+        given = {name: value for name, value in body.items() if value}
+        query = {"transient": "true"} if transient else {}
+        found = await self._ask("POST", self._own("comm", "messages"), query, given)
+        return str(found["id"])
+
+    def messages(self, **criteria: object) -> AsyncIterator[Json]:
+        """All logged messages that have these values, the newest first: `id`, `type`, `subtype`,
+        `sender`, `receiver`, `conversation`, `since` and `until` (milliseconds since 1970)."""
+        return self._pages("messages", **criteria)
+
+    # -- routing rules --------------------------------------------------------------------------
+
+    async def add_routing(
+        self,
+        route: Iterable[str],
+        *,
+        type: str = "",
+        subtype: str = "",
+        receiver: str = "",
+        sender: str = "",
+    ) -> str:
+        """The new rule's id. Raises `BadRequest` for a rule without a route or a condition."""
+        rule = {"type": type, "subtype": subtype, "receiver": receiver, "sender": sender}
+        body = {"route": list(route), **{name: value for name, value in rule.items() if value}}
+        found = await self._ask("POST", self._admin("routes"), {}, body)
+        return str(found["id"])
+
+    async def remove_routing(self, rule: str) -> Json | None:
+        """The rule that was removed; None if there was none."""
+        return await self._remove("routes", rule)
+
+    # -- peers and collectives ------------------------------------------------------------------
+
+    async def set_peer(self, peer: str, addresses: Iterable[Json], **more: Any) -> None:
+        """`addresses` in order of preference: `{"adapter": …, "parameters": […]}`. `more` is
+        `policy` and `privacy`."""
+        body = {"addresses": list(addresses), **more}
+        await self._ask("PUT", self._admin("peers", peer), {}, body)
+
+    async def set_peers(self, peers: Iterable[tuple[str, Json]]) -> AsyncIterator[int]:
+        """Create or replace many. Gives the number that is done, after each request."""
+        done = 0
+        batch: list[Json] = []
+        for peer, info in peers:
+            batch.append({"id": peer, "peer": info})
+            if len(batch) == _AT_ONCE:
+                await self._ask("POST", self._admin("peers"), {}, {"peers": batch})
+                done, batch = done + len(batch), []
+                yield done
+        if batch:
+            await self._ask("POST", self._admin("peers"), {}, {"peers": batch})
+            yield done + len(batch)
+
+    async def peer(self, peer: str) -> Json | None:
+        return await self._find("peers", peer)
+
+    async def remove_peer(self, peer: str) -> Json | None:
+        return await self._remove("peers", peer)
+
+    async def follow(
+        self, peer: str | None, channel: str, start: Literal["new", "first"] = "new"
+    ) -> Json:
+        """Have the peer get the messages of a channel that stores, as its addresses and policy say.
+        `first`: also those that are stored already. `peer` None: the user whose token this is, who
+        needs the permission to subscribe to the channel."""
+        made: Json = await self._ask("PUT", self._followings(peer, channel), {"start": start})
+        return made
+
+    async def unfollow(self, peer: str | None, channel: str) -> bool:
+        """Whether the peer, or without one the user whose token this is, followed the channel."""
+        try:
+            await self._ask("DELETE", self._followings(peer, channel))
+        except NotFound as error:
+            if error.code != "not_found":
+                raise
+            return False
+        return True
+
+    def followed(self, peer: str | None = None) -> AsyncIterator[Json]:
+        """The channels that the peer, or without one the user whose token this is, follows:
+        `channel`, `lag`, `delivered`, `failed`."""
+        return self._pages_at(self._followings(peer))
+
+    def _followings(self, peer: str | None, *channel: str) -> tuple[str, ...]:
+        if peer is None:
+            return self._own("peer-subscriptions", *channel)
+        return self._admin("peers", peer, "subscriptions", *channel)
+
+    async def set_collective(self, name: str, members: Iterable[str], **more: Any) -> None:
+        body = {"members": list(members), **more}
+        await self._ask("PUT", self._admin("collectives", name), {}, body)
+
+    async def collective(self, name: str) -> Json | None:
+        return await self._find("collectives", name)
+
+    async def remove_collective(self, name: str) -> Json | None:
+        return await self._remove("collectives", name)
+
+    # -- adapters -------------------------------------------------------------------------------
+
+    async def set_adapter(
+        self,
+        name: str,
+        kind: str,
+        settings: Mapping[str, Any],
+        *,
+        secrets: Mapping[str, str] | None = None,
+        interval_ms: int | None = None,
+        delete_if_successful: bool = False,
+    ) -> None:
+        """`interval_ms`: how often it is pulled, above zero; None: only on request."""
+        if interval_ms is not None and interval_ms <= 0:
+            raise BadRequest(f"interval_ms is {interval_ms}; give a number above zero, or None")
+        body: Json = {"kind": kind, "settings": dict(settings), "secrets": dict(secrets or {})}
+        if interval_ms is not None:
+            body |= {"intervalMs": interval_ms, "deleteIfSuccessful": delete_if_successful}
+        await self._ask("PUT", self._admin("adapters", name), {}, body)
+
+    async def remove_adapter(self, name: str) -> Json | None:
+        """Its settings; None if there is none. What waits for an output adapter is still sent."""
+        return await self._remove("adapters", name)
+
+    async def pull(self, name: str) -> None:
+        """Have an input adapter look for messages now."""
+        await self._ask("POST", self._admin("adapters", name, "pull"))
+
+    # -- callbacks ------------------------------------------------------------------------------
+
+    async def register_callback(self, name: str, url: str, *roles: str) -> str:
+        """Messages without a receiver, and reports to senders that are no peers, are posted to
+        `url`. `roles`: `notify`, `peerInfo`, `collectiveInfo`, `peerAuth`."""
+        body = {"url": url, "roles": list(roles) or ["notify"]}
+        await self._ask("PUT", self._admin("callbacks", name), {}, body)
+        return name
+
+    async def add_message_info(self, type: str, subtype: str, **more: Any) -> None:
+        """Say what messages of this type and subtype mean; replaces what was said before. `more`:
+        `purpose`, `valid_answer`, `valid_answer_types`, `related_messages`. Raises `BadRequest`."""
+        fields = {wire_name(name): value for name, value in more.items()}
+        body = {"type": type, "subtype": subtype, **fields}
+        await self._ask("PUT", self._admin("message-info", f"{type}.{subtype}"), {}, body)
+
+    async def message_info(self, type: str = "", subtype: str = "", id: str = "") -> Json | None:
+        """What messages of this type and subtype mean, or the message with this id; None where
+        nobody said."""
+        query = {"type": type, "subtype": subtype, "id": id}
+        given = {name: text for name, text in query.items() if text}
+        return await self._find("message-info-about", **given)
+
+    async def unregister_callback(self, name: str) -> bool:
+        return await self._remove("callbacks", name) is not None
+
+    # -- requests -------------------------------------------------------------------------------
+
+    async def _find(self, *path: str, **query: str) -> Json | None:
+        try:
+            found: Json = await self._ask("GET", self._admin(*path), query)
+        except NotFound as error:
+            if error.code != "not_found":
+                raise
+            return None
+        return found
+
+    async def _remove(self, *path: str) -> Json | None:
+        found = await self._find(*path)
+        if found is not None:
+            try:
+                await self._ask("DELETE", self._admin(*path))
+            except NotFound:
+                return None  # somebody else did meanwhile
+        return found
+
+    def _pages(self, *path: str, **criteria: object) -> AsyncIterator[Json]:
+        return self._pages_at(self._admin(*path), **criteria)
+
+    async def _pages_at(self, path: tuple[str, ...], **criteria: object) -> AsyncIterator[Json]:
+        cursor: str | None = ""
+        while cursor is not None:
+            query = {**criteria, "limit": _PAGE, **({"cursor": cursor} if cursor else {})}
+            page = await self._ask("GET", path, query)
+            for item in page["items"]:
+                yield item
+            cursor = page.get("next")
+
+    def _admin(self, *path: str) -> tuple[str, ...]:
+        return ("admin", "hubs", self._hub, *path)
+
+    def _own(self, *path: str) -> tuple[str, ...]:
+        return ("hubs", self._hub, *path)
+
+    async def _ask(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+    ) -> Any:
+        return await asyncio.to_thread(self._exchange, method, path, query or {}, body)
+
+    def _exchange(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+    ) -> Any:
+        """Blocks. A connection for each request."""
+        parts = self._parts
+        target = f"{parts.path.rstrip('/')}/v1/" + "/".join(quote(each, safe="") for each in path)
+        target += f"?{urlencode(query)}" if query else ""
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        data = None
+        if body is not None:
+            data = msgspec.json.encode(body)
+            headers["Content-Type"] = "application/json"
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._tls)
+            if parts.scheme in ("https", "wss")
+            else http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+        )
+        try:
+            connection.request(method, target, body=data, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            check_trust(error, parts.geturl())
+            raise Unreachable(f"no hub answers at {parts.geturl()}: {error}") from None
+        finally:
+            connection.close()
+        return _understood(answer.status, text)
+
+
+def _understood(status: int, text: bytes) -> Any:
+    try:
+        if 200 <= status < 300:
+            return msgspec.json.decode(text) if text else None
+        failure = msgspec.json.decode(text, type=HttpFailure).error
+    except (msgspec.MsgspecError, UnicodeError):
+        raise BadRequest(
+            f"the server answers with status {status}, but not as a hub does"
+        ) from None
+    raise error_from_wire(failure.code, failure.message)

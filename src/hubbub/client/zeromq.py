@@ -1,0 +1,229 @@
+"""Topics over ZeroMQ: a REQ socket that asks again when there is no answer.
+
+Needs pyzmq (`pip install 'hubbub[zeromq]'`). A request without an answer is sent again on a new
+socket, since a REQ socket that waits can send nothing else. Puts are numbered, so that one which is
+sent twice is stored once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from hubbub.client.errors import Unreachable
+from hubbub.client.messages import Receipt, TopicMessage, encode_data
+from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
+from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
+from hubbub.protocols.checks import error_from_wire
+
+if TYPE_CHECKING:
+    import zmq.asyncio
+
+TIMEOUT_SECONDS = 10.0
+_LINGER_MS = 0
+_FRAMES_OF_AN_ARTICLE = 4
+
+
+class ZeroMqTopics:
+    """A client of one hub; use it with `async with`. One request at a time: those that come
+    meanwhile wait. `timeout_seconds` is how long an answer may take before the request is sent
+    again, `tries` how often it is sent at most; then `Unreachable` is raised."""
+
+    def __init__(
+        self,
+        endpoint: str = "tcp://127.0.0.1:8001",
+        *,
+        hub: str = "demo",
+        token: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        tries: int = 3,
+    ) -> None:
+        self._endpoint = endpoint
+        self._credential = hub if token is None else f"{hub} {token}"
+        self._timeout_seconds = timeout_seconds
+        self._tries = tries
+        self._producer = f"zeromq-{uuid4().hex}"
+        self._sequences: dict[str, int] = {}
+        self._turn = asyncio.Lock()
+        self._context: zmq.asyncio.Context | None = None
+        self._socket: zmq.asyncio.Socket | None = None
+
+    async def __aenter__(self) -> ZeroMqTopics:
+        import zmq.asyncio
+
+        self._context = zmq.asyncio.Context()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._drop()
+        if self._context is not None:
+            self._context.term()
+            self._context = None
+
+    # -- requests -------------------------------------------------------------------------------
+
+    async def put(
+        self, topic: str, data: object, event: str = "", *, content_type: str | None = None
+    ) -> Receipt:
+        """Answers when the message is on disk. It is stored once, however often it is sent."""
+        payload, kind = encode_data(data, content_type)
+        async with self._turn:
+            sequence = self._sequences.get(topic, 0) + 1
+            options = {"producer": self._producer, "sequence": sequence, "contentType": kind}
+            if event:
+                options["event"] = event
+            # A put that was refused uses up no sequence.
+            _, serial, info = await self._ask("PutReply", "put", topic, payload, options)
+            self._sequences[topic] = sequence
+        said = json.loads(info)
+        return Receipt(said.get("msgID", ""), int(serial or 0), said["duplicate"])
+
+    async def subscribe(
+        self,
+        topic: str,
+        name: str = DEFAULT_SUBSCRIPTION,
+        *,
+        start: Literal["new", "first"] | int = "new",
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Where the durable subscription stands, by the names of the protocol."""
+        given = {"subscription": name, "start": start, **options}
+        async with self._turn:
+            frames = await self._ask("SUBSCRIBED", "subscribe", topic, given)
+        found: dict[str, Any] = json.loads(frames[2])
+        return found
+
+    async def unsubscribe(self, topic: str, name: str = DEFAULT_SUBSCRIPTION) -> None:
+        async with self._turn:
+            await self._ask("UNSUBSCRIBED", "unsubscribe", topic, {"subscription": name})
+
+    async def get(
+        self,
+        topic: str,
+        name: str = DEFAULT_SUBSCRIPTION,
+        *,
+        limit: int = 1,
+        wait_seconds: float = 0.0,
+        consumer: str = "",
+    ) -> list[TopicMessage]:
+        """The next messages that are not acknowledged; they stay the next ones until they are."""
+        options: dict[str, Any] = {"subscription": name, "limit": limit, "wait": wait_seconds}
+        options["consumer"] = consumer
+        async with self._turn:
+            frames = await self._ask(
+                "TopicArticle", "get", topic, options, empty="EmptyTopic", wait=wait_seconds
+            )
+        articles = range(0, len(frames) - 1, _FRAMES_OF_AN_ARTICLE) if len(frames) > 1 else ()
+        return [_article(frames[at : at + _FRAMES_OF_AN_ARTICLE], name) for at in articles]
+
+    async def ack(
+        self,
+        topic: str,
+        serials: Sequence[int] = (),
+        name: str = DEFAULT_SUBSCRIPTION,
+        *,
+        up_to: int | None = None,
+        consumer: str = "",
+    ) -> int:
+        """Answers the serial up to which everything is done."""
+        options = {"subscription": name, "upTo": up_to is not None, "consumer": consumer}
+        told = ",".join(map(str, serials)) if up_to is None else str(up_to)
+        async with self._turn:
+            frames = await self._ask("Ack", "ack", topic, told.encode(), options)
+        return int(frames[1])
+
+    async def shutdown(self) -> None:
+        """Ends the server, for an administrator of all hubs. The token is sent without the name of
+        a hub."""
+        async with self._turn:
+            credential, self._credential = self._credential, self._credential.rpartition(" ")[2]
+            try:
+                await self._ask("Shutdown", "shutdown", None)
+            finally:
+                self._credential = credential
+
+    # -- one request ----------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        expected: str,
+        command: str,
+        topic: str | None,
+        *parts: bytes | Mapping[str, Any],
+        empty: str | None = None,
+        wait: float = 0.0,
+    ) -> list[bytes]:
+        """The frames behind the name of the answer. Raises `HubbubError`."""
+        frames = [command.encode(), self._credential.encode()]
+        if topic is not None:
+            frames.append(topic.encode())
+        frames += [each if isinstance(each, bytes) else json.dumps(each).encode() for each in parts]
+        name, *rest = await self._exchange(frames, self._timeout_seconds + wait)
+        if name.decode() not in (expected, empty):
+            raise _refusal(name.decode(), rest)
+        return rest
+
+    async def _exchange(self, frames: list[bytes], seconds: float) -> list[bytes]:
+        for _ in range(self._tries):
+            socket = self._connected()
+            try:
+                async with asyncio.timeout(seconds):
+                    await socket.send_multipart(frames)
+                    answer: list[bytes] = await socket.recv_multipart()
+                    return answer
+            except TimeoutError:
+                self._drop()
+            except BaseException:
+                self._drop()  # an answer that still comes is for nobody
+                raise
+        raise Unreachable(
+            f"{self._endpoint} did not answer {self._tries} times within {seconds:g} s"
+        )
+
+    def _connected(self) -> zmq.asyncio.Socket:
+        import zmq
+
+        if self._context is None:
+            raise Unreachable("the client is closed: use it within `async with`")
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.REQ)
+            self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
+            self._socket.connect(self._endpoint)
+        return self._socket
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _refusal(name: str, rest: list[bytes]) -> HubbubError:
+    said = [each.decode("utf-8", "replace") for each in rest]
+    if name == "NotSubscribed":
+        return NotSubscribed(said[1])
+    if name == "NonExistentTopic":
+        return TopicNotFound(said[1])
+    if name == "ERROR":
+        return error_from_wire(said[0], said[1])
+    return HubbubError(f"the hub answered {name!r}, which this client does not know")
+
+
+def _article(frames: Sequence[bytes], subscription: str) -> TopicMessage:
+    topic, serial, payload, info = frames
+    said = json.loads(info)
+    return TopicMessage(
+        said["msgID"],
+        topic.decode(),
+        said.get("event", ""),
+        payload,
+        said["contentType"],
+        said["ts"],
+        int(serial),
+        said.get("publisher"),
+        deliveries=said["deliveries"],
+        redelivered=said["redelivered"],
+        subscription=subscription,
+    )

@@ -1,0 +1,19 @@
+"""All adapters that come with the hub: importing a module declares its kinds."""
+
+from __future__ import annotations
+
+from hubbub.connectors.adapters import (
+    channels,
+    feed,
+    folder,
+    ftp,
+    imap,
+    matrix,
+    rest,
+    slack,
+    smtp,
+    telegram,
+    web_push,
+)
+
+MODULES = (channels, feed, folder, ftp, imap, matrix, rest, slack, smtp, telegram, web_push)

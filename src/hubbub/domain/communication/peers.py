@@ -1,0 +1,132 @@
+"""Peers (persons or services) with their addresses, and collectives of peers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Meta
+
+from hubbub.domain.errors import InvalidAttribute, InvalidName
+from hubbub.domain.fields import wire_name
+from hubbub.domain.names import user_id_problem
+
+MAX_ID: Final = 200
+
+PeerPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED"]
+GivenPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "TO_ALL", "TO_ANY"]
+_ALIASES: Final[dict[str, PeerPolicy]] = {
+    "TO_ALL": "TO_ALL_CHANNELS",
+    "TO_ANY": "AT_LEAST_ONE",
+}
+CollectivePolicy = Literal["TO_ALL_MEMBERS", "TO_ANY"]
+
+
+class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where an adapter reaches a peer: the adapter's name, and what that adapter needs, such as an
+    e-mail address or a URL."""
+
+    adapter: str
+    parameters: tuple[str, ...] = ()
+
+
+class TimeWindow(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
+    """Hours of the day; one that ends before it begins goes across midnight."""
+
+    begins: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+    """Hours and minutes, such as `08:00`."""
+    ends: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+    zone: Annotated[str, Meta(extra_json_schema={"format": "time-zone"})] = "UTC"
+    """A time zone such as `Europe/Vienna`."""
+
+
+class PrivacyPolicy(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
+    """Which messages a peer takes. All fields that are given must match for a message to be one of
+    those that the policy allows or denies; a list matches any of its values."""
+
+    effect: Literal["allow", "deny"]
+    """`allow`: nothing but messages that match. `deny`: none that match."""
+    types: tuple[str, ...] = ()
+    subtypes: tuple[str, ...] = ()
+    senders: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    during: TimeWindow | None = None
+
+
+class PeerInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
+    """How a peer wants to be reached: addresses in the order of preference."""
+
+    addresses: Annotated[tuple[Address, ...], Meta(max_length=50)] = ()
+    policy: GivenPolicy = "TO_ALL_CHANNELS"
+    """`TO_ALL` and `TO_ANY` are other names of the first two."""
+    privacy: Annotated[tuple[PrivacyPolicy, ...], Meta(max_length=50)] = ()
+
+    def __post_init__(self) -> None:
+        canonical = _ALIASES.get(self.policy)
+        if canonical is not None:
+            msgspec.structs.force_setattr(self, "policy", canonical)
+
+
+ID_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_ID,
+    "pattern": r"^[^\u0000-\u001f\u007f-\u009f:]+$",
+}
+PeerId = Annotated[str, Meta(extra_json_schema=ID_SCHEMA)]
+"""What is wrong with one is `InvalidName`, by `check_identifier`."""
+
+
+class CollectiveInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
+    """Peers that are addressed together."""
+
+    members: Annotated[tuple[PeerId, ...], Meta(extra_json_schema={"maxItems": 10_000})] = ()
+    policy: CollectivePolicy = "TO_ALL_MEMBERS"
+
+
+def read_peer(tree: Any) -> PeerInfo:
+    """From JSON as administrators and callbacks give it. Raises `InvalidAttribute`."""
+    try:
+        peer = msgspec.convert(tree, PeerInfo)
+    except msgspec.ValidationError as error:
+        raise InvalidAttribute(f"the peer: {error}") from None
+    return check_peer(peer)
+
+
+def check_peer(peer: PeerInfo) -> PeerInfo:
+    """Raises `InvalidAttribute` for a time zone that is unknown."""
+    for window in (policy.during for policy in peer.privacy):
+        if window is not None:
+            check_zone(window.zone)
+    return peer
+
+
+def read_collective(tree: Any) -> CollectiveInfo:
+    """Members once each, in order. Raises `InvalidAttribute`."""
+    try:
+        found = msgspec.convert(tree, CollectiveInfo)
+    except msgspec.ValidationError as error:
+        raise InvalidAttribute(f"the collective: {error}") from None
+    return msgspec.structs.replace(found, members=tuple(dict.fromkeys(found.members)))
+
+
+def check_zone(zone: str) -> ZoneInfo:
+    """Raises `InvalidAttribute` for a time zone that is unknown."""
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidAttribute(
+            f"the time zone {zone[:64]!r} is unknown; give one such as 'Europe/Vienna'"
+        ) from None
+
+
+def check_identifier(name: str, what: str) -> str:
+    """The id of a peer or the name of a collective. Raises `InvalidName`."""
+    problem = user_id_problem(name)
+    if problem is not None or ":" in name or len(name) > MAX_ID:
+        raise InvalidName(
+            f"the {what} {name[:64]!r} is not 1 to {MAX_ID} characters without a colon and control"
+            " characters"
+        )
+    return name

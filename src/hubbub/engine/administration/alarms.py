@@ -1,0 +1,75 @@
+"""Alarms: states and occurrences that an operator should see without searching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from hubbub.engine.administration.survey import Glance
+from hubbub.ports.clock import Clock
+
+_LATE_SECONDS = 0.25
+_LASTS_SECONDS = 60.0
+"""How long an alarm about a single occurrence stays."""
+
+
+class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`since` is in ms since 1970."""
+
+    id: str
+    severity: str
+    text: str
+    since: int = 0
+    node: str | None = None
+    hub: str | None = None
+
+
+class Alarms:
+    """An alarm keeps its id and its `since` as long as it lasts."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[str, dict[str, int]] = {}
+        """By hub, and by id."""
+        self._counted: dict[str, int] = {}
+        self._recent: dict[str, tuple[float, Alarm]] = {}
+
+    def of(self, hub: str, glances: Sequence[Glance], silent: Sequence[str]) -> list[Alarm]:
+        """The alarms of one hub or, where `hub` is empty, of all. A single hub gets no alarms about
+        nodes."""
+        found = [] if hub else list(_of_nodes(glances, silent))
+        found += self._of_moments(hub, glances)
+        before, now = self._since.get(hub, {}), int(self._clock.now() * 1000)
+        self._since[hub] = {alarm.id: before.get(alarm.id, now) for alarm in found}
+        return [msgspec.structs.replace(alarm, since=self._since[hub][alarm.id]) for alarm in found]
+
+    def _of_moments(self, hub: str, glances: Sequence[Glance]) -> Iterator[Alarm]:
+        now = self._clock.monotonic()
+        for glance in glances:
+            for kind, severity, count, text in (
+                ("slow", "warn", glance.slow_consumers, "clients cut off: they read too slowly"),
+                ("refused", "info", glance.refused, "messages refused"),
+            ):
+                name = f"{kind}:{hub}:{glance.node}"
+                more = count - self._counted.get(name, count)
+                self._counted[name] = count
+                if more > 0:
+                    said = f"{more} {text}"
+                    alarm = Alarm(name, severity, said, node=glance.node, hub=hub or None)
+                    self._recent[name] = (now + _LASTS_SECONDS, alarm)
+                end, last = self._recent.get(name, (now, None))
+                if last is not None and end > now:
+                    yield last
+
+
+def _of_nodes(glances: Sequence[Glance], silent: Sequence[str]) -> Iterator[Alarm]:
+    for node in silent:
+        yield Alarm(f"silent:{node}", "bad", f"node {node} does not answer", node=node)
+    for glance in glances:
+        node = glance.node
+        if glance.late_seconds > _LATE_SECONDS:
+            text = f"node {node} is busy: its turns come {glance.late_seconds:.1f} s late"
+            yield Alarm(f"late:{node}", "warn", text, node=node)
+        if glance.draining:
+            yield Alarm(f"draining:{node}", "warn", f"node {node} is shutting down", node=node)

@@ -1,0 +1,74 @@
+"""What a change of rules would do, before it is made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.fields import wire_name
+from hubbub.domain.permissions import may_stay
+from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.administration.lists import SLICE, pause
+from hubbub.engine.hub import Hub
+
+_MOST_CHECKS = 50_000
+_MOST_EXAMPLES = 10
+
+
+class TryRules(msgspec.Struct, frozen=True, tag="try-rules"):
+    hub: str
+    name: str
+    rules: Rules
+
+
+class RulesEffect(msgspec.Struct, frozen=True, rename=wire_name):
+    """What rules touch: `channels` that sessions follow and that have these rules, their
+    `subscriptions`, and how many of those would end (`losing`), of the first 50,000 of each node
+    that were looked at (`checked`). `examples` are some of the channels."""
+
+    channels: int = 0
+    subscriptions: int = 0
+    checked: int = 0
+    losing: int = 0
+    examples: list[str] = []
+
+
+async def effect_on(hub: Hub, question: TryRules) -> RulesEffect:
+    """On one node."""
+    before = hub.configuration
+    after = changed(before, question)
+    touched: dict[str, int] = {}
+    feeds = list(hub.feeds.values())
+    for at in range(0, len(feeds), SLICE // 8):
+        for feed in feeds[at : at + SLICE // 8]:
+            if before.source_of(feed.channel)[1] == question.name:
+                touched[feed.channel] = feed.subscribers
+        await pause()
+    checked = losing = 0
+    sessions = list(hub.sessions.values()) if touched else []
+    for number, session in enumerate(sessions):
+        if checked >= _MOST_CHECKS:
+            break
+        for channel in (session.feeds or {}).keys() & touched.keys():
+            checked += 1
+            rules = after.rules_for(channel)
+            losing += not may_stay(session.reader, channel, after, rules)
+        if number % 200 == 199:
+            await pause()
+    examples = sorted(touched)[:_MOST_EXAMPLES]
+    return RulesEffect(len(touched), sum(touched.values()), checked, losing, examples)
+
+
+def changed(configuration: HubConfiguration, question: TryRules) -> HubConfiguration:
+    rules = {**configuration.rules, question.name: question.rules}
+    return msgspec.structs.replace(configuration, rules=rules)
+
+
+def added(effects: list[RulesEffect]) -> RulesEffect:
+    """Of all nodes: a channel that several of them follow is counted by each."""
+    return RulesEffect(
+        channels=sum(each.channels for each in effects),
+        subscriptions=sum(each.subscriptions for each in effects),
+        checked=sum(each.checked for each in effects),
+        losing=sum(each.losing for each in effects),
+        examples=sorted({name for each in effects for name in each.examples})[:_MOST_EXAMPLES],
+    )

@@ -1,0 +1,295 @@
+"""Pages of long lists: what one node knows of a hub's channels and sessions.
+
+Names are in order already (`Hub.channel_names`, `Hub.session_ids`). Searching, and ordering by a
+figure that changes all the time, look at everything, in slices between which others are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from heapq import nlargest
+from itertools import compress, islice
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from hubbub.domain.sorted_names import SortedNames, holding
+from hubbub.engine.delivery.audience import Audience
+from hubbub.engine.hub import Hub, SessionState
+
+SLICE = 4000
+_BLOCKS_IN_A_TURN = 8
+MOST_ROWS = 200
+"""In one page."""
+
+MOST_FOUND = 2000
+"""Sessions that a search finds at most."""
+_SHORTEST_ID = 4
+"""Shorter texts are not searched in ids: all ids share their first character."""
+
+T = TypeVar("T")
+ChannelSort = Literal["name", "-sessions"]
+SessionSort = Literal["id", "-opened"]
+
+
+class Ranked(NamedTuple):
+    """A name, in the order of a figure: the largest first, of equal figures the last name first."""
+
+    figure: int
+    name: str
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.figure} {self.name}"
+
+
+_BEFORE_ALL = Ranked(2**63, "")
+
+
+def ranked(cursor: str) -> Ranked:
+    """Reads a cursor. Every text is a valid one."""
+    if not cursor:
+        return _BEFORE_ALL
+    figure, _, name = cursor.partition(" ")
+    if not figure.isascii() or not figure.isdigit() or len(figure) > 18:
+        return Ranked(0, cursor)
+    return Ranked(int(figure), name)
+
+
+class ListChannels(msgspec.Struct, frozen=True, tag="list-channels"):
+    """Channels with sessions, those behind the cursor `after`."""
+
+    hub: str
+    limit: int
+    after: str = ""
+    prefix: str = ""
+    q: str = ""
+    sort: ChannelSort = "name"
+
+
+class ListSessions(msgspec.Struct, frozen=True, tag="list-sessions"):
+    """`q`: the user's id holds it, or the session's id begins with it."""
+
+    hub: str
+    limit: int
+    after: str = ""
+    user_id: str | None = None
+    channel: str | None = None
+    q: str = ""
+    sort: SessionSort = "id"
+
+
+async def pause() -> None:
+    """Gives other tasks a turn of the loop."""
+    await asyncio.sleep(0)
+
+
+async def _blocks(names: SortedNames, prefix: str = "") -> AsyncIterator[str]:
+    """The names in lines, block by block, from the first with the prefix to behind the last."""
+    start, turn = prefix, 0
+    while (block := names.lines(start)) is not None:
+        lines, start = block
+        yield lines
+        if not start.startswith(prefix) and start > prefix:
+            return
+        turn += 1
+        if turn % _BLOCKS_IN_A_TURN == 0:
+            await pause()
+
+
+async def page_of_names(
+    names: SortedNames, after: str, prefix: str, q: str, limit: int
+) -> tuple[list[str], int]:
+    """The names behind `after`, and how many there are in all."""
+    if not q:
+        return names.behind(after, prefix, limit), names.count(prefix)
+    page: list[str] = []
+    total = 0
+    async for lines in _blocks(names, prefix):
+        matching = [name for name in holding(lines, q) if name.startswith(prefix)]
+        total += len(matching)
+        if len(page) < limit and matching and matching[-1] > after:
+            page += matching[bisect_right(matching, after) :]
+    return page[:limit], total
+
+
+async def busiest(
+    hub: Hub, limit: int, after: Ranked = _BEFORE_ALL, q: str = "", prefix: str = ""
+) -> tuple[list[Ranked], int]:
+    """Channels by the number of their sessions; and how many match.
+
+    How many channels have which number is kept (`Hub.channel_sizes`), and tells with which number
+    the page ends. Names are compared only where it ends among equal ones."""
+    sizes, total, some = hub.channel_sizes, len(hub.feeds), bool(q or prefix)
+    feeds: Sequence[Audience] = ()
+    if some:
+        feeds = await sifted(
+            list(hub.feeds.values()),
+            lambda part: [
+                each for each in part if q in each.channel and each.channel.startswith(prefix)
+            ],
+        )
+        sizes, total = Counter(map(_SUBSCRIBERS, feeds)), len(feeds)
+    sizes = {0: total - sum(sizes.values()), **sizes}
+    least, so_many = 0, 0
+    for figure in sorted((each for each in sizes if each <= after.figure), reverse=True):
+        least, so_many = figure, so_many + (sizes[figure] if figure < after.figure else 0)
+        if so_many >= limit or (figure == 1 and not sizes[0]):
+            break
+    common = sizes[least] * 20 > len(hub.feeds) and not some
+    fewest = least + common
+    if not some:
+        feeds = list(hub.shared_feeds if fewest > 1 else hub.feeds.values())
+    enough = fewest.__le__
+    large = await sifted(
+        feeds, lambda part: list(compress(part, map(enough, map(_SUBSCRIBERS, part))))
+    )
+    every = ((feed.subscribers, feed.channel) for feed in large)
+    found = nlargest(limit, (each for each in every if each < after))
+    if common and len(found) < limit:
+        last = after.name if least == after.figure else None
+        found += [(least, name) for name in _named(hub, least, last, limit - len(found))]
+    return [Ranked(*each) for each in found], total
+
+
+_SUBSCRIBERS = attrgetter("subscribers")
+_CONNECTION = attrgetter("connection")
+
+
+def _named(hub: Hub, figure: int, before: str | None, limit: int) -> Iterator[str]:
+    """Channels with so many sessions, of which there are many, the last name first."""
+    names = hub.channel_names.backwards(before)
+    return islice((name for name in names if hub.feeds[name].subscribers == figure), limit)
+
+
+async def newest(sessions: Sequence[SessionState], limit: int, after: Ranked) -> list[Ranked]:
+    """Sessions by the millisecond at which they were opened. They come in the order in which they
+    were opened, but for those that were restored."""
+    found: list[tuple[int, str]] = []
+    latest = (after.figure + 1) / 1000
+    size = SLICE // 4
+    for end in range(len(sessions), 0, -size):
+        soonest = found[-1][0] / 1000 if len(found) == limit else 0.0
+        part = [
+            each
+            for each in sessions[max(0, end - size) : end]
+            if soonest <= each.opened_at <= latest
+        ]
+        if part:
+            fresh = [(int(each.opened_at * 1000), each.id) for each in part]
+            found = nlargest(limit, found + [each for each in fresh if each < after])
+        await pause()
+    return [Ranked(*each) for each in found]
+
+
+async def channel_page(hub: Hub, question: ListChannels) -> tuple[list[Ranked], int]:
+    """The channels with the number of their sessions on this node, and how many match."""
+    if question.sort == "name":
+        names, total = await page_of_names(
+            hub.channel_names, question.after, question.prefix, question.q, question.limit
+        )
+        feeds = hub.feeds
+        return [
+            Ranked(feeds[name].subscribers if name in feeds else 0, name) for name in names
+        ], total
+    return await busiest(hub, question.limit, ranked(question.after), question.q, question.prefix)
+
+
+async def session_page(hub: Hub, question: ListSessions) -> tuple[list[SessionState], int]:
+    """The sessions of this node in the order that is wanted, and how many match."""
+    some = await _some(hub, question)
+    if question.sort == "-opened":
+        every = list(hub.sessions.values()) if some is None else some
+        order = await newest(every, question.limit, ranked(question.after))
+        ids, total = [each.name for each in order], len(every)
+    elif some is None:
+        ids = hub.session_ids.behind(question.after, "", question.limit)
+        total = len(hub.session_ids)
+    else:
+        ids, total = await _first(some, question.after, question.limit), len(some)
+    return [hub.sessions[each] for each in ids if each in hub.sessions], total
+
+
+async def _first(sessions: Sequence[SessionState], after: str, limit: int) -> list[str]:
+    """The smallest ids behind `after`."""
+    page: list[str] = []
+    for at in range(0, len(sessions), SLICE):
+        most = page[-1] if len(page) == limit else None
+        page += [
+            each.id
+            for each in sessions[at : at + SLICE]
+            if each.id > after and (most is None or each.id < most)
+        ]
+        page = sorted(page)[:limit]
+        await pause()
+    return page
+
+
+async def _some(hub: Hub, question: ListSessions) -> list[SessionState] | None:
+    """The sessions that match; None: all do."""
+    user, channel, q = question.user_id, question.channel, question.q
+    found: list[SessionState] | None = None
+    if user is not None:
+        found = hub.sessions_of(user)
+        if q:
+            found = [each for each in found if q in user or each.id.startswith(q)]
+    elif q:
+        found = await _searched(hub, q)
+    if channel is not None:
+        if channel not in hub.feeds:
+            return []
+        every = list(hub.sessions.values()) if found is None else found
+        follows = set(hub.feeds[channel].connections()).__contains__
+        found = await sifted(
+            every, lambda part: list(compress(part, map(follows, map(_CONNECTION, part))))
+        )
+    return found
+
+
+async def _searched(hub: Hub, q: str) -> list[SessionState]:
+    """At most `MOST_FOUND`."""
+    found: dict[str, SessionState] = {}
+    if len(q) >= _SHORTEST_ID:
+        for session_id in hub.session_ids.behind("", q, MOST_FOUND):
+            found[session_id] = hub.sessions[session_id]
+    async for lines in _blocks(hub.user_ids):
+        for user in holding(lines, q):
+            found.update({each.id: each for each in hub.sessions_of(user)})
+            if len(found) >= MOST_FOUND:
+                return list(found.values())
+    return list(found.values())
+
+
+async def some_sessions(hub: Hub, channels: set[str], limit: int) -> dict[str, list[str]]:
+    """The ids of at most `limit` sessions of each channel."""
+    found: dict[str, list[str]] = {}
+    sessions = list(hub.sessions.values()) if limit and channels else []
+    for at in range(0, len(sessions), SLICE):
+        for session in sessions[at : at + SLICE]:
+            for channel in channels & (session.feeds or {}).keys():
+                ids = found.setdefault(channel, [])
+                if len(ids) < limit:
+                    ids.append(session.id)
+        await pause()
+    return found
+
+
+async def sifted(items: Sequence[T], sift: Callable[[Sequence[T]], list[T]]) -> list[T]:
+    """The items that `sift` keeps; `sift` gets a slice of them in each turn of the loop."""
+    found: list[T] = []
+    for at in range(0, len(items), SLICE):
+        found += sift(items[at : at + SLICE])
+        await pause()
+    return found
+
+
+def cut(
+    items: Sequence[T], limit: int, cursor_of: Callable[[T], str]
+) -> tuple[list[T], str | None]:
+    """The first `limit` of the items, and the cursor of the next page if there are more of them."""
+    page = list(items[:limit])
+    return page, cursor_of(page[-1]) if len(items) > limit else None

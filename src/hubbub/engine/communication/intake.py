@@ -1,0 +1,196 @@
+"""Messages that come in at the owner of a hub's log: whose they are, whether their token holds, and
+which of them are logins, questions for message info or forgeries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from hubbub.domain.communication.control import fault, info_reply
+from hubbub.domain.communication.following import ORIGINAL, subscription_of
+from hubbub.domain.communication.information import MessageInfo, read_question
+from hubbub.domain.communication.messages import (
+    AUTH,
+    AUTHENTICATION_MANAGER,
+    CONTROL,
+    MESSAGEINFO,
+    REPLY,
+    REQUEST,
+    PeerMessage,
+    check_fields,
+    check_handed_in,
+    kind_of,
+)
+from hubbub.domain.communication.requests import SendMessage
+from hubbub.domain.errors import BadRequest
+from hubbub.engine.communication.exchange import Exchange
+from hubbub.engine.communication.journalling import CommunicationJournal
+from hubbub.engine.communication.logging import from_logged
+from hubbub.engine.communication.logins import Held, Logins
+from hubbub.engine.communication.planning import Refusal
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.communication import CommunicationStore
+
+logger = logging.getLogger(__name__)
+
+
+class Intake:
+    """Of one hub."""
+
+    def __init__(
+        self,
+        hub: str,
+        *,
+        store: CommunicationStore,
+        clock: Clock,
+        journal: CommunicationJournal,
+        exchange: Exchange,
+        logins: Logins,
+        next_id: Callable[[str], str],
+    ) -> None:
+        """`next_id` makes the id of a new message of a hub."""
+        self.hub = hub
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._exchange = exchange
+        self._logins = logins
+        self._next_id = next_id
+
+    async def send(self, request: SendMessage) -> str:
+        """Raises `Conflict`, `QuotaExceeded` and what the store raises. Whoever asks has checked
+        the message; what comes by an adapter is checked here."""
+        if request.adapter:
+            return await self.take_in(request.adapter, request.message)
+        message = request.message
+        sent = await self._exchange.send(
+            message, "communication", request.fresh, not request.transient
+        )
+        if (message.type, message.subtype) == (MESSAGEINFO, REQUEST):
+            await self._inform(message)
+        return sent
+
+    async def _original(self, refers_to: str) -> str:
+        """Who answers a copy of a channel's message answers that message."""
+        found = await self._store.read_logged(self.hub, [refers_to])
+        headers = from_logged(found[0].message).headers if found else {}
+        return headers.get(ORIGINAL, refers_to)
+
+    async def take_in(self, adapter: str, message: PeerMessage) -> str:
+        """A message that came by an input adapter."""
+        message = check_handed_in(message)
+        if subscription_of(message.refers_to) is not None:
+            original = await self._original(message.refers_to)
+            message = msgspec.structs.replace(message, refers_to=original)
+        fresh = not message.id
+        if fresh:
+            message = msgspec.structs.replace(message, id=self._next_id(self.hub))
+        if not message.sender:
+            sender = await self._who_answers(message) or adapter
+            message = msgspec.structs.replace(message, sender=sender)
+        check_fields(message)
+        kind = (message.type, message.subtype)
+        if message.type == CONTROL or kind == (MESSAGEINFO, REPLY):
+            self._tell_forged(adapter, message)
+            return message.id
+        if message.type == AUTH:
+            return await self._log_in(adapter, message)
+        settings = self._exchange.configuration.settings.communication
+        of_peer = kind_of(message.sender) == "peer" and message.sender != adapter
+        if of_peer and not await self._logins.holds(message, settings):
+            await self._refuse_token(adapter, message, settings.on_invalid)
+            return message.id
+        held = self._logins.take_one(message)
+        if held is not None:
+            self._exchange.release(held)
+        else:
+            known = self._exchange.configuration.adapters.get(adapter)
+            durable = known is None or not known.transient
+            await self._exchange.send(message, adapter, fresh, durable)
+        if kind == (MESSAGEINFO, REQUEST):
+            await self._inform(message)
+        return message.id
+
+    async def _who_answers(self, message: PeerMessage) -> str:
+        """The peer that the header `peer` names, where the header `from` is one of the peer's
+        addresses; else nobody."""
+        peer, address = message.headers.get("peer", ""), message.headers.get("from", "")
+        if not peer or not address:
+            return ""
+        info = await self._exchange.knowledge.peer(peer)
+        own = () if isinstance(info, Refusal) else info.addresses
+        known = {text.casefold() for each in own for text in each.parameters}
+        return peer if address.casefold() in known else ""
+
+    async def _log_in(self, adapter: str, message: PeerMessage) -> str:
+        if message.subtype != REQUEST or message.receiver not in ("", AUTHENTICATION_MANAGER):
+            self._tell_forged(adapter, message)
+            return message.id
+        if await self._store.read_logged(self.hub, [message.id]):
+            return message.id  # another answer would replace the token that the peer was told
+        settings = self._exchange.configuration.settings.communication
+        answer = await self._logins.log_in(message, settings)
+        addressed = msgspec.structs.replace(message, receiver=AUTHENTICATION_MANAGER)
+        released = self._logins.take_held(message.sender) if answer.subtype == REPLY else []
+        try:
+            await self._exchange.log_only(addressed, adapter, released=released)
+        except BaseException:
+            self._logins.hold(*released)
+            raise
+        for held in released:
+            self._exchange.release(held)
+        await self._exchange.log(answer)
+        for held in released:
+            if (held.message.type, held.message.subtype) == (MESSAGEINFO, REQUEST):
+                await self._inform(held.message)
+        return message.id
+
+    async def _refuse_token(self, adapter: str, message: PeerMessage, on_invalid: str) -> None:
+        """Hold the message or drop it, and tell the peer to log in."""
+        if on_invalid == "hold" and self._logins.may_hold(message.sender):
+            at = int(self._clock.now() * 1000)
+            with self._logins.storing(message.sender):
+                serial = await self._exchange.hold(message, adapter)
+            if serial is not None:
+                self._logins.hold(Held(message, at, serial))
+        else:
+            self._journal.dropped(message, adapter, "token")
+        notice = self._logins.notice(message)
+        if notice is not None:
+            await self._exchange.log(notice)
+
+    async def _inform(self, request: PeerMessage) -> None:
+        """Answer MESSAGEINFO/REQUEST, once."""
+        info = await self._info_about(request.content)
+        content = '{"known":false}' if info is None else msgspec.json.encode(info).decode()
+        reply = info_reply(request, content)
+        if not await self._store.read_logged(self.hub, [reply.id]):
+            await self._exchange.log(reply)
+
+    async def _info_about(self, content: str) -> MessageInfo | None:
+        try:
+            question = read_question(content)
+        except BadRequest:
+            return None
+        type_, subtype = question.type, question.subtype
+        if question.id:
+            found = await self._store.read_logged(self.hub, [question.id])
+            if found:
+                about = from_logged(found[0].message)
+                type_, subtype = about.type, about.subtype
+        return self._exchange.info_about(type_, subtype)
+
+    def _tell_forged(self, adapter: str, message: PeerMessage) -> None:
+        logger.warning(
+            "hub %s: adapter %s handed in a %s message, which only the hub makes; dropped",
+            self.hub,
+            adapter,
+            message.type,
+        )
+        self._journal.dropped(message, adapter, "forged")
+
+    async def tell_refused(self, adapter: str, message: PeerMessage, problem: str) -> None:
+        report_id = self._next_id(self.hub)
+        await self._exchange.log(fault(report_id, adapter, problem, message.id))

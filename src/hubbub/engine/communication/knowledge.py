@@ -1,0 +1,249 @@
+"""What is known about peers and collectives: from the store, from callbacks of the hub, and from
+Python directories. Peers are cached, collectives never."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from hubbub.domain.communication.messages import kind_of, name_of
+from hubbub.domain.communication.peers import (
+    CollectiveInfo,
+    PeerInfo,
+    read_collective,
+    read_peer,
+)
+from hubbub.domain.communication.settings import CallbackSettings, Role
+from hubbub.domain.errors import HubbubError, Unavailable
+from hubbub.engine.communication.lookups import Lookups
+from hubbub.engine.communication.planning import (
+    NO_PEER,
+    UNKNOWN_COLLECTIVE,
+    UNKNOWN_PEER,
+    Info,
+    Refusal,
+)
+from hubbub.engine.directory import ConfigurationOf
+from hubbub.ports.clock import Clock
+from hubbub.ports.directories import PeerDirectory
+from hubbub.ports.outgoing import HttpRequest, HttpResponse, Outgoing, SendFailed
+from hubbub.ports.storage.communication import CommunicationStore
+
+logger = logging.getLogger(__name__)
+
+CACHED_SECONDS = 600.0
+CACHED_PEERS = 1000
+"""Of one hub."""
+CALLBACK_SECONDS = 1.0
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+class PeerKnowledge:
+    """Of one hub."""
+
+    def __init__(
+        self,
+        hub: str,
+        store: CommunicationStore,
+        clock: Clock,
+        configuration_of: ConfigurationOf,
+        outgoing: Outgoing,
+        directories: Sequence[PeerDirectory],
+    ) -> None:
+        self._hub = hub
+        self._store = store
+        self._clock = clock
+        self._configuration_of = configuration_of
+        self._outgoing = outgoing
+        self._directories = directories
+        self._cached: OrderedDict[str, tuple[float, PeerInfo]] = OrderedDict()
+        self._changes = 0
+        self._lookups = Lookups(lambda peers: store.read_peers(hub, peers), self._ask_peer)
+
+    def cached(self, peer: str) -> PeerInfo | None:
+        found = self._cached.get(peer)
+        if found is None or found[0] < self._clock.monotonic():
+            return None
+        self._cached.move_to_end(peer)
+        return found[1]
+
+    def forget(self, peers: Iterable[str]) -> None:
+        """They changed. What is being read right now is not kept."""
+        self._changes += 1
+        peers = list(peers)
+        self._lookups.forget(peers)
+        for peer in peers:
+            self._cached.pop(peer, None)
+
+    def forget_all(self) -> None:
+        self._changes += 1
+        self._lookups.forget_all()
+        self._cached.clear()
+
+    def at_once(self, receivers: Sequence[str]) -> dict[str, Info] | None:
+        """About all receivers, if nothing has to be asked for; else None."""
+        infos: dict[str, Info] = {}
+        for receiver in receivers:
+            kind = kind_of(receiver)
+            if kind == "collective":
+                return None
+            if kind == "peer":
+                found = self.cached(receiver)
+                if found is None:
+                    return None
+                infos[receiver] = found
+        return infos
+
+    async def about(self, receivers: Sequence[str]) -> dict[str, Info]:
+        """About receivers and the members of collectives among them. What cannot be found out is a
+        `Refusal`. Raises `HubbubError` where the store is away."""
+        infos: dict[str, Info] = {}
+        wanted: dict[str, None] = {}
+        for receiver in receivers:
+            kind = kind_of(receiver)
+            if kind == "peer":
+                wanted[receiver] = None
+            elif kind == "collective":
+                info = infos[receiver] = await self._collective(name_of(receiver))
+                if isinstance(info, CollectiveInfo):
+                    wanted.update(dict.fromkeys(info.members))
+        return {**await self._peers(list(wanted)), **infos}  # one may be a member of itself
+
+    async def peer(self, peer: str) -> PeerInfo | Refusal:
+        info = (await self._peers([peer]))[peer]
+        return info if isinstance(info, PeerInfo) else Refusal(getattr(info, "reason", ""))
+
+    async def _peers(self, peers: list[str]) -> dict[str, Info]:
+        changes = self._changes
+        infos: dict[str, Info] = {}
+        missing = []
+        for peer in peers:
+            found = self.cached(peer)
+            if found is not None:
+                infos[peer] = found
+            elif kind_of(peer) != "peer":
+                infos[peer] = Refusal(NO_PEER)
+            else:
+                missing.append(peer)
+        infos.update(await self._lookups.find(missing))
+        if changes == self._changes:
+            for peer in missing:
+                self._keep(peer, infos[peer])
+        return infos
+
+    def _keep(self, peer: str, info: Info) -> None:
+        if isinstance(info, PeerInfo):
+            self._cached[peer] = (self._clock.monotonic() + CACHED_SECONDS, info)
+            self._cached.move_to_end(peer)
+            if len(self._cached) > CACHED_PEERS:
+                self._cached.popitem(last=False)
+
+    async def _ask_peer(self, peer: str) -> Info:
+        try:
+            async with asyncio.timeout(CALLBACK_SECONDS):
+                for directory in self._directories:
+                    known = await directory.peer_info(self._hub, peer)
+                    if known is not None:
+                        return known
+                for callback in self._callbacks("peerInfo"):
+                    answer = await self._get(callback, "peerInfo", peer)
+                    if answer is not None:
+                        return read_peer(msgspec.json.decode(answer.body))
+        except Exception as error:  # noqa: BLE001 - whatever a callback answers
+            return self._failed(peer, error)
+        return Refusal(UNKNOWN_PEER)
+
+    async def _collective(self, name: str) -> Info:
+        try:
+            found = await self._store.read_collective(self._hub, name)
+        except HubbubError as error:
+            logger.warning("hub %s: collectives cannot be read yet: %s", self._hub, error.message)
+            raise
+        if found is not None:
+            return found
+        try:
+            async with asyncio.timeout(CALLBACK_SECONDS):
+                for directory in self._directories:
+                    known = await directory.collective_info(self._hub, name)
+                    if known is not None:
+                        return known
+                for callback in self._callbacks("collectiveInfo"):
+                    answer = await self._get(callback, "collectiveInfo", name)
+                    if answer is not None:
+                        return read_collective(msgspec.json.decode(answer.body))
+        except Exception as error:  # noqa: BLE001 - whatever a callback answers
+            return self._failed(name, error)
+        return Refusal(UNKNOWN_COLLECTIVE)
+
+    async def authenticate(self, peer: str, password: str) -> bool:
+        """Whether somebody vouches for the peer. Raises `HubbubError` where nobody could be
+        asked."""
+        try:
+            async with asyncio.timeout(CALLBACK_SECONDS):
+                for directory in self._directories:
+                    if await directory.authenticate(self._hub, peer, password):
+                        return True
+                body = msgspec.json.encode({"password": password})
+                for callback in self._callbacks("peerAuth"):
+                    answer = await self._ask(callback, "POST", "peerAuth", peer, body)
+                    if answer is not None and answer.status >= 500:
+                        raise SendFailed("protocol", f"the callback answered {answer.status}")
+                    if answer is not None and 200 <= answer.status < 300:
+                        return bool(msgspec.json.decode(answer.body or b"true") is True)
+        except Exception as error:  # noqa: BLE001 - whatever a callback answers
+            raise Unavailable(self._failed(peer, error).reason) from None
+        return False
+
+    def _failed(self, name: str, error: Exception) -> Refusal:
+        """Its text stays in the log: it may quote the server that was asked."""
+        logger.info("hub %s: nothing is known about %r: %s", self._hub, name, error)
+        timed_out = isinstance(error, TimeoutError)
+        return Refusal("no answer from a callback in time" if timed_out else "a callback failed")
+
+    def _callbacks(self, role: Role) -> list[CallbackSettings]:
+        found = self._configuration_of(self._hub).callbacks
+        return [found[name] for name in sorted(found) if role in found[name].roles]
+
+    async def _get(self, callback: CallbackSettings, path: str, name: str) -> HttpResponse | None:
+        """None: 404. Raises `SendFailed` for other answers than success."""
+        answer = await self._ask(callback, "GET", path, name)
+        if answer is not None and not 200 <= answer.status < 300:
+            raise SendFailed("protocol", f"the callback answered {answer.status}")
+        return answer
+
+    async def _ask(
+        self, callback: CallbackSettings, method: str, path: str, name: str, body: bytes = b""
+    ) -> HttpResponse | None:
+        url = f"{callback.url.rstrip('/')}/{path}/{quote(name, safe='')}"
+        headers = [*callback.headers.items(), ("Accept", "application/json")]
+        if body:
+            headers.append(("Content-Type", "application/json"))
+        request = HttpRequest(
+            self._hub,
+            method,
+            url,
+            tuple(headers),
+            body,
+            CALLBACK_SECONDS,
+            _MAX_ANSWER_BYTES,
+        )
+        reach = self._configuration_of(self._hub).settings.callback_addresses
+        answer = await self._outgoing.send("call", request, reach)
+        return None if answer.status == 404 else answer
+
+
+async def known_after_a_while(
+    knowledge: PeerKnowledge, receivers: Sequence[str], again_seconds: float
+) -> dict[str, Info]:
+    """As `PeerKnowledge.about`, however long the store is away."""
+    while True:
+        try:
+            return await knowledge.about(receivers)
+        except HubbubError as error:
+            logger.debug("a message waits for what is known about its receivers: %s", error.message)
+        await asyncio.sleep(again_seconds)

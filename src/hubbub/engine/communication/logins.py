@@ -1,0 +1,160 @@
+"""Logins of peers: tokens for a session, and messages that wait for one."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+import msgspec
+
+from hubbub.domain.communication.control import auth_message
+from hubbub.domain.communication.messages import ERROR, FAILED, REPLY, PeerMessage, digest
+from hubbub.domain.communication.settings import CommunicationSettings
+from hubbub.domain.errors import HubbubError
+from hubbub.engine.communication.knowledge import PeerKnowledge
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.communication import CommunicationStore, PeerToken
+
+logger = logging.getLogger(__name__)
+
+MOST_HELD = 100
+"""Of one peer."""
+HELD_MS = 86_400_000
+NOTICE_SECONDS = 60.0
+_MOST_NOTICED = 10_000
+_TOKEN_BYTES = 24
+
+
+def hash_token(token: str) -> bytes:
+    return sha256(token.encode()).digest()
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A message that waits for its sender's login."""
+
+    message: PeerMessage
+    at: int
+    """When it came, in milliseconds since 1970."""
+    serial: int
+    """In the log."""
+
+    @property
+    def until(self) -> int:
+        """When it times out, in milliseconds since 1970."""
+        ttl_ms = self.message.ttl_ms
+        return self.at + (min(ttl_ms, HELD_MS) if ttl_ms else HELD_MS)
+
+
+class Logins:
+    """Of one hub, at the owner of its log."""
+
+    def __init__(
+        self, hub: str, store: CommunicationStore, knowledge: PeerKnowledge, clock: Clock
+    ) -> None:
+        self._hub = hub
+        self._store = store
+        self._knowledge = knowledge
+        self._clock = clock
+        self._held: dict[str, list[Held]] = {}
+        """By peer."""
+        self._storing: Counter[str] = Counter()
+        """Messages of peers on their way to the disk, to be held then."""
+        self._noticed: OrderedDict[str, float] = OrderedDict()
+
+    async def log_in(self, request: PeerMessage, settings: CommunicationSettings) -> PeerMessage:
+        """The answer to AUTH/REQUEST."""
+        peer = request.sender
+        try:
+            vouched = await self._knowledge.authenticate(peer, request.content)
+            if not vouched:
+                return auth_message(request, FAILED)
+            token = secrets.token_urlsafe(_TOKEN_BYTES)
+            expires_at = int((self._clock.now() + settings.token_seconds) * 1000)
+            await self._store.save_peer_token(
+                PeerToken(self._hub, peer, hash_token(token), expires_at)
+            )
+        except HubbubError as error:
+            logger.warning("hub %s: login of %r failed: %s", self._hub, peer, error.message)
+            return auth_message(request, ERROR, "the login cannot be checked now; try again later")
+        return auth_message(request, REPLY, token)
+
+    async def holds(self, message: PeerMessage, settings: CommunicationSettings) -> bool:
+        """Whether the message's token is its sender's. Raises `HubbubError`."""
+        if settings.tokens == "off" or (
+            settings.tokens == "optional" and not message.security_token
+        ):
+            return True
+        if not message.security_token:
+            return False
+        known = await self._store.read_peer_token(self._hub, message.sender)
+        if known is None or known.expires_at < self._clock.now() * 1000:
+            return False
+        return hmac.compare_digest(known.token_hash, hash_token(message.security_token))
+
+    def notice(self, message: PeerMessage) -> PeerMessage | None:
+        """Tells the peer to log in again, once a minute."""
+        now = self._clock.monotonic()
+        last = self._noticed.get(message.sender)
+        if last is not None and now - last < NOTICE_SECONDS:
+            return None
+        self._noticed[message.sender] = now
+        self._noticed.move_to_end(message.sender)
+        if len(self._noticed) > _MOST_NOTICED:
+            self._noticed.popitem(last=False)
+        return auth_message(message, FAILED, suffix=".notice")
+
+    def may_hold(self, peer: str) -> bool:
+        return len(self._held.get(peer, ())) + self._storing[peer] < MOST_HELD
+
+    @contextmanager
+    def storing(self, peer: str) -> Iterator[None]:
+        """A message of the peer is being stored, and counts among those that are held."""
+        self._storing[peer] += 1
+        try:
+            yield
+        finally:
+            self._storing[peer] -= 1
+            if not self._storing[peer]:
+                del self._storing[peer]
+
+    def hold(self, *held: Held) -> None:
+        for each in held:
+            self._held.setdefault(each.message.sender, []).append(each)
+
+    def take_held(self, peer: str) -> list[Held]:
+        """In order; the peer has logged in."""
+        return self._held.pop(peer, [])
+
+    def take_one(self, message: PeerMessage) -> Held | None:
+        """The message, if it is held: it came once more, with a token that holds."""
+        held = self._held.get(message.sender, [])
+        for each in held:
+            if each.message.id == message.id and digest(each.message) == digest(message):
+                held.remove(each)
+                if not held:
+                    del self._held[message.sender]
+                return each
+        return None
+
+    def forget(self, peer: str) -> list[Held]:
+        """What waited for a peer that is being erased."""
+        self._noticed.pop(peer, None)
+        return self.take_held(peer)
+
+    def take_expired(self) -> list[Held]:
+        """Those that waited for too long."""
+        now = self._clock.now() * 1000
+        expired = []
+        for peer, held in list(self._held.items()):
+            expired += [each for each in held if each.until <= now]
+            left = [each for each in held if each.until > now]
+            if left:
+                self._held[peer] = left
+            else:
+                del self._held[peer]
+        return expired

@@ -1,0 +1,270 @@
+"""Plans: which copies of a message go where, and which policies count their outcomes (algorithms
+2.2 to 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import cast
+
+import msgspec
+
+from hubbub.domain.communication.control import copy_to
+from hubbub.domain.communication.messages import (
+    AUTH,
+    COMMUNICATION,
+    CONTROL,
+    PeerMessage,
+    awaits_reply,
+    kind_of,
+)
+from hubbub.domain.communication.peers import Address, CollectiveInfo, PeerInfo, PeerPolicy
+from hubbub.domain.communication.policies import (
+    CollectiveProgress,
+    PeerProgress,
+    Verdict,
+    choose_addresses,
+)
+from hubbub.domain.communication.privacy import is_taken
+from hubbub.domain.communication.steps import FAILED, DeliveryRow
+
+CALLBACK = "callback:"
+"""Begins the name of the adapter that tells a notification callback."""
+UNKNOWN_PEER = "unknown peer"
+NO_PEER = "unknown peer: a member must be a peer"
+UNKNOWN_COLLECTIVE = "unknown collective"
+PRIVACY = "refused by a privacy policy"
+NO_ADAPTER = "no adapter serves an address"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Nothing can be tried, for this reason."""
+
+    reason: str
+
+
+Info = PeerInfo | CollectiveInfo | Refusal
+
+
+class PlannedReceiver(msgspec.Struct, frozen=True, array_like=True):
+    """A receiver whose policy counts outcomes. `policy` is a collective's, else empty. Where there
+    are no peers, nothing counts but the reply that the message awaits."""
+
+    receiver: str
+    peers: dict[str, PeerPolicy]
+    policy: str = ""
+    members: int = 0
+    quiet: bool = False
+    """Success is not reported: the sender did not name this receiver."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[PlannedReceiver, ...]).decode
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`refused` are copies that nobody counts and that cannot be tried."""
+
+    receivers: tuple[PlannedReceiver, ...] = ()
+    rows: tuple[DeliveryRow, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    """Peers or collectives, and why."""
+    to_callbacks: bool = False
+
+    def encoded(self) -> bytes:
+        return _encode(self.receivers)
+
+
+def decode_plan(data: bytes) -> tuple[PlannedReceiver, ...]:
+    return _decode(data)
+
+
+class Planner:
+    """For one message, with what was found out about its receivers."""
+
+    def __init__(
+        self,
+        message: PeerMessage,
+        infos: Mapping[str, Info],
+        serves: Callable[[str, Address], bool],
+        callbacks: Sequence[str],
+        now: float,
+    ) -> None:
+        """`infos` are by receiver and by peer; `serves(peer, address)` says whether an adapter is
+        there for the address; `now` is in seconds since 1970."""
+        self._message = message
+        self._infos = infos
+        self._serves = serves
+        self._callbacks = callbacks
+        self._now = now
+        self._rows: list[DeliveryRow] = []
+        self._keys: set[str] = set()
+        self._refused: list[tuple[str, str]] = []
+        self._to_callbacks = False
+
+    def plan(self, receivers: Sequence[str]) -> Plan:
+        counted = []
+        message = self._message
+        if not receivers:
+            self._notify()
+        for receiver in receivers:
+            named = receiver == message.receiver
+            counts = (named or not message.receiver) and message.type not in (CONTROL, AUTH)
+            if kind_of(receiver) == "component":
+                self._notify()
+            elif kind_of(receiver) == "collective":
+                planned = self._collective(receiver, counts)
+                counted += [msgspec.structs.replace(planned, quiet=not named)] if counts else []
+            else:
+                policy, _ = self._peer(receiver, receiver if counts else "")
+                if named and message.type == CONTROL and self._is_out_of_reach(receiver):
+                    self._notify()
+                if counts:
+                    peers = {receiver: policy}
+                    counted.append(PlannedReceiver(receiver, peers, quiet=not named))
+        if not counted and message.ttl_ms and awaits_reply(message):
+            counted.append(PlannedReceiver(message.receiver or COMMUNICATION, {}))
+        rows, refused = tuple(self._rows), tuple(self._refused)
+        return Plan(tuple(counted), rows, refused, self._to_callbacks)
+
+    def _is_out_of_reach(self, peer: str) -> bool:
+        """Whether a report cannot be told to its peer, who did not refuse it either."""
+        return any(each == peer and reason != PRIVACY for each, reason in self._refused)
+
+    def _notify(self) -> None:
+        self._to_callbacks = True
+        for name in self._callbacks:
+            self._add("", "", Address(CALLBACK + name))
+
+    def _peer(self, peer: str, counted_for: str) -> tuple[PeerPolicy, bool]:
+        """Rows for a peer, or one that says why there are none; answers its policy, and whether
+        anything can be tried."""
+        info = self._infos.get(peer, Refusal(UNKNOWN_PEER))
+        if not isinstance(info, PeerInfo):
+            reason = info.reason if isinstance(info, Refusal) else NO_PEER
+            self._refuse(peer, counted_for, reason)
+            return "TO_ALL_CHANNELS", False
+        policy = cast(PeerPolicy, info.policy)  # aliases are gone by now
+        chosen = choose_addresses(info.addresses, policy, lambda each: self._serves(peer, each))
+        taken = is_taken(info, self._message, self._now)
+        if not taken or not chosen:
+            self._refuse(peer, counted_for, NO_ADAPTER if taken else PRIVACY)
+            return policy, False
+        for address in chosen:
+            self._add(peer, counted_for, address)
+        return policy, True
+
+    def _collective(self, receiver: str, counts: bool) -> PlannedReceiver:
+        info = self._infos.get(receiver, Refusal(UNKNOWN_COLLECTIVE))
+        counted_for = receiver if counts else ""
+        if not isinstance(info, CollectiveInfo):
+            reason = info.reason if isinstance(info, Refusal) else UNKNOWN_COLLECTIVE
+            self._refuse("", counted_for, reason, receiver)
+            return PlannedReceiver(receiver, {"": "TO_ALL_CHANNELS"})
+        peers: dict[str, PeerPolicy] = {}
+        for member in dict.fromkeys(info.members):
+            peers[member], tried = self._peer(member, counted_for)
+            if not tried and info.policy == "TO_ALL_MEMBERS":
+                break
+        return PlannedReceiver(receiver, peers, info.policy, len(set(info.members)))
+
+    def _refuse(self, peer: str, counted_for: str, reason: str, collective: str = "") -> None:
+        if counted_for:
+            self._add(peer, counted_for, Address(""), FAILED, reason)
+        else:
+            self._refused.append((peer or collective, reason))
+
+    def _add(
+        self, peer: str, counted_for: str, address: Address, state: int = 0, reason: str = ""
+    ) -> None:
+        message_id, ordinal = self._message.id, len(self._rows)
+        key = delivery_key(message_id, counted_for, peer, address)
+        if key in self._keys:  # two routes lead to the same address
+            return
+        self._keys.add(key)
+        self._rows.append(
+            DeliveryRow(
+                key,
+                message_id,
+                0,
+                ordinal,
+                counted_for,
+                peer,
+                address.adapter,
+                address.parameters,
+                state,
+                reason,
+                int(self._now * 1000),
+            )
+        )
+
+
+def delivery_key(message_id: str, counted_for: str, peer: str, address: Address) -> str:
+    """The same for every attempt, and after every restart."""
+    parts = (message_id, counted_for, peer, address.adapter, *address.parameters)
+    return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
+
+class Progress:
+    """What became so far of a message to one receiver whose policy counts."""
+
+    __slots__ = ("_collective", "_lost", "_peers", "policy", "quiet", "receiver", "verdict")
+
+    def __init__(self, planned: PlannedReceiver, rows: Sequence[DeliveryRow]) -> None:
+        """`rows` are those that count for this receiver, in whatever state."""
+        self.receiver = planned.receiver
+        self.quiet = planned.quiet
+        self.policy = planned.policy or next(iter(planned.peers.values()), "")
+        self.verdict: Verdict | None = None
+        expected = dict.fromkeys(planned.peers, 0)
+        for row in rows:
+            expected[row.peer] += 1
+        self._peers = {
+            peer: PeerProgress(policy, expected[peer]) for peer, policy in planned.peers.items()
+        }
+        self._lost = 0
+        self._collective: CollectiveProgress | None = None
+        if planned.policy:
+            policy = "TO_ANY" if planned.policy == "TO_ANY" else "TO_ALL_MEMBERS"
+            self._collective = CollectiveProgress(policy, planned.members)  # type: ignore[arg-type]
+            self.verdict = self._collective.verdict
+
+    def feed(self, row: DeliveryRow, reason: str | None) -> Verdict | None:
+        """The verdict, if this outcome decides (`reason` None: the copy arrived)."""
+        peer = self._peers[row.peer]
+        found = (
+            peer.feed(row.key, reason)
+            if row.adapter
+            else peer.refuse(reason or row.reason)
+        )  # fmt: skip
+        if found is not None and self._collective is not None:
+            found = self._collective.feed(row.peer, found)
+        if found is not None and self.verdict is None:
+            self.verdict = found
+            return found
+        return None
+
+    def lose(self, peer: str) -> Verdict | None:
+        """The peer was erased. Answers the verdict of a collective, which does not name the peer,
+        if that decides."""
+        if self._collective is None or peer not in self._peers:
+            return None
+        refused = self._peers[peer].refuse(UNKNOWN_PEER)
+        if refused is None:
+            return None
+        self._lost += 1
+        found = self._collective.feed(f"erased member {self._lost}", refused)
+        if found is not None and self.verdict is None:
+            self.verdict = found
+        return found
+
+    def time_out(self, reason: str) -> Verdict | None:
+        if self.verdict is not None:
+            return None
+        self.verdict = Verdict("timed_out", reason)
+        return self.verdict
+
+
+def copy_for(message: PeerMessage, row: DeliveryRow) -> PeerMessage:
+    """The message as it goes to this peer; a callback gets the message itself."""
+    return copy_to(message, row.peer) if row.peer else copy_to(message, message.receiver)

@@ -1,0 +1,210 @@
+"""Messages to peers, for those who ask: on any node, whichever door they come by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.communication.information import MessageInfo
+from hubbub.domain.communication.messages import PeerMessage, check_sent
+from hubbub.domain.communication.peers import (
+    CollectiveInfo,
+    PeerInfo,
+    check_identifier,
+    check_peer,
+)
+from hubbub.domain.communication.requests import (
+    AdaptersDescribed,
+    AdapterStatus,
+    DescribeAdapters,
+    ForgetPeer,
+    PeerChanged,
+    PullAdapter,
+    ReplayDeliveries,
+    SendMessage,
+)
+from hubbub.domain.communication.steps import FAILED, DeliveryRow
+from hubbub.domain.errors import BadRequest, NotFound, NotPermitted, QuotaExceeded
+from hubbub.domain.permissions import Identity, Level
+from hubbub.engine.communication.http_inputs import HttpInputs
+from hubbub.engine.communication.logging import from_logged
+from hubbub.engine.hub import Hub
+from hubbub.ports.bus import Bus
+from hubbub.ports.storage.communication import CommunicationStore, LogPage, LogQuery
+
+MOST_PEERS = 1_000_000
+MOST_MEMBERS = 10_000
+"""Of one collective."""
+MOST_AT_ONCE = 1000
+"""Peers that one request saves."""
+
+
+class Communication:
+    def __init__(self, bus: Bus, store: CommunicationStore) -> None:
+        self._bus = bus
+        self._store = store
+        self.http_inputs: HttpInputs | None = None
+
+    async def send(
+        self, hub: Hub, identity: Identity, message: PeerMessage, transient: bool = False
+    ) -> str:
+        """The message's id, once the message is on disk (`transient`: at once). A client sends in
+        its own name, where the hub lets clients send. Raises `NotPermitted`, `InvalidAttribute`,
+        `Conflict`, `QuotaExceeded`."""
+        if not identity.trusted:
+            user = identity.user_id if identity.level is Level.CLIENT else None
+            if user is None or not hub.configuration.settings.communication.client_send:
+                raise NotPermitted(
+                    f"no permission to send messages in hub {hub.name!r}: only services do, and "
+                    "users where communication.clientSend is on"
+                )
+            if message.sender not in ("", user):
+                raise NotPermitted(
+                    f"sender is {message.sender!r}, which is not the caller; leave it out"
+                )
+            message = msgspec.structs.replace(message, sender=user)
+        fresh = not message.id
+        if fresh:
+            message = msgspec.structs.replace(message, id=hub.next_message_id())
+        check_sent(message)
+        request = SendMessage(hub.name, message, fresh=fresh, transient=transient)
+        return str(await self._bus.topic(request))
+
+    async def take_in(self, hub: Hub, adapter: str, message: PeerMessage) -> str:
+        """A message that came by an input adapter that others push to. Raises `NotFound` where the
+        hub has no such adapter."""
+        if adapter not in hub.configuration.adapters:
+            raise NotFound(f"hub {hub.name!r} has no adapter {adapter[:64]!r}")
+        return str(await self._bus.topic(SendMessage(hub.name, message, adapter)))
+
+    # -- peers ----------------------------------------------------------------------------------
+
+    async def save_peers(self, hub: Hub, peers: list[tuple[str, PeerInfo]]) -> None:
+        """Create or replace. Raises `InvalidName`, `InvalidAttribute`, `BadRequest`,
+        `QuotaExceeded`."""
+        if len(peers) > MOST_AT_ONCE:
+            raise BadRequest(f"{len(peers)} peers are too many; send {MOST_AT_ONCE} at a time")
+        for peer, info in peers:
+            check_identifier(peer, "peer")
+            check_peer(info)
+        most = hub.configuration.settings.quotas.peers or MOST_PEERS
+        if not await self._store.save_peers(hub.name, peers, most):
+            raise QuotaExceeded(
+                f"hub {hub.name!r} may have {most} peers (quota peers); delete some"
+            )
+        await self._bus.topic(PeerChanged(hub.name, tuple(peer for peer, _ in peers)))
+
+    async def peer(self, hub: Hub, peer: str) -> PeerInfo:
+        """Raises `NotFound`."""
+        for _, info in await self._store.read_peers(hub.name, [peer]):
+            return info
+        raise NotFound(f"hub {hub.name!r} has no peer {peer[:64]!r}")
+
+    async def peers(self, hub: Hub, after: str, limit: int) -> list[tuple[str, PeerInfo]]:
+        return await self._store.list_peers(hub.name, after, limit)
+
+    async def delete_peer(self, hub: Hub, peer: str) -> None:
+        """Raises `NotFound`."""
+        if not await self._store.delete_peer(hub.name, peer):
+            raise NotFound(f"hub {hub.name!r} has no peer {peer[:64]!r}")
+        await self._bus.topic(PeerChanged(hub.name, (peer,)))
+
+    async def forget(self, hub: Hub, peer: str) -> None:
+        """The peer is being erased: nothing of or for the peer goes out any more."""
+        await self._bus.topic(ForgetPeer(hub.name, peer))
+
+    # -- collectives ----------------------------------------------------------------------------
+
+    async def save_collective(self, hub: Hub, name: str, info: CollectiveInfo) -> None:
+        """Create or replace. Raises `InvalidName`, `BadRequest`, `QuotaExceeded`."""
+        check_identifier(name, "collective")
+        for member in info.members:
+            check_identifier(member, "peer")
+        if len(info.members) > MOST_MEMBERS:
+            raise BadRequest(
+                f"{len(info.members)} members are too many; a collective has {MOST_MEMBERS} at most"
+            )
+        most = hub.configuration.settings.quotas.peers or MOST_PEERS
+        members = tuple(dict.fromkeys(info.members))
+        info = msgspec.structs.replace(info, members=members)
+        if not await self._store.save_collective(hub.name, name, info, most):
+            raise QuotaExceeded(
+                f"hub {hub.name!r} may have {most} collectives (quota peers); delete some"
+            )
+
+    async def collective(self, hub: Hub, name: str) -> CollectiveInfo:
+        """Raises `NotFound`."""
+        found = await self._store.read_collective(hub.name, name)
+        if found is None:
+            raise _no_collective(hub, name)
+        return found
+
+    async def collectives(self, hub: Hub, after: str, limit: int) -> list[tuple[str, str]]:
+        return await self._store.list_collectives(hub.name, after, limit)
+
+    async def delete_collective(self, hub: Hub, name: str) -> None:
+        """Raises `NotFound`."""
+        if not await self._store.delete_collective(hub.name, name):
+            raise _no_collective(hub, name)
+
+    async def add_member(self, hub: Hub, name: str, peer: str) -> None:
+        """Raises `NotFound` where there is no such collective, `QuotaExceeded`."""
+        added = await self._store.add_member(
+            hub.name, name, check_identifier(peer, "peer"), MOST_MEMBERS
+        )
+        if added is None:
+            raise _no_collective(hub, name)
+        if not added:
+            raise QuotaExceeded(f"the collective {name!r} has {MOST_MEMBERS} members, the most")
+
+    async def delete_member(self, hub: Hub, name: str, peer: str) -> None:
+        """Also where it is none."""
+        collective = check_identifier(name, "collective")
+        await self._store.delete_member(hub.name, collective, check_identifier(peer, "peer"))
+
+    # -- messages -------------------------------------------------------------------------------
+
+    async def query(self, hub: Hub, query: LogQuery, before: int | None, limit: int) -> LogPage:
+        """Raises `BadRequest` for a time that ends before it begins."""
+        if query.since is not None and query.until is not None and query.until < query.since:
+            raise BadRequest(
+                f"until ({query.until}) is before since ({query.since}); exchange them"
+            )
+        return await self._store.query_log(query, before, limit)
+
+    async def dead_letters(self, hub: Hub, after: tuple[int, int], limit: int) -> list[DeliveryRow]:
+        return await self._store.read_deliveries(hub.name, FAILED, after, limit)
+
+    async def replay(self, hub: Hub, keys: tuple[str, ...]) -> int:
+        """Try dead letters again; answers how many."""
+        answer = await self._bus.topic(ReplayDeliveries(hub.name, keys))
+        assert isinstance(answer, int)
+        return answer
+
+    async def message_info(self, hub: Hub, type: str, subtype: str, id: str) -> MessageInfo:
+        """By type and subtype, or by the id of a message. Raises `NotFound`."""
+        for each in await self._store.read_logged(hub.name, [id] if id else []):
+            about = from_logged(each.message)
+            type, subtype = about.type, about.subtype
+        for info in hub.configuration.message_info.values():
+            if (info.type, info.subtype) == (type, subtype):
+                return info
+        what = f"the message {id[:64]!r}" if id else f"messages {type[:64]!r}/{subtype[:64]!r}"
+        raise NotFound(
+            f"hub {hub.name!r} has no message info about {what}; ask by `type` and `subtype`, or "
+            "by the `id` of a message"
+        )
+
+    # -- adapters -------------------------------------------------------------------------------
+
+    async def adapters(self, hub: Hub) -> dict[str, AdapterStatus]:
+        answer = await self._bus.topic(DescribeAdapters(hub.name))
+        assert isinstance(answer, AdaptersDescribed)
+        return {each.name: each for each in answer.adapters}
+
+    async def pull(self, hub: Hub, adapter: str) -> None:
+        """Raises `NotFound`, `Conflict`."""
+        await self._bus.topic(PullAdapter(hub.name, adapter))
+
+
+def _no_collective(hub: Hub, name: str) -> NotFound:
+    return NotFound(f"hub {hub.name!r} has no collective {name[:64]!r}")

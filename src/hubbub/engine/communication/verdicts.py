@@ -1,0 +1,309 @@
+"""Messages whose verdict is still to come: counts the outcomes of their deliveries, and gives each
+receiver its one verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hubbub.domain.communication.control import VERDICT_SUFFIX, report_on
+from hubbub.domain.communication.messages import PeerMessage, awaits_reply, may_reply
+from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.steps import (
+    ARRIVED,
+    DUE,
+    FAILED,
+    CommunicationStep,
+    DeliveryMove,
+    DeliveryRow,
+)
+from hubbub.engine.communication.committing import Committer
+from hubbub.engine.communication.journalling import CommunicationJournal
+from hubbub.engine.communication.planning import PlannedReceiver, Progress
+from hubbub.engine.communication.shipping import Lanes, Parcel
+from hubbub.engine.communication.waiting import Waiters
+from hubbub.ports.clock import Clock
+from hubbub.tasks import TaskSet
+
+TIMED_OUT = "the time to live is over"
+HELD_TOO_LONG = "its sender did not log in before its time was over"
+MET = Verdict("met")
+ERASED = Verdict("failed", "a peer was erased", tried=False)
+LastLook = Callable[[PeerMessage], asyncio.Future[None] | None]
+
+
+@dataclass(slots=True, eq=False)
+class OpenMessage:
+    """A message whose verdict is still to come."""
+
+    message: PeerMessage
+    arrived_at: float
+    """Seconds since 1970; its time to live runs from then on, also while it waits to begin."""
+    durable: bool = True
+    receivers: dict[str, Progress] = field(default_factory=dict)
+    parcels: list[Parcel] = field(default_factory=list)
+    done_keys: list[str] = field(default_factory=list)
+    """Rows that go with the verdict."""
+    unanswered: bool = False
+    """A reply is awaited, and did not come yet."""
+    met: dict[str, Verdict] = field(default_factory=dict)
+    """Verdicts that wait for the reply."""
+    timer: asyncio.TimerHandle | None = None
+    loaded: bool = False
+    """It was open before this node became the owner of the log."""
+
+    def expect(self, planned: Iterable[PlannedReceiver], rows: Iterable[DeliveryRow]) -> None:
+        """Count the outcomes of these rows."""
+        of: dict[str, list[DeliveryRow]] = {}
+        for row in rows:
+            of.setdefault(row.receiver, []).append(row)
+        for each in planned:
+            self.receivers[each.receiver] = Progress(each, of.get(each.receiver, ()))
+
+    @property
+    def deadline(self) -> float:
+        """Seconds since 1970."""
+        ttl_ms = self.message.ttl_ms
+        return self.arrived_at + ttl_ms / 1000 if ttl_ms else math.inf
+
+    @property
+    def is_decided(self) -> bool:
+        return all(each.verdict is not None for each in self.receivers.values()) and not self.met
+
+
+Tell = Callable[[OpenMessage, PeerMessage, CommunicationStep], None]
+
+
+class Verdicts:
+    """Of one hub at the owner of its log."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        committer: Committer,
+        journal: CommunicationJournal,
+        make_lanes: Callable[[Callable[[Parcel, str | None], None]], Lanes],
+        tell: Tell,
+        before_timeout: LastLook,
+    ) -> None:
+        """`tell(opened, report, step)` sends the report on a message, which is on disk together
+        with the step. `before_timeout(message)` has whoever looks for the answer look once
+        more."""
+        self.lanes = make_lanes(self._delivered)
+        self._clock = clock
+        self._committer = committer
+        self._journal = journal
+        self._tell = tell
+        self._before_timeout = before_timeout
+        self._open: dict[str, OpenMessage] = {}
+        self._awaiting: set[str] = set()
+        """Ids of open messages that arrived somewhere and wait for a reply."""
+        self.waiters = Waiters()
+        self._tasks = TaskSet()
+
+    @property
+    def awaiting(self) -> int:
+        """Messages that arrived and wait for a reply."""
+        return len(self._awaiting)
+
+    def is_awaited(self, message: PeerMessage) -> bool:
+        """Whether the message is the reply that another one waits for."""
+        return may_reply(message) and message.refers_to in self._awaiting
+
+    def is_open(self, message_id: str) -> bool:
+        return message_id in self._open
+
+    def start(
+        self,
+        opened: OpenMessage,
+        planned: Sequence[PlannedReceiver],
+        rows: Iterable[DeliveryRow],
+    ) -> None:
+        """Send the copies that are due, and feed the outcomes that are known."""
+        message, deadline = opened.message, opened.deadline
+        policies = {peer: policy for each in planned for peer, policy in each.peers.items()}
+        if opened.receivers:
+            self._open[message.id] = opened
+            opened.unanswered = awaits_reply(message)
+            if deadline != math.inf:
+                opened.timer = asyncio.get_running_loop().call_later(
+                    max(0.0, deadline - self._clock.now()), self._time_out_soon, opened
+                )
+        known = []
+        for row in rows:
+            if row.state == DUE and row.adapter:
+                policy = policies.get(row.peer, "")
+                parcel = Parcel(row, message, deadline, policy, opened.durable)
+                if opened.receivers:
+                    opened.parcels.append(parcel)
+                self.lanes.put(parcel)
+            else:
+                known.append(row)
+                if row.state == ARRIVED or not row.adapter:
+                    opened.done_keys.append(row.key)
+        for each in planned:
+            if not each.peers and not each.policy:  # nothing but the reply counts
+                opened.receivers[each.receiver].verdict = MET
+        for progress in [each for each in opened.receivers.values() if each.verdict is not None]:
+            assert progress.verdict is not None
+            self._conclude(opened, progress, progress.verdict)  # also an empty collective
+        for row in known:
+            counting = opened.receivers.get(row.receiver)
+            reason = row.reason if row.state == FAILED else None
+            verdict = counting.feed(row, reason) if counting is not None else None
+            if counting is not None and verdict is not None:
+                self._conclude(opened, counting, verdict)
+
+    # -- outcomes -------------------------------------------------------------------------------
+
+    def _delivered(self, parcel: Parcel, reason: str | None) -> None:
+        """A copy arrived, or failed for good."""
+        row = parcel.row
+        if parcel.cancelled:  # its time was over; `_time_out` gives the verdict
+            if parcel.durable:
+                self._committer.commit(CommunicationStep(dropped=(row.key,)))
+            return
+        opened = self._open.get(row.message_id) if row.receiver else None
+        progress = opened.receivers.get(row.receiver) if opened is not None else None
+        state = ARRIVED if reason is None else FAILED
+        moved = (DeliveryMove(row.key, state, reason or "", int(self._clock.now() * 1000)),)
+        if opened is None or progress is None:
+            if parcel.durable:
+                over = CommunicationStep(dropped=(row.key,))
+                self._committer.commit(over if reason is None else CommunicationStep(moved=moved))
+            return
+        if reason is None:
+            opened.done_keys.append(row.key)
+        verdict = progress.feed(row, reason)
+        if verdict is not None:
+            self._conclude(opened, progress, verdict, moved)
+        elif opened.durable:
+            self._committer.commit(CommunicationStep(moved=moved))
+
+    def _conclude(
+        self,
+        opened: OpenMessage,
+        progress: Progress,
+        verdict: Verdict,
+        moved: tuple[DeliveryMove, ...] = (),
+    ) -> None:
+        """The one verdict about a receiver: on disk together with the outcome that decides it and
+        the message that reports it."""
+        message = opened.message
+        if opened.unanswered and verdict.result == "met":
+            opened.met[progress.receiver] = verdict
+            self._awaiting.add(message.id)
+            if opened.durable and moved:
+                self._committer.commit(CommunicationStep(moved=moved))
+            return
+        self._journal.verdict(message, progress.receiver, progress.policy, verdict)
+        report = report_on(message, progress.receiver, verdict)
+        if progress.quiet and verdict.result == "met":
+            report = None
+        step = CommunicationStep(moved=moved)
+        if opened.is_decided:
+            step = self._close(opened, verdict, moved)
+        if verdict.result == "timed_out":
+            step = msgspec.structs.replace(step, dropped_of=(message.id,))
+        if report is None:
+            if opened.durable and step != CommunicationStep():
+                self._committer.commit(step)
+            return
+        if progress.receiver != message.receiver:
+            name = f"{message.id}.{progress.receiver}{VERDICT_SUFFIX}"
+            report = msgspec.structs.replace(report, id=name)
+        self._tell(opened, report, step)
+
+    def _close(
+        self, opened: OpenMessage, verdict: Verdict, moved: tuple[DeliveryMove, ...] = ()
+    ) -> CommunicationStep:
+        """The message is open no more, from the step on that is answered also on disk."""
+        self._open.pop(opened.message.id, None)
+        self._awaiting.discard(opened.message.id)
+        if opened.timer is not None:
+            opened.timer.cancel()
+        self.waiters.tell(opened.message.id, verdict)
+        done = tuple(opened.done_keys)
+        left = tuple(move for move in moved if move.key not in done)
+        return CommunicationStep(moved=left, closed=(opened.message.id,), dropped=done)
+
+    def forget(self, peer: str) -> None:
+        """The peer is being erased: copies for the peer do not go out any more, and messages of the
+        peer have no verdict. For a collective the peer is a member that failed."""
+        self.lanes.cancel(peer)
+        for opened in list(self._open.values()):
+            progress = opened.receivers.get(peer)
+            if progress is not None and progress.verdict is None:
+                progress.verdict = ERASED
+            opened.met.pop(peer, None)
+            if opened.message.sender == peer or opened.is_decided:
+                self._abandon(opened)
+                continue
+            for other in list(opened.receivers.values()):
+                verdict = other.lose(peer)
+                if verdict is not None:
+                    self._conclude(opened, other, verdict)
+
+    def _abandon(self, opened: OpenMessage) -> None:
+        """Nobody is told, and nothing more is sent."""
+        for parcel in opened.parcels:
+            parcel.cancelled = True
+        step = self._close(opened, ERASED)
+        if opened.durable:
+            gone = (opened.message.id,)
+            self._committer.commit(msgspec.structs.replace(step, dropped_of=gone))
+
+    # -- answers and time -----------------------------------------------------------------------
+
+    def answer(self, message: PeerMessage) -> None:
+        """The message may be what another one waits for."""
+        if not may_reply(message):
+            return
+        opened = self._open.get(message.refers_to)
+        if opened is not None and opened.unanswered:
+            opened.unanswered = False
+            self._awaiting.discard(message.refers_to)
+            met, opened.met = opened.met, {}
+            for receiver, verdict in met.items():
+                self._conclude(opened, opened.receivers[receiver], verdict)
+
+    def expire(self, opened: OpenMessage) -> None:
+        """A message that was held until now never goes out."""
+        self._open[opened.message.id] = opened
+        opened.unanswered = awaits_reply(opened.message)
+        self._tasks.start(self._time_out(opened, HELD_TOO_LONG))
+
+    def _time_out_soon(self, opened: OpenMessage) -> None:
+        self._tasks.start(self._time_out(opened, TIMED_OUT))
+
+    async def _time_out(self, opened: OpenMessage, reason: str) -> None:
+        message = opened.message
+        if opened.unanswered:
+            last_look = self._before_timeout(message)
+            if last_look is not None:
+                await asyncio.wait([last_look])
+        if self._open.get(message.id) is not opened:
+            return
+        for parcel in opened.parcels:
+            parcel.cancelled = True
+        waiting, opened.met = opened.met, {}
+        opened.unanswered = False
+        for receiver, progress in opened.receivers.items():
+            if receiver in waiting:
+                progress.verdict = None
+        for progress in opened.receivers.values():
+            verdict = progress.time_out(reason)
+            if verdict is not None:
+                self._conclude(opened, progress, verdict)
+
+    async def stop(self, seconds: float) -> None:
+        for opened in self._open.values():
+            if opened.timer is not None:
+                opened.timer.cancel()
+        await self.lanes.stop(seconds)
+        await self._committer.settle()
+        await self._tasks.end()

@@ -1,0 +1,282 @@
+"""An audience: the subscribers of one channel at this node, in groups that take the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from hubbub.domain.envelope import has_expired
+from hubbub.domain.filters.filters import Screen
+from hubbub.domain.filters.view import MessageView
+from hubbub.domain.messages import Message
+from hubbub.domain.notices import ChannelReset, Notice
+from hubbub.domain.rules import Rules
+from hubbub.engine.access.registry import AccessRegistry, Subscriber
+from hubbub.engine.counters import HubCounters
+from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
+from hubbub.engine.delivery.screening import Offer, ScreenedGroup, earlier
+from hubbub.engine.delivery.tally import Tally
+from hubbub.ports.clock import Clock
+from hubbub.ports.connection import Connection, Pausable
+from hubbub.ports.encoding import Encoder
+
+
+class AudienceHub(Protocol):
+    """What an audience needs of its hub."""
+
+    name: str
+    delivery_queue: DeliveryQueue
+    counters: HubCounters
+    channel_sizes: dict[int, int]
+    """Number of sessions to number of channels with so many, without 0; the audiences keep it up
+    to date."""
+    shared_feeds: dict[Audience, None]
+    """Audiences with more than one session, kept up to date by themselves."""
+
+    def rules_for(self, channel: str) -> Rules:
+        """The rules of a channel as they are now."""
+
+
+class Audience:
+    """`position` is the serial of the last message that was passed on, in the channel's `epoch`."""
+
+    __slots__ = (
+        "_access",
+        "_clock",
+        "_fanout",
+        "_left_out_after",
+        "_screened",
+        "channel",
+        "epoch",
+        "filtered",
+        "groups",
+        "hub",
+        "observers",
+        "position",
+        "retained",
+        "subscribers",
+    )
+
+    def __init__(
+        self,
+        hub: AudienceHub,
+        channel: str,
+        fanout: Fanout,
+        clock: Clock,
+        access: AccessRegistry,
+    ) -> None:
+        self.hub = hub
+        self._fanout = fanout
+        self._clock = clock
+        self._access = access
+        self.channel = channel
+        self.epoch = ""
+        self.position = 0
+        self.retained: Message | None = None
+        """The last message that was to be retained, among those that were passed on."""
+        self.groups: dict[Encoder, Group] = {}
+        """Subscribers without filters."""
+        self.filtered: dict[tuple[Encoder, Screen], ScreenedGroup] = {}
+        self._screened: dict[Connection, ScreenedGroup] = {}
+        """The group of each subscriber with filters."""
+        self.subscribers = 0
+        self.observers = 0
+        """Subscribers that follow the channel by patterns only."""
+        self._left_out_after: int | None = None
+        """The serial after which messages were left out: of all subscribers, since their time to
+        live was over, or of one who has joined a group since. None: the next message follows the
+        last one that was passed on."""
+
+    @property
+    def occupants(self) -> int:
+        """Sessions that follow the channel by its name."""
+        return self.subscribers - self.observers
+
+    # -- speaking to subscribers ----------------------------------------------------------------
+
+    def pass_on(self, message: Message) -> None:
+        if message.retain:
+            self.retained = message
+        attributes = message.attributes
+        if attributes is not None and attributes.ttl and self._left_out(message):
+            return
+        previous = None
+        if self._left_out_after is not None and message.serial:
+            previous, self._left_out_after = self._left_out_after, None
+        for group in self.groups.values():
+            self._fanout.send(group, group.encoder.encode_message(message, self.epoch, previous))
+            if group.tally is not None:
+                group.note(message, self.epoch)
+        if self.filtered:
+            self._offer(message, previous)
+
+    def _offer(self, message: Message, previous: int | None) -> None:
+        tallies = {group.tally for group in self.groups.values() if group.tally is not None}
+        view = MessageView(message, int(self._clock.now() * 1000))
+        offer = Offer(view, self.epoch, previous, tallies)
+        for group in self.filtered.values():
+            group.offer(offer)
+            self._fanout.schedule(group)
+
+    def _left_out(self, message: Message) -> bool:
+        """Whether the message's time to live is over, so that nobody gets it."""
+        if not has_expired(message, int(self._clock.now() * 1000)):
+            return False
+        if message.serial and self._left_out_after is None:
+            self._left_out_after = message.serial - 1
+        groups = self._every_group()
+        if groups:
+            self.hub.counters.messages_expired += 1
+        for tally in {group.tally for group in groups}:
+            if tally is not None:
+                tally.expired(self.epoch, [message])
+        return True
+
+    def reset(self, epoch: str, head: int, recovered: bool = False) -> None:
+        """Go on from another position. Unless `recovered`, what lies between may be lost: say so
+        rather than hide a gap."""
+        if self._fanout.deliveries is not None and self._journals and not recovered:
+            first = self.position + 1 if epoch == self.epoch else None
+            self._fanout.deliveries.missed(self.hub.name, self.channel, epoch, first, head)
+        self.epoch = epoch
+        self.position = head
+        self._left_out_after = None
+        for group in self.filtered.values():
+            group.reset()
+        self.say(ChannelReset(self.channel, epoch, head, recovered))
+
+    def _every_group(self) -> Collection[Group]:
+        if not self.filtered:
+            return self.groups.values()
+        return [*self.groups.values(), *self.filtered.values()]
+
+    def say(self, notice: Notice) -> None:
+        for group in self._every_group():
+            self._fanout.send(group, group.encoder.encode(notice))
+
+    def hold_back(self, publisher: Pausable) -> None:
+        """Let it wait if most of the subscribers are far behind: a few that take another encoding
+        than all others have a group to themselves, and hold up nobody else."""
+        congested = [group for group in self._every_group() if group.congested]
+        if sum(len(group.connections) for group in congested) * 2 > self.subscribers:
+            for group in congested:
+                group.hold_back(publisher)
+
+    def admit(self, subscriber: Subscriber) -> None:
+        """That messages of the channel may be handed to the subscriber now. Raises
+        `NotPermitted`."""
+        self._access.admit(self.hub.name, subscriber, self.channel)
+
+    def add(self, subscriber: Subscriber, connection: Connection, sent: int | None = None) -> None:
+        """The subscriber's connection gets everything after `position` that passes its filters.
+        `sent` is the last serial that it was sent, where that is not the position. Raises
+        `NotPermitted`."""
+        self.admit(subscriber)
+        self._group_for(connection, subscriber.screen(self.channel)).add(connection)
+        self._follows(sent)
+        self._resize(1)
+
+    def remove(self, connection: Connection) -> None:
+        group = self._group_of(connection)
+        if group is not None:
+            group.remove(connection)
+            self._removed(connection, group)
+            self._resize(-1)
+
+    def _resize(self, more: int) -> None:
+        before, sizes = self.subscribers, self.hub.channel_sizes
+        self.subscribers = after = before + more
+        if before:
+            left = sizes[before] - 1
+            if left:
+                sizes[before] = left
+            else:
+                del sizes[before]
+        if after:
+            sizes[after] = sizes.get(after, 0) + 1
+        if before == 1 and after == 2:
+            self.hub.shared_feeds[self] = None
+        elif before == 2 and after == 1:
+            del self.hub.shared_feeds[self]
+
+    def connections(self) -> Iterator[Connection]:
+        """Of all subscribers."""
+        for group in (*self.groups.values(), *self.filtered.values()):
+            yield from group.connections
+
+    def rescreen(self, subscriber: Subscriber, connection: Connection) -> None:
+        """The subscriber's filters have changed: what was said before this still goes by those
+        that it had."""
+        group, screen = self._group_of(connection), subscriber.screen(self.channel)
+        if group is None or screen == _screen_of(group):
+            return
+        for data in group.take_out(connection):
+            connection.send(data)
+        self._removed(connection, group)
+        self._group_for(connection, screen).add(connection)
+        if isinstance(group, ScreenedGroup):
+            self._follows(group.skipped_after)
+
+    def _follows(self, sent: int | None) -> None:
+        """Somebody joins a group who was last sent this serial: the next message says that it
+        follows that one."""
+        if sent is not None and sent < self.position:
+            self._left_out_after = earlier(self._left_out_after, sent)
+
+    def _group_of(self, connection: Connection) -> Group | None:
+        group = self._screened.get(connection) or self.groups.get(connection.encoder)
+        return None if group is None or connection not in group.connections else group
+
+    def _group_for(self, connection: Connection, screen: Screen | None) -> Group:
+        encoder = connection.encoder
+        if screen is None:
+            found = self.groups.get(encoder)
+            if found is None:
+                tally = self._tally(connection.technology)
+                found = self.groups[encoder] = Group(encoder, self.hub.delivery_queue, tally)
+            return found
+        group = self.filtered.get((encoder, screen))
+        if group is None:
+            tally = self._tally(connection.technology)
+            group = ScreenedGroup(encoder, self.hub.delivery_queue, tally, screen=screen)
+            self.filtered[encoder, screen] = group
+        self._screened[connection] = group
+        return group
+
+    def _removed(self, connection: Connection, group: Group) -> None:
+        self._screened.pop(connection, None)
+        if group.connections:
+            return
+        if isinstance(group, ScreenedGroup):
+            del self.filtered[group.encoder, group.screen]
+        else:
+            del self.groups[group.encoder]
+
+    # -- the journal ----------------------------------------------------------------------------
+
+    @property
+    def _journals(self) -> bool:
+        return self.hub.rules_for(self.channel).journal != "off"
+
+    def _tally(self, technology: str) -> Tally | None:
+        """One for each technology, whatever the encodings; None: deliveries are not counted."""
+        if self._fanout.deliveries is None or not self._journals:
+            return None
+        for group in self._every_group():
+            if group.tally is not None and group.tally.technology == technology:
+                return group.tally
+        return self._fanout.deliveries.tally(self.hub.name, self.channel, technology)
+
+    def rules_changed(self) -> None:
+        """Begin or end to count deliveries, as the rules want it now."""
+        journals = self._journals
+        for group in self._every_group():
+            if not journals:
+                group.tally = None
+            elif group.tally is None:
+                technology = next(iter(group.connections)).technology
+                group.tally = self._tally(technology)
+
+
+def _screen_of(group: Group) -> Screen | None:
+    return group.screen if isinstance(group, ScreenedGroup) else None

@@ -1,0 +1,104 @@
+"""Fan-out with a span for each traced message: from its arrival at this node until the last
+subscriber on it was written to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hubbub.domain.traces import context_of
+from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
+from hubbub.engine.delivery.tally import Deliveries
+from hubbub.engine.tracing.facts import MESSAGE_ID, SERIAL, place
+from hubbub.ports.bus import FeedEvent, MessagePublished
+from hubbub.ports.clock import Clock
+from hubbub.ports.connection import Transmitter
+from hubbub.ports.spans import Span, Spans
+
+MOST_FOLLOWED = 1000
+"""Groups whose writes spans wait for; a span beyond ends when its message is queued."""
+
+Receive = Callable[[str, str, FeedEvent], None]
+
+
+class TracedFanout(Fanout):
+    def __init__(
+        self,
+        spans: Spans,
+        transmit: Transmitter,
+        clock: Clock,
+        deliveries: Deliveries | None = None,
+    ) -> None:
+        super().__init__(transmit, clock, deliveries)
+        self._spans = spans
+        self._reached: dict[Group, None] | None = None
+        """The groups that the message being received goes to; None while none is traced."""
+        self._followed: dict[Group, list[_Delivery]] = {}
+
+    def traced(self, receive: Receive) -> Receive:
+        """`FeedSink.receive`, whose messages go out through this fan-out."""
+
+        def receive_traced(hub: str, channel: str, event: FeedEvent) -> None:
+            span = self._begin(event) if isinstance(event, MessagePublished) else None
+            if span is None:
+                receive(hub, channel, event)
+                return
+            reached = self._reached = {}
+            try:
+                receive(hub, channel, event)
+            finally:
+                self._reached = None
+            if reached:  # else nobody here follows the channel, or all have had the message
+                self._follow(span, reached)
+
+        return receive_traced
+
+    def send(self, group: Group, unit: bytes) -> None:
+        if self._reached is not None:
+            self._reached[group] = None
+        super().send(group, unit)
+
+    def schedule(self, group: Group) -> None:
+        if self._reached is not None:
+            self._reached[group] = None
+        super().schedule(group)
+
+    def _begin(self, event: MessagePublished) -> Span | None:
+        message = event.message
+        context = context_of(message)
+        if context is None:
+            return None
+        facts = place("deliver", message.hub, message.channel)
+        facts |= {MESSAGE_ID: message.id, SERIAL: message.serial}
+        return self._spans.begin("deliver", "internal", context, facts)
+
+    def _follow(self, span: Span, groups: dict[Group, None]) -> None:
+        span.note({"hubbub.subscribers": sum(len(group.connections) for group in groups)})
+        if len(self._followed) + len(groups) > MOST_FOLLOWED:
+            span.end()
+            return
+        delivery = _Delivery(span, len(groups))
+        for group in groups:
+            self._followed.setdefault(group, []).append(delivery)
+
+    def _serve(self, delivery_queue: DeliveryQueue, budget: int) -> int:
+        group = delivery_queue.groups[0]
+        cost = super()._serve(delivery_queue, budget)
+        if not group.queued:
+            for delivery in self._followed.pop(group, ()):
+                delivery.written()
+        return cost
+
+
+class _Delivery:
+    """A message on its way to some groups."""
+
+    __slots__ = ("_left", "_span")
+
+    def __init__(self, span: Span, groups: int) -> None:
+        self._span = span
+        self._left = groups
+
+    def written(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._span.end()

@@ -1,0 +1,176 @@
+"""The metrics of all workers of one machine as one page, whichever worker is asked.
+
+The worker that is asked asks the others over the bus. Counters must never fall, or Prometheus takes
+the fall for a restart and counts everything again: so the last counters of workers that died, or do
+not answer in time, stay in the sum. For the same reason the worker that asks hands its own counters
+along, for the case that it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hubbub.engine.administration.survey import ReadMetrics, Survey
+
+_MOST_REMEMBERED = 64
+"""Workers that are gone; beyond that the counters of the longest gone are dropped."""
+_MOST_BYTES = 64 << 20
+"""Of one worker's figures, unpacked."""
+_GAUGES: dict[str, Callable[[float, float], float]] = {
+    "hubbub_cluster_in_reach": min,
+    "hubbub_cluster_nodes": max,
+    "hubbub_hubs": max,
+    "hubbub_loop_lag_seconds": max,
+    "hubbub_nats_connected": min,
+    "hubbub_topic_lag_largest": max,
+    "hubbub_subscription_lag": max,
+    "hubbub_subscription_unacknowledged": max,
+    "hubbub_subscription_redeliveries": max,
+    "hubbub_subscription_dead_letters": max,
+    "process_max_fds": max,
+    "process_start_time_seconds": min,
+}
+"""How gauges are put together that are no parts of a whole; all others are added."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Family(msgspec.Struct, frozen=True, array_like=True):
+    """A family of metrics: its samples with their names and labels."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[tuple[str, Labels, float]]
+
+
+class Figures(msgspec.Struct, frozen=True, array_like=True):
+    """What one process counted; `process` is another id after each start."""
+
+    process: str
+    families: list[Family]
+
+    def lasting(self) -> Figures:
+        """What still counts when the process is gone."""
+        kept = [
+            Family(each.name, each.kind, each.text, [s for s in each.samples if s[2]])
+            for each in self.families
+            if each.kind != "gauge"
+        ]
+        return Figures(self.process, kept)
+
+
+def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
+    return Figures(
+        process,
+        [
+            Family(
+                each.name,
+                each.type,
+                each.documentation,
+                [(s.name, tuple(s.labels.items()), float(s.value)) for s in each.samples],
+            )
+            for each in collected
+        ],
+    )
+
+
+_decoder = msgspec.msgpack.Decoder(Figures)
+
+
+def pack(figures: Figures) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(figures), 1)
+
+
+def unpack(data: bytes) -> Figures:
+    return _decoder.decode(zlib.decompressobj().decompress(data, _MOST_BYTES))
+
+
+class WorkerMetrics:
+    """Of one worker. `group` names the workers that belong together."""
+
+    def __init__(self, collect: Callable[[], Iterable[Metric]], survey: Survey, group: str) -> None:
+        self._collect = collect
+        self._survey = survey
+        self._group = group
+        self._process = secrets.token_hex(8)
+        self._remembered: dict[str, Figures] = {}
+        """By process, those that were heard longest ago first."""
+        self._making: asyncio.Task[bytes] | None = None
+        survey.metrics = self._answer
+
+    async def page(self) -> bytes:
+        """Made once for all who ask meanwhile; a worker that does not answer is waited for no
+        longer than for any question to all nodes."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.get_running_loop().create_task(self._make())
+        return await asyncio.shield(self._making)
+
+    async def _make(self) -> bytes:
+        question = ReadMetrics(self._group, pack(self._own().lasting()))
+        answers, _ = await self._survey.ask(question, bytes)
+        workers = [unpack(each) for each in answers if each]
+        for each in workers:
+            self._remember(each.lasting())
+        answered = {each.process for each in workers}
+        gone = [each for process, each in self._remembered.items() if process not in answered]
+        return await asyncio.to_thread(_rendered, workers, gone)
+
+    async def _answer(self, question: ReadMetrics) -> bytes:
+        if question.group != self._group:
+            return b""
+        self._remember(unpack(question.asker))
+        return pack(self._own())
+
+    def _own(self) -> Figures:
+        return figures_of(self._process, self._collect())
+
+    def _remember(self, figures: Figures) -> None:
+        self._remembered.pop(figures.process, None)
+        self._remembered[figures.process] = figures
+        while len(self._remembered) > _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+
+
+def merged(processes: Sequence[Figures]) -> list[Metric]:
+    """One family for each name: counters and buckets are added, gauges as their kind wants."""
+    families: dict[str, Metric] = {}
+    values: dict[str, dict[tuple[str, Labels], float]] = {}
+    for figures in processes:
+        for family in figures.families:
+            found = families.get(family.name)
+            if found is None:
+                found = families[family.name] = Metric(family.name, family.text, family.kind)
+            of_family = values.setdefault(family.name, {})
+            join = _GAUGES.get(family.name, float.__add__)
+            for name, labels, value in family.samples:
+                before = of_family.get((name, labels))
+                of_family[name, labels] = value if before is None else join(before, value)
+    for name, metric in families.items():
+        for (sample, labels), value in values[name].items():
+            metric.add_sample(sample, dict(labels), value)
+    return list(families.values())
+
+
+class _Collected:
+    """As `generate_latest` wants it."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Sequence[Metric]:
+        return self._metrics
+
+
+def _rendered(workers: Sequence[Figures], gone: Sequence[Figures]) -> bytes:
+    count = GaugeMetricFamily(
+        "hubbub_workers", "Workers whose gauges are in these figures.", value=len(workers)
+    )
+    return generate_latest(_Collected([*merged([*workers, *gone]), count]))

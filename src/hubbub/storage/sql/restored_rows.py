@@ -1,0 +1,80 @@
+"""Rows of a backup as they are staged: in new epochs, and fit for the hub that they are restored
+to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from hubbub.domain.commands.jids import Jid, parse_jid
+from hubbub.domain.commands.objects import HChannel
+from hubbub.domain.names import partition_of
+from hubbub.domain.webhooks import WEBHOOK_OWNER
+from hubbub.ports.storage.restoring import Value
+from hubbub.storage.sql.epochs import NextEpochs
+from hubbub.storage.sql.hub_tables import HubTable
+from hubbub.storage.sql.records import from_blob, to_blob
+
+_LEADS_OUTSIDE = frozenset(
+    ("webhooks", "push_tokens", "push_followings", "push_credentials", "comm_deliveries")
+)
+"""Not for a hub of another name: two hubs would send to the same receivers."""
+_DECIDED = 0
+"""The state of a message to peers that nobody has to do anything about."""
+
+
+class RowConversion:
+    """From the hub `source` of a backup to the hub `target`."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self._source = source
+        self._target = target
+        self._copies = source != target
+        self._epochs = NextEpochs()
+
+    def convert(self, table: HubTable, row: Sequence[Value]) -> list[Value] | None:
+        """The row as it is staged; None: it is left out."""
+        new = dict(zip(table.columns, row, strict=True))
+        if table.of_hub:
+            new["hub"] = self._target
+        if table.counted and "epoch" in new:
+            channel = str(new.get("channel", new.get("name")))
+            new["epoch"] = self._epochs.epoch(self._source, channel, str(new["epoch"]))
+        if table.name == "cursors":
+            place = self._source, str(new["channel"])
+            new["state"] = self._epochs.cursor(*place, cast(bytes, new["state"]))
+        if "partition_id" in new and new["partition_id"] is not None:
+            new["partition_id"] = partition_of(self._target, cast(str, new["channel"]))
+        if self._copies and not self._rename(table.name, new):
+            return None
+        return list(new.values())
+
+    def _rename(self, table: str, row: dict[str, Value]) -> bool:
+        """Whether the row belongs into a hub of another name."""
+        if table in _LEADS_OUTSIDE or (table == "cursors" and row["owner"] == WEBHOOK_OWNER):
+            return False
+        if table == "comm_messages":
+            row["state"], row["plan"] = _DECIDED, None
+        elif table == "retained":
+            message = from_blob(cast(bytes, row["message"]))
+            message.hub = self._target
+            row["message"] = to_blob(message)
+        elif table == "channel_records":
+            record = msgspec.msgpack.decode(cast(bytes, row["record"]), type=HChannel)
+            record = msgspec.structs.replace(
+                record,
+                owner=self._own(record.owner),
+                participants=tuple(map(self._own, record.participants)),
+            )
+            row["record"] = msgspec.msgpack.encode(record)
+            row["owner"] = self._own(cast(str, row["owner"]))
+        return True
+
+    def _own(self, jid: str) -> str:
+        """A user of the source is one of the target; users of other hubs stay what they are."""
+        parsed = parse_jid(jid)
+        if parsed is None or parsed.domain != self._source:
+            return jid
+        return str(Jid(parsed.user, self._target))

@@ -1,0 +1,141 @@
+"""`hubbub send`, `follow`, `peers`, `collectives`, `routes` and `adapters`, at a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.command import Ended
+from harness.invoking import at, invoke, lines
+from harness.receivers import Receiver
+from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import STORED
+from hubbub.client.people import People
+from hubbub.domain.communication.settings import CommunicationSettings
+from hubbub.domain.permissions import Level
+from hubbub.domain.rules import HubConfiguration, HubSettings
+
+pytestmark = pytest.mark.spec("UI-03", "COMM-01", "COMM-04")
+
+
+class Commands:
+    """As an administrator, for the hub `acme`."""
+
+    def __init__(self, hub: RunningHub) -> None:
+        self._environment = at(hub, hub.token("root", hub="*", level=Level.ADMIN))
+
+    async def __call__(self, *arguments: str) -> Ended:
+        return await invoke(*arguments, **self._environment)
+
+    async def well(self, *arguments: str) -> str:
+        ended = await self(*arguments)
+        assert ended.code == 0, ended.err
+        return ended.out
+
+
+def a_hub() -> HubConfiguration:
+    return HubConfiguration("acme", HubSettings(callback_addresses="loopback"))
+
+
+async def test_a_message_reaches_a_group_that_was_set_up_on_the_command_line(
+    start_hub: StartHub,
+) -> None:
+    run = Commands(await start_hub(a_hub()))
+    async with Receiver(lambda _: 204) as server:
+        await run.well("adapters", "set", "pager", "rest", "timeoutSeconds=5")
+        for peer in ("ann", "bob"):
+            await run.well("peers", "set", peer, f"pager:{server.url}/{peer}")
+        await run.well("collectives", "set", "ops", "ann")
+        assert await run.well("collectives", "add", "ops", "bob") == "added bob\n"
+        route = (await run.well("routes", "add", "collective:ops", "--type", "BUILD")).strip()
+        (listed,) = await lines(run, "routes", "list")
+        assert (listed["name"], listed["value"]["route"]) == (route, ["collective:ops"])
+
+        sent = (await run.well("send", "it is red", "--type", "BUILD", "--from", "ci")).strip()
+        assert sent
+        assert {each.path for each in await server.got(2)} == {"/ann", "/bob"}
+        await run.well("send", "to you", "--to", "ann", "--from", "ci")
+        assert b"to you" in (await server.got(3))[2].body
+
+        (status,) = await lines(run, "adapters", "list")
+        assert status["name"] == "pager"
+        assert {each["id"] for each in await lines(run, "peers", "list")} == {"ann", "bob"}
+        await run.well("collectives", "remove", "ops", "bob")
+        assert "bob" not in await run.well("collectives", "show", "ops")
+        for words in (("routes", route), ("collectives", "ops"), ("peers", "ann")):
+            await run.well(words[0], "delete", words[1], "--yes")
+        assert (await run("send", "x", "--to", "ann", "--type", "", "--from", "ci")).code == 1
+
+
+async def test_who_sends_without_a_token_is_advised_of_one_that_may(start_hub: StartHub) -> None:
+    refused = await invoke("send", "x", "--to", "ann", **at(await start_hub()))
+    assert refused.code == 1
+    assert "hubbub token --level service" in refused.err
+    assert "grant" not in refused.err
+
+
+async def test_peers_follow_channels_from_the_command_line(start_hub: StartHub) -> None:
+    run = Commands(await start_hub(open_hub(rules=STORED)))
+    assert "news" in await run.well("peers", "follow", "ann", "news", "--start", "first")
+    (followed,) = await lines(run, "peers", "followed", "ann")
+    assert (followed["channel"], followed["lag"]) == ("news", 0)
+    assert await run.well("peers", "unfollow", "ann", "news") == "ann follows news no longer\n"
+    assert (await run("peers", "unfollow", "ann", "news")).code == 1
+    assert "follows no channel" in (await run("peers", "followed", "ann")).err
+
+
+async def test_users_send_in_their_own_name_and_follow_channels_by_their_own_token(
+    start_hub: StartHub,
+) -> None:
+    may_send = CommunicationSettings(client_send=True)
+    hub = await start_hub(open_hub(rules=STORED, communication=may_send))
+    user = at(hub, hub.token("ann"))
+
+    async def run(*arguments: str) -> Ended:
+        return await invoke(*arguments, **user)
+
+    assert "news" in (await run("follow", "news", "--start", "first")).out
+    (followed,) = await lines(run, "followed")
+    assert (followed["channel"], followed["lag"]) == ("news", 0)
+    assert (await run("unfollow", "news")).out == "you follow news no longer\n"
+    again = await run("unfollow", "news")
+    assert (again.code, "you do not follow 'news'" in again.err) == (1, True)
+    assert "you follow no channel" in (await run("followed")).err
+    sent = await run("send", "hello", "--to", "bob")
+    assert sent.code == 0, sent.err
+    people = People(f"ws://{hub.address}", "acme", hub.token("desk", level=Level.SERVICE))
+    (logged,) = [each async for each in people.messages(receiver="bob")]
+    assert logged["message"]["sender"] == "ann"
+
+
+async def test_peers_are_imported_from_a_table(start_hub: StartHub, tmp_path: Path) -> None:
+    run = Commands(await start_hub(a_hub()))
+    file = tmp_path / "peers.csv"
+    rows = [f"p{number},,p{number}@example.org; p{number}@example.com" for number in range(2500)]
+    file.write_text("\n".join(["peer,policy,email", *rows, "ann,PREFERRED,", ""]))
+    assert await run.well("peers", "import", str(file)) == "2501 peers\n"
+    listed = {each["id"]: each["peer"] for each in await lines(run, "peers", "list")}
+    assert len(listed) == 2501
+    assert listed["ann"] == {"addresses": [], "policy": "PREFERRED", "privacy": []}
+    addresses = [each["parameters"] for each in listed["p7"]["addresses"]]
+    assert addresses == [["p7@example.org"], ["p7@example.com"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name,email\nann,a@b\n", "one of them `peer`"),
+        ("peer,email\nann\n", "line 2 has 1 cells"),
+        ("peer,policy\nann,SOMETIMES\n", "line 2 has no peer, or a policy"),
+        ("", "the first line"),
+    ],
+)
+async def test_a_table_that_cannot_be_read_is_refused_by_line(
+    start_hub: StartHub, tmp_path: Path, text: str, problem: str
+) -> None:
+    run = Commands(await start_hub(a_hub()))
+    (tmp_path / "peers.csv").write_text(text)
+    ended = await run("peers", "import", str(tmp_path / "peers.csv"))
+    assert ended.code != 0
+    assert problem in ended.err

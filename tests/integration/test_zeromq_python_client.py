@@ -1,0 +1,123 @@
+"""The Python client and the command line over ZeroMQ."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from harness.invoking import at, invoke
+from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.topics import STORED
+from hubbub.client import NotPermitted, NotSubscribed, TopicNotFound, Unreachable
+from hubbub.client.zeromq import TIMEOUT_SECONDS, ZeroMqTopics
+from hubbub.domain.permissions import Level
+from hubbub.ports.storage.administration import AuditQuery
+
+pytestmark = pytest.mark.spec("ONCE-04", "ONCE-05")
+
+
+@pytest.fixture
+async def hub(start_hub: StartHub) -> RunningHub:
+    return await start_hub(open_hub(rules=STORED), zeromq__endpoint="tcp://127.0.0.1:*")
+
+
+def endpoint(hub: RunningHub) -> str:
+    assert hub.server.zeromq is not None
+    return hub.server.zeromq
+
+
+async def test_messages_are_put_got_and_acknowledged(hub: RunningHub) -> None:
+    async with ZeroMqTopics(endpoint(hub), hub="acme", token=hub.token("ann")) as client:
+        with pytest.raises(TopicNotFound):
+            await client.get("orders")
+        assert (await client.subscribe("orders"))["lag"] == 0
+        receipts = [await client.put("orders", {"n": number}) for number in range(3)]
+        assert [each.serial for each in receipts] == [1, 2, 3]
+        found = await client.get("orders", limit=10)
+        assert [each.data for each in found] == [{"n": 0}, {"n": 1}, {"n": 2}]
+        assert await client.ack("orders", [1, 2]) == 2
+        (left,) = await client.get("orders", limit=10)
+        assert (left.serial, left.redelivered) == (3, True)
+        assert await client.ack("orders", up_to=3) == 3
+        assert await client.get("orders", wait_seconds=0.05) == []
+        await client.unsubscribe("orders")
+        with pytest.raises(NotSubscribed):
+            await client.get("orders")
+
+
+async def test_a_request_without_an_answer_is_sent_again_and_stored_once(
+    hub: RunningHub,
+) -> None:
+    """A relay on the way drops the first answer."""
+    assert TIMEOUT_SECONDS == 10.0
+    with zmq.asyncio.Context() as context:
+        front, back = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+        port = front.bind_to_random_port("tcp://127.0.0.1")
+        back.connect(endpoint(hub))
+        dropped = []
+
+        async def there() -> None:
+            while True:
+                await back.send_multipart(await front.recv_multipart())
+
+        async def back_again() -> None:
+            dropped.append(await back.recv_multipart())
+            while True:
+                await front.send_multipart(await back.recv_multipart())
+
+        relays = [asyncio.create_task(there()), asyncio.create_task(back_again())]
+        address = f"tcp://127.0.0.1:{port}"
+        async with ZeroMqTopics(address, hub="acme", timeout_seconds=1) as client:
+            receipt = await client.put("orders", "x")
+            assert (receipt.serial, receipt.duplicate) == (1, True)
+            assert b"PutReply" in dropped[0]
+            assert (await client.put("orders", "y")).serial == 2
+        for each in relays:
+            each.cancel()
+        await asyncio.gather(*relays, return_exceptions=True)
+        front.close(0)
+        back.close(0)
+
+
+async def test_who_is_not_there_is_given_up_in_words() -> None:
+    async with ZeroMqTopics("tcp://127.0.0.1:1", timeout_seconds=0.05, tries=2) as client:
+        with pytest.raises(Unreachable, match="did not answer 2 times"):
+            await client.put("orders", "x")
+
+
+async def test_the_commands_about_topics_work_over_zeromq(hub: RunningHub) -> None:
+    env: dict[str, str | None] = {"HUBBUB_HUB": "acme", "HUBBUB_TOKEN": hub.token("ann")}
+    over = ("--zeromq", endpoint(hub))
+    subscribed = await invoke("subscribe", "--durable", "orders", *over, **env)
+    assert subscribed.out == "SUBSCRIBED orders (default), 0 waiting\n"
+    put = await invoke("put", "orders", "two teapots", *over, **env)
+    assert put.out.split()[1:] == ["1"], put.err
+    assert "two teapots" in (await invoke("get", "orders", *over, **env)).out
+    assert "nothing waits" in (await invoke("get", "orders", *over, **env)).err
+    ended = await invoke("unsubscribe", "orders", *over, **env)
+    assert ended.out == "UNSUBSCRIBED orders\n"
+    assert (await invoke("subscribe", "orders", *over, **env)).code == 2
+
+
+@pytest.mark.spec("ONCE-01")
+@pytest.mark.parametrize("door", ["zeromq", "http"])
+async def test_shutdown_is_for_administrators_and_asks_the_server_to_stop(
+    hub: RunningHub, door: str
+) -> None:
+    async with ZeroMqTopics(endpoint(hub), hub="acme", token=hub.token("ann")) as client:
+        with pytest.raises(NotPermitted):
+            await client.shutdown()
+    stop = hub.server.stop_requested
+    over = ("--zeromq", endpoint(hub)) if door == "zeromq" else ()
+    refused = await invoke("shutdown", "--yes", *over, **at(hub, hub.token(level=Level.ADMIN)))
+    assert refused.code == 1
+    assert not stop.is_set()
+    ended = await invoke("shutdown", "--yes", *over, **at(hub, hub.token("root", "*", Level.ADMIN)))
+    assert ended.out == "Shutdown\n", ended.err
+    async with asyncio.timeout(10):
+        await stop.wait()
+    (noted, *_) = await hub.server.administration.audit.read(AuditQuery(hub="*", limit=1))
+    assert (noted.action, noted.actor) == ("server.shutdown", "root")

@@ -1,0 +1,105 @@
+"""Pages of long lists, compared with sorting everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.engine import Alone
+from hubbub.domain.permissions import Identity
+from hubbub.engine.administration import lists
+from hubbub.engine.administration.lists import (
+    ListChannels,
+    ListSessions,
+    channel_page,
+    ranked,
+    session_page,
+)
+from hubbub.engine.hub import Hub
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "SLICE", 4)
+
+
+async def every_channel(hub: Hub, limit: int, **wanted: str) -> list[tuple[int, str]]:
+    """All pages, one after the other."""
+    found: list[lists.Ranked] = []
+    after = ""
+    while True:
+        question = ListChannels(hub.name, limit, after, **wanted)  # type: ignore[arg-type]
+        page, _ = await channel_page(hub, question)
+        found += page
+        if len(page) < limit:
+            return list(found)
+        after = page[-1].cursor if "sort" in wanted else page[-1].name
+
+
+async def crowded(alone: Alone) -> Hub:
+    """Channels with none to three subscribers, most of them with one."""
+    for number in range(40):
+        for _ in range(3 if number % 10 == 0 else 2 if number % 7 == 0 else 1):
+            await alone.node.subscribe(f"room:{number}")
+    return alone.node.node.hub("acme")
+
+
+@pytest.mark.spec("ADMIN-01")
+@pytest.mark.parametrize("limit", [1, 3, 7, 100])
+async def test_pages_of_channels_are_parts_of_one_order(tmp_path: Path, limit: int) -> None:
+    async with Alone(tmp_path) as alone:
+        hub = await crowded(alone)
+        sizes = {name: feed.subscribers for name, feed in hub.feeds.items()}
+        by_name = sorted((name, size) for name, size in sizes.items())
+        assert await every_channel(hub, limit) == [(size, name) for name, size in by_name]
+        busiest = sorted(((size, name) for name, size in sizes.items()), reverse=True)
+        assert await every_channel(hub, limit, sort="-sessions") == busiest
+        some = [each for each in busiest if "3" in each[1]]
+        assert await every_channel(hub, limit, sort="-sessions", q="3") == some
+        assert await every_channel(hub, limit, q="3") == sorted(some, key=lambda each: each[1])
+        question = ListChannels("acme", 1, q="3")
+        assert (await channel_page(hub, question))[1] == len(some)
+
+
+@pytest.mark.spec("ADMIN-01")
+async def test_sessions_are_found_by_user_channel_id_and_time(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as alone:
+        for number in range(20):
+            identity = Identity(user_id=f"user{number % 3}")
+            await alone.node.subscribe("even" if number % 2 else "odd", identity=identity)
+            alone.clock.advance(0.5)
+        hub = alone.node.node.hub("acme")
+        every = sorted(hub.sessions)
+
+        async def found(limit: int = 100, **wanted: object) -> tuple[list[str], int]:
+            question = ListSessions("acme", limit, **wanted)  # type: ignore[arg-type]
+            sessions, total = await session_page(hub, question)
+            return [session.id for session in sessions], total
+
+        assert await found() == (every, 20)
+        assert await found(3, after=every[4]) == (every[5:8], 20)
+        of_user = sorted(s.id for s in hub.sessions.values() if s.identity.user_id == "user1")
+        assert await found(user_id="user1") == (of_user, len(of_user))
+        assert await found(q="ser1") == (of_user, len(of_user))
+        assert await found(user_id="user1", q="user2") == ([], 0)
+        assert await found(q=every[7][:12]) == ([every[7]], 1)
+        in_even = sorted(s.id for s in hub.sessions.values() if "even" in (s.feeds or ()))
+        assert await found(channel="even") == (in_even, 10)
+        assert await found(2, channel="even", after=in_even[0]) == (in_even[1:3], 10)
+        assert await found(channel="nowhere") == ([], 0)
+        opened = sorted(hub.sessions.values(), key=lambda s: -s.opened_at)
+        first, total = await found(7, sort="-opened")
+        assert (first, total) == ([session.id for session in opened[:7]], 20)
+        cursor = f"{int(opened[6].opened_at * 1000)} {opened[6].id}"
+        assert (await found(7, sort="-opened", after=cursor))[0] == [s.id for s in opened[7:14]]
+        await alone.node.subscribe("even")
+        gone = hub.sessions[every[0]]
+        alone.node.node.close(gone)
+        assert every[0] not in (await found())[0]
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1 a", "1" * 30, "²a", " "])
+def test_any_text_is_a_place_in_the_order(cursor: str) -> None:
+    assert ranked(cursor) == (0, cursor)
+    assert ranked("3 a b") == (3, "a b")
