@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
-from harness import worker_forks
+from harness import time_limits, worker_forks
 
 pytest_plugins = ["harness.postgres", "harness.spark"]
 
@@ -22,8 +22,17 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.load_profile("repeatable")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     worker_forks.install()
+    if not hasattr(config, "workerinput"):
+        time_limits.adopt_orphans()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """With xdist: the workers have ended, and so has everything that their tests started."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        for line in time_limits.kill_what_is_left():
+            print(f"killed, since tests left it running: {line}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # What shares a fixture stays together; one Spark at a time.
         group = "spark" if folder == "pipeline" else item.path.name
         item.add_marker(pytest.mark.xdist_group(group))
+        time_limits.cancel_when_late(item)
     if config.getoption("--long"):
         return
     long = [item for item in items if item.get_closest_marker("long")]

@@ -1,0 +1,61 @@
+"""Tests that end: time limits that hold on uvloop, and no process that outlives the run.
+
+A signal, by which pytest-timeout interrupts a test, does not interrupt a coroutine on uvloop. A
+coroutine is therefore cancelled at nine tenths of its time limit and fails with the place where
+it waited. A test or a fixture that goes on even then prints all stacks and ends its xdist worker
+(`timeout_method`), which is not replaced: xdist waits for ever where it replaces one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psutil
+import pytest
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SHARE = 0.9
+
+
+def cancel_when_late(item: pytest.Item) -> None:
+    """Give a test that is a coroutine its time limit: that of its marker, or everybody's."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        marker = item.get_closest_marker("timeout")
+        seconds = float(marker.args[0] if marker else item.config.getini("timeout"))
+        item.obj = _limited(item.obj, seconds * _SHARE)
+
+
+def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Any]:
+    @functools.wraps(test)
+    async def limited(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(seconds):
+            await test(*args, **kwargs)
+
+    return limited
+
+
+def adopt_orphans() -> None:
+    """Processes whose parent ends, such as an xdist worker, become children of this one."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_what_is_left() -> list[str]:
+    """End all processes below this one, and return their command lines."""
+    left = psutil.Process().children(recursive=True)
+    told = [line for process in left if (line := _command_line(process))]
+    for process in left:
+        process.kill()
+    psutil.wait_procs(left, timeout=10)
+    return told
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
