@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 
 import pytest
+import pytest_timeout
 import uvloop
 from hypothesis import HealthCheck, settings
 
@@ -52,6 +54,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
+    time_limits.end_when_late(item.config, settings.timeout)
+    return True
+
+
+def pytest_timeout_cancel_timer() -> bool:
+    faulthandler.cancel_dump_traceback_later()
+    return True
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

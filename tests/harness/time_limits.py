@@ -2,14 +2,16 @@
 
 A signal, by which pytest-timeout interrupts a test, does not interrupt a coroutine on uvloop. A
 coroutine is therefore cancelled at nine tenths of its time limit and fails with the place where
-it waited. A test or a fixture that goes on even then prints all stacks and ends its xdist worker
-(`timeout_method`), which is not replaced: xdist waits for ever where it replaces one.
+it waited. A test or a fixture that goes on even then ends its xdist worker, with the stacks of
+all threads; the worker is not replaced (`--max-worker-restart 0`), since xdist can wait for ever
+where it replaces one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -17,6 +19,7 @@ from typing import Any
 
 import psutil
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SHARE = 0.9
@@ -37,6 +40,12 @@ def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[.
             await test(*args, **kwargs)
 
     return limited
+
+
+def end_when_late(config: pytest.Config, seconds: float) -> None:
+    """This process ends in so many seconds, whatever it does then."""
+    stderr = config.stash[fault_handler_stderr_fd_key]  # not the one that is captured
+    faulthandler.dump_traceback_later(seconds, exit=True, file=stderr)
 
 
 def adopt_orphans() -> None:
