@@ -1,10 +1,10 @@
 """Tests that end: time limits that hold on uvloop, and no process that outlives the run.
 
 A signal, by which pytest-timeout interrupts a test, does not interrupt a coroutine on uvloop. A
-coroutine is therefore cancelled at nine tenths of its time limit and fails with the place where
-it waited. A test or a fixture that goes on even then ends its xdist worker, with the stacks of
-all threads; the worker is not replaced (`--max-worker-restart 0`), since xdist can wait for ever
-where it replaces one.
+coroutine is therefore cancelled at its time limit and fails with the place where it waited. Any
+other test, and a fixture, that takes twice its time limit ends its xdist worker, with the stacks
+of all threads; the worker is not replaced (`--max-worker-restart 0`), since xdist can wait for
+ever where it replaces one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 _PR_SET_CHILD_SUBREAPER = 36
-_SHARE = 0.9
 
 
 def cancel_when_late(item: pytest.Item) -> None:
@@ -30,7 +29,7 @@ def cancel_when_late(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
         marker = item.get_closest_marker("timeout")
         seconds = float(marker.args[0] if marker else item.config.getini("timeout"))
-        item.obj = _limited(item.obj, seconds * _SHARE)
+        item.obj = _limited(item.obj, seconds)
 
 
 def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Any]:
@@ -43,9 +42,9 @@ def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[.
 
 
 def end_when_late(config: pytest.Config, seconds: float) -> None:
-    """This process ends in so many seconds, whatever it does then."""
+    """Have this process end after twice its time limit, whatever it does then."""
     stderr = config.stash[fault_handler_stderr_fd_key]  # not the one that is captured
-    faulthandler.dump_traceback_later(seconds, exit=True, file=stderr)
+    faulthandler.dump_traceback_later(2 * seconds, exit=True, file=stderr)
 
 
 def adopt_orphans() -> None:
