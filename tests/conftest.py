@@ -67,7 +67,10 @@ def pytest_timeout_cancel_timer() -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not tested on this machine, at the end of what people read."""
+    """At the end of what people read: failures that a repetition hid, and what was not tested."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"failed, then repeated: {report.nodeid}", red=True)
+        terminalreporter.line(report.longreprtext)
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", ()):
         told = report.longrepr
