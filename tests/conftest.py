@@ -27,7 +27,7 @@ settings.load_profile("repeatable")
 def pytest_configure(config: pytest.Config) -> None:
     worker_forks.install()
     if not hasattr(config, "workerinput"):
-        time_limits.adopt_orphans()
+        time_limits.mark_processes()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -10,10 +10,10 @@ ever where it replaces one.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import faulthandler
 import functools
 import inspect
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +21,7 @@ import psutil
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-_PR_SET_CHILD_SUBREAPER = 36
+_MARK = "HUBBUB_TEST_RUN"
 
 
 def cancel_when_late(item: pytest.Item) -> None:
@@ -47,23 +47,24 @@ def end_when_late(config: pytest.Config, seconds: float) -> None:
     faulthandler.dump_traceback_later(2 * seconds, exit=True, file=stderr)
 
 
-def adopt_orphans() -> None:
-    """Processes whose parent ends, such as an xdist worker, become children of this one."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def mark_processes() -> None:
+    """From now on all processes below this one carry a mark, also those whose parent has ended."""
+    os.environ[_MARK] = str(os.getpid())
 
 
 def kill_what_is_left() -> list[str]:
-    """End all processes below this one, and return their command lines."""
-    left = psutil.Process().children(recursive=True)
-    told = [line for process in left if (line := _command_line(process))]
+    """End all processes with the mark but this one, and return their command lines."""
+    mark = os.environ[_MARK]
+    left = [one for one in psutil.process_iter() if one.pid != os.getpid() and _mark(one) == mark]
+    told = [" ".join(process.cmdline()) for process in left]
     for process in left:
         process.kill()
-    psutil.wait_procs(left, timeout=10)
     return told
 
 
-def _command_line(process: psutil.Process) -> str:
+def _mark(process: psutil.Process) -> str | None:
     try:
-        return " ".join(process.cmdline())
+        mark: str | None = process.environ().get(_MARK)
+        return mark
     except psutil.Error:
-        return ""
+        return None
