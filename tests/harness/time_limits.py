@@ -21,7 +21,7 @@ import psutil
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-_MARK = "HUBBUB_TEST_RUN"
+_MARK = "PYTEST_RUN_MARK"
 
 
 def cancel_when_late(item: pytest.Item) -> None:
