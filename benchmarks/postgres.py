@@ -138,7 +138,7 @@ class LocalPostgres:
         for member in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.kill()
-        psutil.wait_procs(family)
+        psutil.wait_procs(family, _START_SECONDS)
         self._process.wait()
 
     def _end(self, number: signal.Signals) -> None:
