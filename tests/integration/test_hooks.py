@@ -132,6 +132,29 @@ async def test_every_door_asks_and_services_need_not(
     assert len(service.calls) == before
 
 
+async def test_who_makes_a_topic_by_use_does_not_pass_its_hook(
+    start_hub: StartHub, service: ServiceServer
+) -> None:
+    routes = {"hooks": RpcRoute("may", service.url, timeout_seconds=2)}
+    made = open_hub(topic_rules="topics", callback_addresses="loopback")
+    rules = {**made.rules, "topics": HOOKED}
+    hub = await start_hub(msgspec.structs.replace(made, rules=rules, rpc_routes=routes))
+    service.answer = saying(200, b'{"allow": false}')
+    async with connect(f"ws://{hub.address}", hub="acme") as client:
+        with pytest.raises(NotPermitted):
+            await client.topics.put("new", 1)
+    caller = Caller(hub, hub.token("ann"))
+    hook = {"channel": "hooked", "callback": "http://127.0.0.1:9/"}
+    for method, path, body in (
+        ("POST", "/v1/hubs/acme/topics/newer/messages", 1),
+        ("PUT", "/v1/hubs/acme/topics/newest/subscriptions/mine", {}),
+        ("POST", "/v1/hubs/acme/webhooks", hook),
+    ):
+        reply = await caller(method, path, body)
+        assert (reply.status, reply.code) == (403, "not_permitted"), (path, reply.text)
+    assert len(service.calls) == 4
+
+
 async def test_no_pattern_leads_past_a_hook(hub: RunningHub, service: ServiceServer) -> None:
     watcher = await hub.socket(token=hub.token("ann"))
     await watcher.subscribe("s*")
