@@ -181,6 +181,28 @@ async def test_a_decision_is_remembered_as_long_as_the_answer_says(
     assert len(service.calls) == 3
 
 
+async def test_a_decision_from_before_a_change_of_settings_is_not_remembered(
+    hub: RunningHub, service: ServiceServer
+) -> None:
+    asked_once, changed = asyncio.Event(), asyncio.Event()
+
+    async def late(_: web.Request) -> web.StreamResponse:
+        asked_once.set()
+        await changed.wait()
+        return web.json_response({"allow": True, "cacheSeconds": 60})
+
+    service.answer = late
+    ann = await hub.socket(token=hub.token("ann"))
+    publishing = asyncio.ensure_future(ann.publish("safe:1", {"json": 1}))
+    await asked_once.wait()
+    service.answer = saying(200, b'{"allow": false}')
+    trusted = Caller(hub, hub.token("shop", level=Level.SERVICE))
+    assert (await trusted("PUT", "/v1/admin/hubs/acme/rules/loud", {"public": True})).status == 201
+    changed.set()
+    assert (await publishing)["success"]
+    assert (await ann.publish("safe:1", {"json": 2}))["error"]["code"] == "not_permitted"
+
+
 async def test_callers_over_http_without_a_name_share_no_decision(
     hub: RunningHub, service: ServiceServer
 ) -> None:
