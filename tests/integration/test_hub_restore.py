@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import io
 import json
 import os
 import signal
+import sqlite3
 import tarfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -578,6 +580,55 @@ async def test_an_archive_that_cannot_be_trusted_is_refused_before_anything_chan
     assert (await socket.publish("log", {"json": 1}, store=True))["channelSerial"] == "2"
     assert not (data(hub) / ".hub-restore").exists()
     assert left_over(database(hub)) == []
+
+
+def repacked(archive: Path, *statements: str) -> Path:
+    """With another database, which its maker has changed."""
+    stage = archive.parent / "repacked"
+    stage.mkdir()
+    with tarfile.open(archive) as source:
+        source.extractall(stage, filter="data")
+    with closing(sqlite3.connect(stage / "hubbub.db")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    manifest = json.loads((stage / "manifest.json").read_bytes())
+    content = (stage / "hubbub.db").read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"]["hubbub.db"] = entry
+    (stage / "manifest.json").write_text(json.dumps(manifest))
+    target = archive.with_name("repacked.tar.gz")
+    with tarfile.open(target, "w:gz") as tar:
+        for name in ("manifest.json", *manifest["files"]):
+            tar.add(stage / name, name)
+    return target
+
+
+@pytest.mark.spec("OPS-03", "SEC-01")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE settings SET value = 'x' WHERE hub = 'acme' AND kind = 'rules'",
+        "UPDATE settings SET value = CAST('[]' AS BLOB) WHERE hub = 'acme' AND kind = 'hub'",
+        "UPDATE settings SET value = CAST('{' AS BLOB) WHERE hub = 'acme' AND kind = 'declared'",
+        "INSERT INTO channel_records VALUES ('acme', 'c', 'ann@acme', CAST('x' AS BLOB))",
+        "UPDATE channels SET head = 'many' WHERE hub = 'acme'",
+        "UPDATE channels SET name = CAST(x'ff' AS TEXT) WHERE hub = 'acme'",
+    ],
+)
+async def test_rows_that_no_node_could_read_are_refused_before_the_hub_is_replaced(
+    start_hub: StartHub, statement: str
+) -> None:
+    """The settings of all hubs are read together: one that cannot be read would end them all."""
+    hub = await two_hubs(start_hub)
+    await post(hub, "log", "kept")
+    archive = repacked(backup_of(hub), statement)
+    before = rows_of(database(hub), "acme")
+    told = await restore_hub(hub, archive)
+    assert (told["state"], told["error"]["code"]) == ("failed", "archive_refused"), told
+    assert rows_of(database(hub), "acme") == before
+    assert left_over(database(hub)) == []
+    await hub.server.reread()
+    assert await texts_of(hub, "acme") == ["kept"]
 
 
 async def test_an_archive_without_the_hub_says_which_hubs_it_holds(start_hub: StartHub) -> None:

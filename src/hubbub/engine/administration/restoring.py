@@ -220,7 +220,7 @@ class Restores:
             await self._store.begin_restore(restore)
             await self._load(restore, archive)
             await self._switch(restore, actor)
-        except HubbubError:
+        except Exception:
             with contextlib.suppress(HubbubError):  # else the next restore does it
                 await self._store.discard_restore(restore)
             raise

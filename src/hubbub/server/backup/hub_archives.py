@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from hubbub.domain.errors import ArchiveRefused, StoreUnavailable
 from hubbub.ports.archives import RestoredRows
 from hubbub.ports.storage.administration import Revocation
@@ -133,7 +135,11 @@ class UnpackedHub:
         self._slices = self._read()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._thread.submit(work))
+        """Raises `ArchiveRefused`."""
+        try:
+            return await asyncio.wrap_future(self._thread.submit(work))
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
+            raise ArchiveRefused(f"a row of the archive cannot be read: {error}") from error
 
     async def require_rows(self) -> None:
         """Raises `ArchiveRefused` where the archive holds nothing of the hub."""
@@ -150,7 +156,7 @@ class UnpackedHub:
         for table in hub_tables().values():
             if table.of_hub:
                 rows = self._connection.execute(f"SELECT DISTINCT hub FROM {table.name}")  # noqa: S608
-                found.update(hub for (hub,) in rows if not hub.startswith("#"))
+                found.update(str(hub) for (hub,) in rows if not str(hub).startswith("#"))
         return found
 
     async def count(self) -> Mapping[str, int]:
