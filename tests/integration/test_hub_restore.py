@@ -11,6 +11,7 @@ import os
 import signal
 import sqlite3
 import tarfile
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -30,6 +31,8 @@ from hubbub.client import Gap, Message, connect
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import HubRestoring
 from hubbub.domain.permissions import Level
+from hubbub.server.backup import hub_archives
+from hubbub.server.backup.archive import BackupError, read_manifest
 from hubbub.server.backup.making import back_up
 from hubbub.storage.sql.hub_tables import hub_tables
 from hubbub.storage.sqlite.store import SqliteStore
@@ -561,7 +564,29 @@ def rewritten(archive: Path, **changes: Any) -> Path:
     return target
 
 
-BAD = [nothing, folder, device, garbage, truncated, changed, foreign, newer, of_another_format]
+def without_end(archive: Path) -> Path:
+    """Reading its channels never ends."""
+    endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    return repacked(
+        archive,
+        "ALTER TABLE push_tokens RENAME TO others",
+        f"CREATE VIEW push_tokens AS SELECT o.* FROM others AS o, ({endless})",
+    )
+
+
+def with_a_large_header(archive: Path) -> Path:
+    """Of a member: 64 MiB, which are 64 KiB in the archive."""
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("header")
+        member.type, member.size = tarfile.XHDTYPE, 64 << 20
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    return archive
+
+
+BAD = [
+    nothing, folder, device, garbage, truncated, changed, foreign, newer, of_another_format,
+    without_end, with_a_large_header,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spoil", BAD, ids=lambda spoil: spoil.__name__)
@@ -629,6 +654,30 @@ async def test_rows_that_no_node_could_read_are_refused_before_the_hub_is_replac
     assert left_over(database(hub)) == []
     await hub.server.reread()
     assert await texts_of(hub, "acme") == ["kept"]
+
+
+@pytest.mark.spec("SEC-01")
+async def test_an_archive_that_would_fill_the_disk_of_all_hubs_is_not_unpacked(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await two_hubs(start_hub)
+    archive = backup_of(hub)
+    monkeypatch.setattr(hub_archives, "_ROOM_LEFT_BYTES", 1 << 60)
+    told = await restore_hub(hub, archive)
+    assert (told["state"], told["error"]["code"]) == ("failed", "archive_refused"), told
+    assert "room" in told["error"]["message"]
+
+
+async def test_a_header_is_not_read_into_memory_whatever_its_size(tmp_path: Path) -> None:
+    archive = with_a_large_header(tmp_path / "large.tar.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(BackupError):
+            read_manifest(archive)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 async def test_an_archive_without_the_hub_says_which_hubs_it_holds(start_hub: StartHub) -> None:

@@ -13,6 +13,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,11 +32,14 @@ from hubbub.storage.sql.restored_rows import RowConversion
 from hubbub.storage.sql.schema import SQLITE, load_migrations
 from hubbub.storage.sqlite.connection import migrate
 from hubbub.storage.sqlite.copies import require_whole
+from hubbub.storage.sqlite.inspection import open_read_only
 
 _FOLDER = ".hub-restore"
 _SLICE_ROWS = 500
 _SLICE_BYTES = 256 * 1024
 _MOST_NAMED = 10
+_ROOM_LEFT_BYTES = 256 << 20
+"""Of the disk, when the archive is unpacked."""
 
 T = TypeVar("T")
 
@@ -72,9 +76,11 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
         check_version(path, manifest)
         _remove(folder)
         folder.mkdir(mode=0o700)
+        _require_room(path, manifest, folder)
         archive.unpack(path, folder, lambda _work, _share: None)
         (folder / SECRETS).unlink(missing_ok=True)
         database = folder / DATABASE
+        _require_tables_only(path, database)
         require_whole(database)
         return manifest, _open(database)
     except (BackupError, StoreUnavailable) as error:
@@ -87,6 +93,28 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
         _remove(folder)
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArchiveRefused(f"the archive {path} cannot be read: {reason}") from error
+
+
+def _require_room(path: Path, manifest: Manifest, folder: Path) -> None:
+    """The store of all hubs is on the same disk."""
+    needed = sum(entry.bytes for entry in manifest.files.values())
+    free = shutil.disk_usage(folder).free
+    if needed > free - _ROOM_LEFT_BYTES:
+        raise BackupError(
+            f"there is no room to unpack {path}: it needs {needed} bytes and {_ROOM_LEFT_BYTES} for"
+            f" the store, and {free} are free in {folder.parent}"
+        )
+
+
+def _require_tables_only(path: Path, database: Path) -> None:
+    """A store has no views and triggers; a query of a view, in the place of a table, may never
+    end."""
+    with closing(open_read_only(database)) as connection:
+        found = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+        ).fetchone()
+    if found is not None:
+        raise BackupError(f"{path} holds {found[0]!r}, which is no table of Hubbub")
 
 
 def _open(database: Path) -> sqlite3.Connection:
