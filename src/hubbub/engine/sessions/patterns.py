@@ -131,6 +131,20 @@ class PatternSubscriptions:
                 prepared.failures.append(ChannelFailure(request.channel, error))
         return prepared
 
+    async def check_any(self, hub: Hub, patterns: Iterable[str]) -> None:
+        """Raises the first `TooManyMatches` where each of the patterns matches more channels than a
+        session may follow."""
+        refusals: list[TooManyMatches] = []
+        for pattern in patterns:
+            try:
+                await self.watch.ask(hub, pattern)
+            except TooManyMatches as error:
+                refusals.append(error)
+            else:
+                return
+        if refusals:
+            raise refusals[0]
+
     async def _subscribe(
         self,
         session: SessionState,
