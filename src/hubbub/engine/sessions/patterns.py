@@ -122,9 +122,11 @@ class PatternSubscriptions:
         are followed from now on. Those that are there, apart from the `named` ones, must be begun
         (`begin`)."""
         prepared = Prepared([], [], {})
+        asked: set[str] = set()
         for request in wanted:
-            if not is_pattern(request.channel):
+            if not is_pattern(request.channel) or request.channel in asked:
                 continue
+            asked.add(request.channel)  # once: the owners compare all of their channels with it
             try:
                 await self._subscribe(session, request, named, prepared)
             except HubbubError as error:

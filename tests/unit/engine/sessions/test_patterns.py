@@ -426,6 +426,15 @@ async def test_the_number_of_patterns_and_of_matches_is_bounded(tmp_path: Path) 
 
 
 @pytest.mark.spec("SEC-01")
+async def test_a_pattern_that_is_named_often_is_asked_for_once(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as alone:
+        first = ChannelRequest("b:*", timestamp=1)
+        answer = await follow(alone.node.connect(), *["a:*", "b:*"] * 100, channels=[first])
+        assert [each.pattern for each in answer.patterns] == ["b:*", "a:*"]
+        assert not answer.failures
+
+
+@pytest.mark.spec("SEC-01")
 async def test_one_client_uses_up_a_share_of_the_hubs_patterns_and_matches(tmp_path: Path) -> None:
     limits: Any = {"session_patterns": 10, "hub_patterns": 48, "hub_matches": 60}
     ann, service = Identity(user_id="ann"), Identity(user_id="ann", level=Level.SERVICE)
