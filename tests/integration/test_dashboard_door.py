@@ -130,6 +130,16 @@ async def test_the_cookie_is_revoked_with_the_token_that_was_shown_for_it(
     assert (await browser.ask("GET", f"{API}/rules")).code == "invalid_token"
 
 
+@pytest.mark.spec("UI-01")
+async def test_a_refusal_that_passes_does_not_log_anybody_out(hub: RunningHub) -> None:
+    browser = await browser_of(hub, Level.SERVICE, "acme")
+    restores = hub.server.administration.restores
+    await restores.suspend("acme", "r")
+    assert (await browser.ask("GET", f"{API}/rules")).code == "hub_restoring"
+    await restores.resume("acme", "r", False)
+    assert (await browser.ask("GET", f"{API}/rules")).status == 200
+
+
 @pytest.mark.spec("UI-01", "SEC-03")
 async def test_no_cookie_is_made_of_a_cookie_to_outlive_the_token_that_was_shown(
     hub: RunningHub,
