@@ -637,6 +637,7 @@ def repacked(archive: Path, *statements: str) -> Path:
         "UPDATE settings SET value = CAST('{' AS BLOB) WHERE hub = 'acme' AND kind = 'declared'",
         "INSERT INTO channel_records VALUES ('acme', 'c', 'ann@acme', CAST('x' AS BLOB))",
         "UPDATE channels SET head = 'many' WHERE hub = 'acme'",
+        "INSERT INTO revocations VALUES ('acme', 'user', 'ann', 'today', 9999999999999)",
         "UPDATE channels SET name = CAST(x'ff' AS TEXT) WHERE hub = 'acme'",
     ],
 )

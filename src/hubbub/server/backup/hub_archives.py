@@ -259,11 +259,12 @@ class UnpackedHub:
         """Tokens of a hub are of no use in a hub of another name."""
         if self._source != self._target:
             return []
+        columns = Revocation.__struct_fields__
         rows = self._connection.execute(
-            "SELECT kind, subject, issued_until, expires_at FROM revocations WHERE hub = ?",
+            f"SELECT {', '.join(columns)} FROM revocations WHERE hub = ?",  # noqa: S608
             (self._source,),
         )
-        return [Revocation(self._target, *row) for row in rows]
+        return [msgspec.convert(dict(zip(columns, row, strict=True)), Revocation) for row in rows]
 
     async def close(self) -> None:
         await self._run(self._end)
