@@ -338,6 +338,17 @@ async def test_a_hub_is_restored_under_another_name_beside_the_first(start_hub: 
         assert len(callbacks.messages) == 5, "nothing was sent a second time"
 
 
+async def test_the_copy_of_a_hub_that_the_file_declares_outlives_the_next_start(
+    start_hub: StartHub,
+) -> None:
+    hub = await two_hubs(start_hub)
+    await post(hub, "log", "kept")
+    told = await restore_hub(hub, backup_of(hub), "copy", source="acme")
+    assert told["state"] == "done", told
+    await hub.server.directory.declare(list(hub.server.settings.hubs.values()))
+    assert await texts_of(hub, "copy") == ["kept"]
+
+
 async def test_a_hub_that_was_deleted_comes_back_and_one_that_never_was_is_made(
     start_hub: StartHub,
 ) -> None:

@@ -82,6 +82,8 @@ class RowConversion:
         """Whether the row belongs into a hub of another name."""
         if table in _LEADS_OUTSIDE or (table == "cursors" and row["owner"] == WEBHOOK_OWNER):
             return False
+        if table == "settings" and row["kind"] == _DECLARED:
+            return False  # the file declares no such hub, and the next start would take it away
         if table == "comm_messages":
             row["state"], row["plan"] = _DECIDED, None
         elif table == "channel_records":
