@@ -312,6 +312,8 @@ class PatternSubscriptions:
                 continue
             if feed.channel in (session.planned or ()):
                 continue
+            if session.matches_left_out and not self.bounds.has_room(session, hub.patterns):
+                continue  # it was told; to find out again would take ten times as long
             try:
                 feed.admit(session)
                 self._subscriptions.join(session, feed, by_pattern=True)
