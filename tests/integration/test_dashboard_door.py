@@ -130,6 +130,28 @@ async def test_the_cookie_is_revoked_with_the_token_that_was_shown_for_it(
     assert (await browser.ask("GET", f"{API}/rules")).code == "invalid_token"
 
 
+@pytest.mark.spec("UI-01")
+async def test_a_refusal_that_passes_does_not_log_anybody_out(hub: RunningHub) -> None:
+    browser = await browser_of(hub, Level.SERVICE, "acme")
+    restores = hub.server.administration.restores
+    await restores.suspend("acme", "r")
+    assert (await browser.ask("GET", f"{API}/rules")).code == "hub_restoring"
+    await restores.resume("acme", "r", False)
+    assert (await browser.ask("GET", f"{API}/rules")).status == 200
+
+
+@pytest.mark.spec("UI-01", "SEC-03")
+async def test_no_cookie_is_made_of_a_cookie_to_outlive_the_token_that_was_shown(
+    hub: RunningHub,
+) -> None:
+    token = hub.token("svc", level=Level.SERVICE)
+    first, second = Browser(hub), Browser(hub)
+    assert (await first.log_in(token=token)).status == 200
+    refused = await second.log_in(token=first.cookie)
+    assert (refused.status, refused.code) == (401, "invalid_token")
+    assert (await second.ask("GET", f"{API}/rules")).code == "not_authenticated"
+
+
 @pytest.mark.spec("UI-01", "ADMIN-03")
 async def test_levels_hold_at_the_dashboard(start_hub: StartHub) -> None:
     hub = await start_hub(open_hub(), open_hub("other"))

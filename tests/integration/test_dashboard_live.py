@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -114,6 +115,19 @@ async def test_who_floods_the_dashboards_socket_is_cut_off(hub: RunningHub) -> N
         await board.send("Ping", reqID=number)
     await board.closed()
     assert board.backlog[-1]["payload"]["code"] == "rate_limited"
+
+
+@pytest.mark.spec("UI-01", "SEC-01")
+async def test_nothing_is_watched_behind_a_close(hub: RunningHub) -> None:
+    """Else what watches would stay for ever, beyond every bound."""
+    board = await watching(hub)
+    wanted = {"channels": [{"channel": "counters"}]}
+    requests = [{"event": "Close", "payload": {}}, {"event": "Subscribe", "payload": wanted}]
+    await board.connection.send("\n".join(map(json.dumps, requests)))
+    await board.closed()
+    administration = hub.server.administration
+    assert not administration.board.occupied
+    assert administration.board.channels == []
 
 
 @pytest.mark.spec("UI-01", "OPS-02")

@@ -66,6 +66,24 @@ async def test_presence_data_has_a_bound_and_needs_a_subscription(start_hub: Sta
     assert (await socket.find("Presence"))["error"]["code"] == "not_found"
 
 
+@pytest.mark.spec("OPS-03", "SEC-01")
+async def test_presence_data_that_no_node_could_keep_is_refused(start_hub: StartHub) -> None:
+    """The snapshots of all sessions are written together: one that fails would fail them all."""
+    hub = await start_hub(open_hub(rules=PRESENT))
+    socket = await hub.socket()
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"in": deep}
+    for data in ({"n": 2**64}, {"in": [-(2**63) - 1]}, deep):
+        (failure,) = (await socket.subscribe("room", presence=data))["failures"]
+        assert failure["error"]["code"] == "invalid_attribute"
+    await socket.subscribe("room")
+    assert "error" not in await socket.find("Presence")
+    await socket.send("Presence", channel="room", data={"n": 2**64}, reqID=9)
+    assert (await socket.find("Presence"))["error"]["code"] == "invalid_attribute"
+    await hub.server.node.restore_keys.flush()
+
+
 async def test_presence_data_is_restored_with_the_session_and_ends_with_the_subscription(
     start_hub: StartHub,
 ) -> None:

@@ -132,6 +132,29 @@ async def test_every_door_asks_and_services_need_not(
     assert len(service.calls) == before
 
 
+async def test_who_makes_a_topic_by_use_does_not_pass_its_hook(
+    start_hub: StartHub, service: ServiceServer
+) -> None:
+    routes = {"hooks": RpcRoute("may", service.url, timeout_seconds=2)}
+    made = open_hub(topic_rules="topics", callback_addresses="loopback")
+    rules = {**made.rules, "topics": HOOKED}
+    hub = await start_hub(msgspec.structs.replace(made, rules=rules, rpc_routes=routes))
+    service.answer = saying(200, b'{"allow": false}')
+    async with connect(f"ws://{hub.address}", hub="acme") as client:
+        with pytest.raises(NotPermitted):
+            await client.topics.put("new", 1)
+    caller = Caller(hub, hub.token("ann"))
+    hook = {"channel": "hooked", "callback": "http://127.0.0.1:9/"}
+    for method, path, body in (
+        ("POST", "/v1/hubs/acme/topics/newer/messages", 1),
+        ("PUT", "/v1/hubs/acme/topics/newest/subscriptions/mine", {}),
+        ("POST", "/v1/hubs/acme/webhooks", hook),
+    ):
+        reply = await caller(method, path, body)
+        assert (reply.status, reply.code) == (403, "not_permitted"), (path, reply.text)
+    assert len(service.calls) == 4
+
+
 async def test_no_pattern_leads_past_a_hook(hub: RunningHub, service: ServiceServer) -> None:
     watcher = await hub.socket(token=hub.token("ann"))
     await watcher.subscribe("s*")
@@ -156,6 +179,28 @@ async def test_a_decision_is_remembered_as_long_as_the_answer_says(
     await bob.publish("safe:1", {"json": 1})
     await ann.publish("safe:2", {"json": 1})
     assert len(service.calls) == 3
+
+
+async def test_a_decision_from_before_a_change_of_settings_is_not_remembered(
+    hub: RunningHub, service: ServiceServer
+) -> None:
+    asked_once, changed = asyncio.Event(), asyncio.Event()
+
+    async def late(_: web.Request) -> web.StreamResponse:
+        asked_once.set()
+        await changed.wait()
+        return web.json_response({"allow": True, "cacheSeconds": 60})
+
+    service.answer = late
+    ann = await hub.socket(token=hub.token("ann"))
+    publishing = asyncio.ensure_future(ann.publish("safe:1", {"json": 1}))
+    await asked_once.wait()
+    service.answer = saying(200, b'{"allow": false}')
+    trusted = Caller(hub, hub.token("shop", level=Level.SERVICE))
+    assert (await trusted("PUT", "/v1/admin/hubs/acme/rules/loud", {"public": True})).status == 201
+    changed.set()
+    assert (await publishing)["success"]
+    assert (await ann.publish("safe:1", {"json": 2}))["error"]["code"] == "not_permitted"
 
 
 async def test_callers_over_http_without_a_name_share_no_decision(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import io
 import json
 import os
 import signal
+import sqlite3
 import tarfile
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,8 @@ from hubbub.client import Gap, Message, connect
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import HubRestoring
 from hubbub.domain.permissions import Level
+from hubbub.server.backup import hub_archives
+from hubbub.server.backup.archive import BackupError, read_manifest
 from hubbub.server.backup.making import back_up
 from hubbub.storage.sql.hub_tables import hub_tables
 from hubbub.storage.sqlite.store import SqliteStore
@@ -333,6 +338,17 @@ async def test_a_hub_is_restored_under_another_name_beside_the_first(start_hub: 
         assert len(callbacks.messages) == 5, "nothing was sent a second time"
 
 
+async def test_the_copy_of_a_hub_that_the_file_declares_outlives_the_next_start(
+    start_hub: StartHub,
+) -> None:
+    hub = await two_hubs(start_hub)
+    await post(hub, "log", "kept")
+    told = await restore_hub(hub, backup_of(hub), "copy", source="acme")
+    assert told["state"] == "done", told
+    await hub.server.directory.declare(list(hub.server.settings.hubs.values()))
+    assert await texts_of(hub, "copy") == ["kept"]
+
+
 async def test_a_hub_that_was_deleted_comes_back_and_one_that_never_was_is_made(
     start_hub: StartHub,
 ) -> None:
@@ -559,7 +575,29 @@ def rewritten(archive: Path, **changes: Any) -> Path:
     return target
 
 
-BAD = [nothing, folder, device, garbage, truncated, changed, foreign, newer, of_another_format]
+def without_end(archive: Path) -> Path:
+    """Reading its channels never ends."""
+    endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    return repacked(
+        archive,
+        "ALTER TABLE push_tokens RENAME TO others",
+        f"CREATE VIEW push_tokens AS SELECT o.* FROM others AS o, ({endless})",
+    )
+
+
+def with_a_large_header(archive: Path) -> Path:
+    """Of a member: 64 MiB, which are 64 KiB in the archive."""
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("header")
+        member.type, member.size = tarfile.XHDTYPE, 64 << 20
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    return archive
+
+
+BAD = [
+    nothing, folder, device, garbage, truncated, changed, foreign, newer, of_another_format,
+    without_end, with_a_large_header,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spoil", BAD, ids=lambda spoil: spoil.__name__)
@@ -578,6 +616,80 @@ async def test_an_archive_that_cannot_be_trusted_is_refused_before_anything_chan
     assert (await socket.publish("log", {"json": 1}, store=True))["channelSerial"] == "2"
     assert not (data(hub) / ".hub-restore").exists()
     assert left_over(database(hub)) == []
+
+
+def repacked(archive: Path, *statements: str) -> Path:
+    """With another database, which its maker has changed."""
+    stage = archive.parent / "repacked"
+    stage.mkdir()
+    with tarfile.open(archive) as source:
+        source.extractall(stage, filter="data")
+    with closing(sqlite3.connect(stage / "hubbub.db")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    manifest = json.loads((stage / "manifest.json").read_bytes())
+    content = (stage / "hubbub.db").read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"]["hubbub.db"] = entry
+    (stage / "manifest.json").write_text(json.dumps(manifest))
+    target = archive.with_name("repacked.tar.gz")
+    with tarfile.open(target, "w:gz") as tar:
+        for name in ("manifest.json", *manifest["files"]):
+            tar.add(stage / name, name)
+    return target
+
+
+@pytest.mark.spec("OPS-03", "SEC-01")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE settings SET value = 'x' WHERE hub = 'acme' AND kind = 'rules'",
+        "UPDATE settings SET value = CAST('[]' AS BLOB) WHERE hub = 'acme' AND kind = 'hub'",
+        "UPDATE settings SET value = CAST('{' AS BLOB) WHERE hub = 'acme' AND kind = 'declared'",
+        "INSERT INTO channel_records VALUES ('acme', 'c', 'ann@acme', CAST('x' AS BLOB))",
+        "UPDATE channels SET head = 'many' WHERE hub = 'acme'",
+        "INSERT INTO revocations VALUES ('acme', 'user', 'ann', 'today', 9999999999999)",
+        "UPDATE channels SET name = CAST(x'ff' AS TEXT) WHERE hub = 'acme'",
+    ],
+)
+async def test_rows_that_no_node_could_read_are_refused_before_the_hub_is_replaced(
+    start_hub: StartHub, statement: str
+) -> None:
+    """The settings of all hubs are read together: one that cannot be read would end them all."""
+    hub = await two_hubs(start_hub)
+    await post(hub, "log", "kept")
+    archive = repacked(backup_of(hub), statement)
+    before = rows_of(database(hub), "acme")
+    told = await restore_hub(hub, archive)
+    assert (told["state"], told["error"]["code"]) == ("failed", "archive_refused"), told
+    assert rows_of(database(hub), "acme") == before
+    assert left_over(database(hub)) == []
+    await hub.server.reread()
+    assert await texts_of(hub, "acme") == ["kept"]
+
+
+@pytest.mark.spec("SEC-01")
+async def test_an_archive_that_would_fill_the_disk_of_all_hubs_is_not_unpacked(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await two_hubs(start_hub)
+    archive = backup_of(hub)
+    monkeypatch.setattr(hub_archives, "_ROOM_LEFT_BYTES", 1 << 60)
+    told = await restore_hub(hub, archive)
+    assert (told["state"], told["error"]["code"]) == ("failed", "archive_refused"), told
+    assert "room" in told["error"]["message"]
+
+
+async def test_a_header_is_not_read_into_memory_whatever_its_size(tmp_path: Path) -> None:
+    archive = with_a_large_header(tmp_path / "large.tar.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(BackupError):
+            read_manifest(archive)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 async def test_an_archive_without_the_hub_says_which_hubs_it_holds(start_hub: StartHub) -> None:

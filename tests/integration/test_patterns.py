@@ -243,6 +243,35 @@ async def test_a_stream_of_a_pattern_is_refused_before_it_begins(
         assert (await answer.json())["error"]["code"] == code
 
 
+async def test_a_stream_whose_pattern_matches_too_much_is_refused_before_it_begins(
+    start_hub: StartHub,
+) -> None:
+    """By a status, after which no browser tries again."""
+    hub = await start_hub(open_hub(rules=KEPT), session__maxMatches=2, session__maxPatterns=1)
+    for number in range(3):
+        await publish(hub, f"room:{number}", number, query="?store=true")
+    many = {"pattern": "room:*"}
+    async with hub.http.get("/v1/hubs/acme/events", params=many) as answer:
+        assert answer.status == 429
+        assert (await answer.json())["error"]["code"] == "too_many_matches"
+    async with listening(hub, "lobby", **many) as stream:
+        (failure,) = (await stream.next()).data["failures"]
+        assert failure["error"]["code"] == "too_many_matches"
+    both = [("pattern", "room:*"), ("pattern", "hall:*")]
+    async with hub.http.get("/v1/hubs/acme/events", params=both) as answer:
+        assert answer.status == 200
+
+
+async def test_a_stream_that_may_have_no_pattern_is_not_told_to_come_again(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(), session__maxPatterns=0)
+    async with hub.http.get("/v1/hubs/acme/events", params={"pattern": "room:*"}) as answer:
+        said = (await answer.content.read()).decode()
+    assert '"code":"too_many_matches"' in said
+    assert '"reconnect":true' not in said
+
+
 async def test_a_grant_opens_the_pattern_that_it_covers(start_hub: StartHub) -> None:
     hub = await start_hub(open_hub(namespaces={"club": Rules()}))
     token = hub.token("ann", grants=(Grant("club:*", publish=True, subscribe=True),))

@@ -118,11 +118,16 @@ def _check_location(location: dict[str, Any]) -> None:
             )
 
 
-def _check_object(name: str, value: dict[str, Any], most_bytes: int) -> None:
+def check_storable(name: str, value: dict[str, Any]) -> None:
+    """That nodes can tell each other the object and store it. Raises `InvalidAttribute`."""
     if _depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise InvalidAttribute(f"{name} has more than {MAX_DEPTH} levels; make it flatter")
     if not _storable(value):
         raise InvalidAttribute(f"{name} has a whole number of more than 64 bits; write it as text")
+
+
+def _check_object(name: str, value: dict[str, Any], most_bytes: int) -> None:
+    check_storable(name, value)
     size = len(msgspec.json.encode(value))
     if size > most_bytes:
         raise InvalidAttribute(

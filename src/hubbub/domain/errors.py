@@ -357,7 +357,9 @@ class TooManyFilters(Limited):
 
 class TooManyMatches(Limited):
     code = "too_many_matches"
+    close_code = 4416
     retry = False
+    reconnect = False
 
 
 class SlowConsumer(Limited):

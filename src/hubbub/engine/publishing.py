@@ -73,7 +73,7 @@ class Publisher:
         self._maker = maker
         self._clock = clock
         self._limits = limits
-        self._becoming: dict[tuple[str, str], list[tuple[Message, PublishReply]]] = {}
+        self._becoming: dict[tuple[str, str], list[tuple[Identity, Message, PublishReply]]] = {}
         """Puts to channels that are being made topics, in their order."""
         self._tasks = TaskSet()
         self.publications: Publications | None = None
@@ -241,24 +241,24 @@ class Publisher:
         hub.counters.bytes_in += len(item.payload)
         becoming = self._becoming.get((hub.name, item.channel))
         if becoming is not None:
-            becoming.append((message, reply))
+            becoming.append((identity, message, reply))
         elif hub.rules_for(item.channel).store or change_of(message) is not None:
             self._ask(hub, identity, message, reply)
         else:
-            self._becoming[hub.name, item.channel] = [(message, reply)]
+            self._becoming[hub.name, item.channel] = [(identity, message, reply)]
             self._tasks.start(self._make_topic(hub, item.channel))
         return message.id
 
     async def _make_topic(self, hub: Hub, channel: str) -> None:
-        """Then hand on what waited for it."""
+        """Then hand on what waited for it, by way of the hook that the topic may have."""
         refused: HubbubError | None = None
         try:
             await self._maker.ensure(hub, channel)
         except HubbubError as error:
             refused = error
-        for message, reply in self._becoming.pop((hub.name, channel)):
+        for identity, message, reply in self._becoming.pop((hub.name, channel)):
             if refused is None:
-                self._hand_on(hub, message, reply)
+                self._ask(hub, identity, message, reply)
             else:
                 self._tasks.start(self._refuse(hub, message, refused, reply))
 

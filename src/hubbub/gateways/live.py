@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
+from hubbub.domain.filters.filters import Filters
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import TokenBucket
+from hubbub.domain.patterns import is_pattern
+from hubbub.domain.permissions import Identity
+from hubbub.domain.requests import ChannelRequest
+from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
@@ -169,6 +175,31 @@ class LiveDoor:
         if channels and not tokens:
             self._node.queries.check_any(hub, identity, channels)
         self.admit(request.address)
+        open_now = partial(
+            self._begin_stream, request, identity, exchange, channels, wanted, filters
+        )
+        if channels and all(map(is_pattern, channels)):
+            exchange.run(self._begin_matching(hub.name, channels, open_now))
+        else:
+            open_now(hub)
+
+    async def _begin_matching(
+        self, name: str, patterns: Sequence[str], open_now: Callable[[Hub], None]
+    ) -> None:
+        """Of the patterns, the owners of channels know whether they match too many."""
+        await self._node.subscriptions.patterns.check_any(self._node.hub(name), patterns)
+        open_now(self._node.visit(name))
+
+    def _begin_stream(
+        self,
+        request: Request,
+        identity: Identity,
+        exchange: Exchange,
+        channels: Sequence[str],
+        wanted: Sequence[ChannelRequest],
+        filters: Filters,
+        hub: Hub,
+    ) -> None:
         http = exchange.connection
         http.flush()
         encoder = encoder_of(channels, self._node.clock.now())

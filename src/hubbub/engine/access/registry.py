@@ -221,6 +221,9 @@ class AccessRegistry:
             for channel in subscriber.followed()
             if not self._may_stay(subscriber.reader_of(channel), channel, configuration)
             or self._tokens.revoked(subscriber.reader_of(channel).identity, hub)
+            or not _is_trusted(
+                subscriber.reader_of(channel).identity.issuer, configuration.settings
+            )
         ]
         if lost:
             subscriber.lose(lost, NotPermitted("the permission to subscribe was taken away"))

@@ -25,26 +25,36 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
     hub: str | None = None
 
 
+class _Known(msgspec.Struct, eq=False):
+    """The alarms of one hub, or of all. By id: since when an alarm lasts, what was counted last,
+    and the end of an alarm about an occurrence."""
+
+    since: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    recent: dict[str, tuple[float, Alarm]] = {}
+
+
 class Alarms:
     """An alarm keeps its id and its `since` as long as it lasts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._since: dict[str, dict[str, int]] = {}
-        """By hub, and by id."""
-        self._counted: dict[str, int] = {}
-        self._recent: dict[str, tuple[float, Alarm]] = {}
+        self._hubs: dict[str, _Known] = {}
 
     def of(self, hub: str, glances: Sequence[Glance], silent: Sequence[str]) -> list[Alarm]:
         """The alarms of one hub or, where `hub` is empty, of all. A single hub gets no alarms about
-        nodes."""
+        nodes. Nothing is remembered of a hub that no node knows: its name may be invented."""
+        if hub and not any(glance.known for glance in glances):
+            self._hubs.pop(hub, None)
+            return []
+        known = self._hubs.setdefault(hub, _Known())
         found = [] if hub else list(_of_nodes(glances, silent))
-        found += self._of_moments(hub, glances)
-        before, now = self._since.get(hub, {}), int(self._clock.now() * 1000)
-        self._since[hub] = {alarm.id: before.get(alarm.id, now) for alarm in found}
-        return [msgspec.structs.replace(alarm, since=self._since[hub][alarm.id]) for alarm in found]
+        found += self._of_moments(known, hub, glances)
+        now = int(self._clock.now() * 1000)
+        known.since = {alarm.id: known.since.get(alarm.id, now) for alarm in found}
+        return [msgspec.structs.replace(alarm, since=known.since[alarm.id]) for alarm in found]
 
-    def _of_moments(self, hub: str, glances: Sequence[Glance]) -> Iterator[Alarm]:
+    def _of_moments(self, known: _Known, hub: str, glances: Sequence[Glance]) -> Iterator[Alarm]:
         now = self._clock.monotonic()
         for glance in glances:
             for kind, severity, count, text in (
@@ -52,13 +62,13 @@ class Alarms:
                 ("refused", "info", glance.refused, "messages refused"),
             ):
                 name = f"{kind}:{hub}:{glance.node}"
-                more = count - self._counted.get(name, count)
-                self._counted[name] = count
+                more = count - known.counted.get(name, count)
+                known.counted[name] = count
                 if more > 0:
                     said = f"{more} {text}"
                     alarm = Alarm(name, severity, said, node=glance.node, hub=hub or None)
-                    self._recent[name] = (now + _LASTS_SECONDS, alarm)
-                end, last = self._recent.get(name, (now, None))
+                    known.recent[name] = (now + _LASTS_SECONDS, alarm)
+                end, last = known.recent.get(name, (now, None))
                 if last is not None and end > now:
                     yield last
 

@@ -11,6 +11,9 @@ from hubbub.engine.administration.lists import SLICE, pause
 from hubbub.engine.hub import Hub
 
 _MOST_CHECKS = 50_000
+_CHECKS_IN_A_TURN = 500
+"""One takes 3 microseconds. A session may follow 10,000 channels."""
+_SESSIONS_IN_A_TURN = 200
 _MOST_EXAMPLES = 10
 
 
@@ -48,12 +51,14 @@ async def effect_on(hub: Hub, question: TryRules) -> RulesEffect:
     for number, session in enumerate(sessions):
         if checked >= _MOST_CHECKS:
             break
+        if number % _SESSIONS_IN_A_TURN == _SESSIONS_IN_A_TURN - 1:
+            await pause()
         for channel in (session.feeds or {}).keys() & touched.keys():
             checked += 1
             rules = after.rules_for(channel)
             losing += not may_stay(session.reader, channel, after, rules)
-        if number % 200 == 199:
-            await pause()
+            if checked % _CHECKS_IN_A_TURN == 0:
+                await pause()
     examples = sorted(touched)[:_MOST_EXAMPLES]
     return RulesEffect(len(touched), sum(touched.values()), checked, losing, examples)
 

@@ -267,14 +267,17 @@ async def _searched(hub: Hub, q: str) -> list[SessionState]:
 async def some_sessions(hub: Hub, channels: set[str], limit: int) -> dict[str, list[str]]:
     """The ids of at most `limit` sessions of each channel."""
     found: dict[str, list[str]] = {}
-    sessions = list(hub.sessions.values()) if limit and channels else []
-    for at in range(0, len(sessions), SLICE):
-        for session in sessions[at : at + SLICE]:
-            for channel in channels & (session.feeds or {}).keys():
-                ids = found.setdefault(channel, [])
-                if len(ids) < limit:
-                    ids.append(session.id)
-        await pause()
+    looked_at = 0
+    for session in list(hub.sessions.values()) if limit and channels else []:
+        feeds = session.feeds or {}
+        for channel in channels & feeds.keys():
+            ids = found.setdefault(channel, [])
+            if len(ids) < limit:
+                ids.append(session.id)
+        looked_at += 1 + min(len(feeds), len(channels))
+        if looked_at >= SLICE:
+            looked_at = 0
+            await pause()
     return found
 
 

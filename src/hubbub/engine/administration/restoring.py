@@ -51,6 +51,15 @@ class Suspending(Protocol):
         """The hub goes on as the store has it now."""
 
 
+class _Suspension(msgspec.Struct, eq=False):
+    """Of a hub on this node, for the restore `restore`; `patience` ends it. `settled` is set when
+    nothing of the hub is under way, or when that took too long."""
+
+    restore: str
+    patience: asyncio.TimerHandle
+    settled: asyncio.Event
+
+
 class Restores:
     """Of one node: one at a time, and what became of the last ones."""
 
@@ -71,8 +80,8 @@ class Restores:
         self._suspending = suspending
         self._views: dict[str, RestoreView] = {}
         self._running: str | None = None
-        self._suspended: dict[str, tuple[str, asyncio.TimerHandle]] = {}
-        """By hub, the restore for which it is suspended here, and the end of patience."""
+        self._suspended: dict[str, _Suspension] = {}
+        """By hub."""
         self.patience_seconds = _PATIENCE_SECONDS
         self._tasks = TaskSet()
         survey.restores = self
@@ -133,18 +142,26 @@ class Restores:
         timer = asyncio.get_running_loop().call_later(
             self.patience_seconds, self._lose_patience, hub, restore
         )
-        self._suspended[hub] = (restore, timer)
-        return await self._suspending.suspend(hub)
+        known = self._suspended[hub] = _Suspension(restore, timer, asyncio.Event())
+        try:
+            return await self._suspending.suspend(hub)
+        finally:
+            known.settled.set()
 
     async def resume(self, hub: str, restore: str, switched: bool) -> None:
         """A node that has not suspended a hub that was replaced, because it is new, forgets what it
         has read of it. What is suspended for another restore stays so."""
-        holder, timer = self._suspended.get(hub, (None, None))
-        if timer is not None and holder == restore:
-            timer.cancel()
+        known = self._suspended.get(hub)
+        if known is not None and known.restore == restore:
+            # Who restores waits less for an answer than the hub may take to come to rest.
+            await known.settled.wait()
+            if self._suspended.get(hub) is not known:
+                return  # it was resumed meanwhile
+            known.patience.cancel()
             del self._suspended[hub]
-        elif holder is None and switched:
-            await self._suspending.suspend(hub)
+        elif known is None and switched:
+            with contextlib.suppress(Unavailable):  # it goes on also where it came to no rest
+                await self._suspending.suspend(hub)
         else:
             return
         try:
@@ -157,6 +174,8 @@ class Restores:
         """The store is away for a while."""
         while True:
             await asyncio.sleep(_AGAIN_SECONDS)
+            if hub in self._suspended:
+                return  # for another restore, which resumes it
             try:
                 await self._suspending.resume(hub)
             except HubbubError:
@@ -170,7 +189,13 @@ class Restores:
         """The node that restores the hub is silent. What it may still say to the store has either
         taken effect, or is refused from now on."""
         logger.warning("hub %r goes on: nothing is heard of its restore", hub)
-        await self._store.give_up_restore(restore)
+        while True:
+            try:
+                await self._store.give_up_restore(restore)
+            except HubbubError:
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                break
         await self.resume(hub, restore, switched=False)
 
     # -- the restore ----------------------------------------------------------------------------
@@ -220,7 +245,7 @@ class Restores:
             await self._store.begin_restore(restore)
             await self._load(restore, archive)
             await self._switch(restore, actor)
-        except HubbubError:
+        except Exception:
             with contextlib.suppress(HubbubError):  # else the next restore does it
                 await self._store.discard_restore(restore)
             raise

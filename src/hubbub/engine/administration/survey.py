@@ -109,7 +109,7 @@ class GlanceAt(msgspec.Struct, frozen=True, tag="glance"):
 class Glance(msgspec.Struct, frozen=True):
     """Of one node. Rows are those of `series.COLUMNS` without the time; `hubs` are those with the
     most sessions. `slow_consumers` and `refused` count since the node began; `late_seconds`: by how
-    much its turns came late."""
+    much its turns came late. `known`: there is such a hub."""
 
     node: str
     at: int
@@ -120,6 +120,7 @@ class Glance(msgspec.Struct, frozen=True):
     refused: int
     late_seconds: float
     draining: bool
+    known: bool = True
 
 
 class FindSeries(msgspec.Struct, frozen=True, tag="series"):
@@ -402,6 +403,7 @@ class Survey:
             refused=sum(each.messages_refused for each in counted),
             late_seconds=series.late_seconds,
             draining=node.draining,
+            known=hub == ANY_HUB or hub in node.directory or hub in node.hubs,
         )
 
     def _measure(self, question: MeasureHubs) -> HubSizes:

@@ -73,7 +73,7 @@ class Watcher(Subscriber):
 
     def receive(self, received: Iterator[Request], most: int) -> int:
         handled = 0
-        while handled < most:
+        while handled < most and self in self._board:
             request = next(received, None)
             if request is None:
                 break
@@ -196,6 +196,10 @@ class Board:
         self._access.remove(watcher.hub, watcher)
         for channel in list(watcher.channels):
             self.forget(watcher, channel)
+
+    def __contains__(self, watcher: Watcher) -> bool:
+        """Whether the session has not ended."""
+        return watcher in self._watchers
 
     def follow(self, watcher: Watcher, channel: str) -> None:
         watcher.channels[channel] = None

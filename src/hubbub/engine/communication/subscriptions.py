@@ -85,10 +85,10 @@ class PeerSubscriptions:
         owner = principal_of(reader.identity)
         name = webhook_id("peer", hub.name, channel, peer, owner)
         known = await self._store.read_webhook(hub.name, name)
-        await hub.consent(reader.identity, channel)
         if known is None:
             await self._check_quotas(hub, peer, owner)
         await self._maker.ensure(hub, channel)
+        await hub.consent(reader.identity, channel)
         wanted = Webhook(
             hub=hub.name,
             channel=channel,

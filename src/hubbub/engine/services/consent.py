@@ -48,6 +48,8 @@ NOBODY: Who = (None, None)
 """Neither user nor session: many callers over HTTP, who share no decision."""
 
 Action = Literal["subscribe", "publish"]
+_Decisions = dict[tuple[str, ...], tuple[float, str | None]]
+"""When a decision expires, and the reason of a refusal; None: it is allowed."""
 HandOn = Callable[[Message, PublishReply], None]
 Refuse = Callable[[Message, HubbubError, PublishReply], None]
 
@@ -68,8 +70,8 @@ class Consent:
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services = services
         self._clock = clock
-        self._known: dict[str, dict[tuple[str, ...], tuple[float, str | None]]] = {}
-        """By hub: when a decision expires, and the reason of a refusal; None: it is allowed."""
+        self._known: dict[str, _Decisions] = {}
+        """By hub."""
 
     async def subscribe(
         self, hub: Hub, identity: Identity, channel: str, session_id: str | None
@@ -108,10 +110,12 @@ class Consent:
         key = _key(method, action, channel, who)
         known = self._remembered(hub.name, key)
         if known is None:
+            cache = self._known.setdefault(hub.name, {})
             verdict = await self._ask(hub, method, who, question)
             reason = None if verdict.allow else verdict.reason[:_REASON_CHARS]
             if verdict.cache_seconds and who != NOBODY:
-                self._remember(hub.name, key, verdict.cache_seconds, reason)
+                # Of no effect where the settings changed meanwhile: `forget` dropped this cache.
+                self._remember(cache, key, verdict.cache_seconds, reason)
         else:
             reason = known[1]
         if reason is not None:
@@ -142,8 +146,9 @@ class Consent:
         known = self._known.get(hub, {}).get(key)
         return known if known is not None and known[0] > self._clock.monotonic() else None
 
-    def _remember(self, hub: str, key: tuple[str, ...], seconds: float, reason: str | None) -> None:
-        known = self._known.setdefault(hub, {})
+    def _remember(
+        self, known: _Decisions, key: tuple[str, ...], seconds: float, reason: str | None
+    ) -> None:
         known.pop(key, None)
         while len(known) >= MAX_REMEMBERED:
             del known[next(iter(known))]

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.envelope import check_storable
 from hubbub.domain.errors import HubbubError, InvalidAttribute, NotFound
 from hubbub.domain.notices import Failed, Member, Notice, Occupancy, Presence
 from hubbub.engine.delivery.feed import Feed
@@ -111,9 +112,11 @@ class Attendance:
 
 
 def check_presence_data(data: dict[str, Any] | None) -> None:
-    """Raises `InvalidAttribute` where the data is too large: all members of the channel get it."""
+    """Raises `InvalidAttribute` where the data is too large, since all members of the channel get
+    it, or cannot be stored with the session."""
     if data is None:
         return
+    check_storable("the presence data", data)
     size = len(msgspec.json.encode(data))
     if size > MAX_PRESENCE_BYTES:
         raise InvalidAttribute(

@@ -72,12 +72,14 @@ class PatternBounds:
         if has_hook(session, channel):
             raise NotPermitted(f"{channel!r} has a hook: subscribe to it by its name")
         held = session.matched or {}
-        room = len(held) + planned < self._limits.session_matches
-        if channel not in held and not (room and self._hub_has_room(session, hub.patterns)):
+        if channel not in held and not self.has_room(session, hub.patterns, planned):
             raise self.too_many(channel, hub)
 
-    def _hub_has_room(self, session: SessionState, patterns: HubPatterns) -> bool:
+    def has_room(self, session: SessionState, patterns: HubPatterns, planned: int = 0) -> bool:
+        """Whether the session may follow one more channel by its patterns."""
         most = self._limits.hub_matches
+        if len(session.matched or ()) + planned >= self._limits.session_matches:
+            return False
         if session.identity.level is not Level.CLIENT:
             return patterns.joined < most
         return patterns.joined < most and patterns.joined_by[session.holder] < share_of(most)

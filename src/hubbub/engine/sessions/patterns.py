@@ -122,14 +122,30 @@ class PatternSubscriptions:
         are followed from now on. Those that are there, apart from the `named` ones, must be begun
         (`begin`)."""
         prepared = Prepared([], [], {})
+        asked: set[str] = set()
         for request in wanted:
-            if not is_pattern(request.channel):
+            if not is_pattern(request.channel) or request.channel in asked:
                 continue
+            asked.add(request.channel)  # once: the owners compare all of their channels with it
             try:
                 await self._subscribe(session, request, named, prepared)
             except HubbubError as error:
                 prepared.failures.append(ChannelFailure(request.channel, error))
         return prepared
+
+    async def check_any(self, hub: Hub, patterns: Iterable[str]) -> None:
+        """Raises the first `TooManyMatches` where each of the patterns matches more channels than a
+        session may follow."""
+        refusals: list[TooManyMatches] = []
+        for pattern in patterns:
+            try:
+                await self.watch.ask(hub, pattern)
+            except TooManyMatches as error:
+                refusals.append(error)
+            else:
+                return
+        if refusals:
+            raise refusals[0]
 
     async def _subscribe(
         self,
@@ -296,6 +312,8 @@ class PatternSubscriptions:
                 continue
             if feed.channel in (session.planned or ()):
                 continue
+            if session.matches_left_out and not self.bounds.has_room(session, hub.patterns):
+                continue  # it was told; to find out again would take ten times as long
             try:
                 feed.admit(session)
                 self._subscriptions.join(session, feed, by_pattern=True)

@@ -148,8 +148,8 @@ class Topics:
         key = self._key(hub, identity, topic, request.name)
         if options is not None:
             await self._check_options(hub, identity, topic, options)
-        await hub.consent(identity, topic)
         await self._maker.ensure(hub, topic)
+        await hub.consent(identity, topic)  # the rules of a new topic may have a hook
         wanted = SubscribeTopic(key, options, request.start)
         info = _expect(SubscriptionInfo, await self._bus.topic(wanted))
         return notices.TopicSubscribed(info, request.req_id)

@@ -94,10 +94,10 @@ class Webhooks(WebTopics):
             webhook = msgspec.structs.replace(webhook, id=known.id)
         if mode == "unsubscribe":
             return webhook
-        await hub.consent(identity, channel)
         if known is None:
             await self._check_quota(hub)
         await self._maker.ensure(hub, channel)
+        await hub.consent(identity, channel)
         await self._maker.ensure(hub, dead_letter_channel(channel, SubscriptionOptions()))
         if known is None:
             return webhook

@@ -129,8 +129,9 @@ class DashboardDoor:
             raise NotAuthenticated("log in at /dashboard first")
         try:
             hub, identity = self._login.identify(token, request.address)
-        except HubbubError:
-            exchange.extra_headers += cookies.forgotten().encode()
+        except HubbubError as error:
+            if not error.retry:
+                exchange.extra_headers += cookies.forgotten().encode()
             raise
         renewed = self._login.renewed(hub, identity, token)
         if renewed is not None:

@@ -56,6 +56,9 @@ class DashboardLogin:
         if proof.ticket is not None:
             return await self._enter(ANY_HUB, self._redeemed(proof.ticket, address))
         hub, identity = self.identify(proof.token or "", address)
+        if identity.parent_id is not None:
+            # The token of a third cookie would name the second one only, and outlive the first.
+            raise InvalidToken("this is the token of a cookie; log in with the one it was made for")
         return await self._enter(hub, identity)
 
     def _redeemed(self, ticket: str, address: str) -> Identity:

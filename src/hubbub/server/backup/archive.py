@@ -25,6 +25,7 @@ MANIFEST = "manifest.json"
 _FILES = (DATABASE, SECRETS)
 _MOST_MANIFEST_BYTES = 64 * 1024
 _CHUNK = 1 << 20
+_MOST_READ_BYTES = 2 * _CHUNK
 _COMPRESSION = 4  # half the time of the default for two percent more
 
 Progress = Callable[[str, float], None]
@@ -144,10 +145,20 @@ def _unpack_file(content: IO[bytes], target: Path, size: int, progress: Progress
     return digest.hexdigest()
 
 
+class _Packed(gzip.GzipFile):
+    """Read in pieces only: `tarfile` takes a header of any size into memory at once, and a small
+    archive can hold a very large one."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= _MOST_READ_BYTES:
+            raise tarfile.ReadError("a header is too large")
+        return super().read(size)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(path, "r:gz") as tar:
+        with _Packed(path, "rb") as packed, tarfile.open(fileobj=packed, mode="r:") as tar:
             yield tar
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise BackupError(f"{path} is no archive of a backup, or is damaged ({error})") from error

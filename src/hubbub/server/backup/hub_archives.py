@@ -13,8 +13,11 @@ import sqlite3
 import stat
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from hubbub.domain.errors import ArchiveRefused, StoreUnavailable
 from hubbub.ports.archives import RestoredRows
@@ -29,11 +32,14 @@ from hubbub.storage.sql.restored_rows import RowConversion
 from hubbub.storage.sql.schema import SQLITE, load_migrations
 from hubbub.storage.sqlite.connection import migrate
 from hubbub.storage.sqlite.copies import require_whole
+from hubbub.storage.sqlite.inspection import open_read_only
 
 _FOLDER = ".hub-restore"
 _SLICE_ROWS = 500
 _SLICE_BYTES = 256 * 1024
 _MOST_NAMED = 10
+_ROOM_LEFT_BYTES = 256 << 20
+"""Of the disk, when the archive is unpacked."""
 
 T = TypeVar("T")
 
@@ -70,9 +76,11 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
         check_version(path, manifest)
         _remove(folder)
         folder.mkdir(mode=0o700)
+        _require_room(path, manifest, folder)
         archive.unpack(path, folder, lambda _work, _share: None)
         (folder / SECRETS).unlink(missing_ok=True)
         database = folder / DATABASE
+        _require_tables_only(path, database)
         require_whole(database)
         return manifest, _open(database)
     except (BackupError, StoreUnavailable) as error:
@@ -85,6 +93,28 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
         _remove(folder)
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArchiveRefused(f"the archive {path} cannot be read: {reason}") from error
+
+
+def _require_room(path: Path, manifest: Manifest, folder: Path) -> None:
+    """The store of all hubs is on the same disk."""
+    needed = sum(entry.bytes for entry in manifest.files.values())
+    free = shutil.disk_usage(folder).free
+    if needed > free - _ROOM_LEFT_BYTES:
+        raise BackupError(
+            f"there is no room to unpack {path}: it needs {needed} bytes and {_ROOM_LEFT_BYTES} for"
+            f" the store, and {free} are free in {folder.parent}"
+        )
+
+
+def _require_tables_only(path: Path, database: Path) -> None:
+    """A store has no views and triggers; a query of a view, in the place of a table, may never
+    end."""
+    with closing(open_read_only(database)) as connection:
+        found = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+        ).fetchone()
+    if found is not None:
+        raise BackupError(f"{path} holds {found[0]!r}, which is no table of Hubbub")
 
 
 def _open(database: Path) -> sqlite3.Connection:
@@ -133,7 +163,11 @@ class UnpackedHub:
         self._slices = self._read()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._thread.submit(work))
+        """Raises `ArchiveRefused`."""
+        try:
+            return await asyncio.wrap_future(self._thread.submit(work))
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
+            raise ArchiveRefused(f"a row of the archive cannot be read: {error}") from error
 
     async def require_rows(self) -> None:
         """Raises `ArchiveRefused` where the archive holds nothing of the hub."""
@@ -150,7 +184,7 @@ class UnpackedHub:
         for table in hub_tables().values():
             if table.of_hub:
                 rows = self._connection.execute(f"SELECT DISTINCT hub FROM {table.name}")  # noqa: S608
-                found.update(hub for (hub,) in rows if not hub.startswith("#"))
+                found.update(str(hub) for (hub,) in rows if not str(hub).startswith("#"))
         return found
 
     async def count(self) -> Mapping[str, int]:
@@ -225,11 +259,12 @@ class UnpackedHub:
         """Tokens of a hub are of no use in a hub of another name."""
         if self._source != self._target:
             return []
+        columns = Revocation.__struct_fields__
         rows = self._connection.execute(
-            "SELECT kind, subject, issued_until, expires_at FROM revocations WHERE hub = ?",
+            f"SELECT {', '.join(columns)} FROM revocations WHERE hub = ?",  # noqa: S608
             (self._source,),
         )
-        return [Revocation(self._target, *row) for row in rows]
+        return [msgspec.convert(dict(zip(columns, row, strict=True)), Revocation) for row in rows]
 
     async def close(self) -> None:
         await self._run(self._end)

@@ -3,15 +3,21 @@ to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
 from hubbub.domain.commands.jids import Jid, parse_jid
 from hubbub.domain.commands.objects import HChannel
+from hubbub.domain.cursors import CursorRecord
+from hubbub.domain.errors import ArchiveRefused, HubbubError
+from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.names import partition_of
-from hubbub.domain.webhooks import WEBHOOK_OWNER
+from hubbub.domain.permissions import Reader
+from hubbub.domain.rules import SECTIONS
+from hubbub.domain.stored_settings import decode_setting
+from hubbub.domain.webhooks import WEBHOOK_OWNER, Pending
 from hubbub.ports.storage.restoring import Value
 from hubbub.storage.sql.epochs import NextEpochs
 from hubbub.storage.sql.hub_tables import HubTable
@@ -24,6 +30,22 @@ _LEADS_OUTSIDE = frozenset(
 _DECIDED = 0
 """The state of a message to peers that nobody has to do anything about."""
 
+_SETTINGS = {section.kind: section.type for section in SECTIONS}
+_DECLARED = "declared"
+"""The kind of the setting that names what the configuration file declared."""
+_TYPES = {"text": str, "bigint": int, "bytea": bytes}
+_PACKED: Mapping[tuple[str, str], Any] = {
+    ("channel_records", "record"): HChannel,
+    ("cursors", "state"): CursorRecord,
+    ("messages", "attributes"): Attributes,
+    ("push_followings", "acting"): Reader,
+    ("push_tokens", "acting"): Reader,
+    ("retained", "message"): Message,
+    ("webhooks", "acting"): Reader,
+    ("webhooks", "pending"): Pending,
+}
+"""By table and column, what is there in MessagePack."""
+
 
 class RowConversion:
     """From the hub `source` of a backup to the hub `target`."""
@@ -35,8 +57,9 @@ class RowConversion:
         self._epochs = NextEpochs()
 
     def convert(self, table: HubTable, row: Sequence[Value]) -> list[Value] | None:
-        """The row as it is staged; None: it is left out."""
+        """The row as it is staged; None: it is left out. Raises `ArchiveRefused`."""
         new = dict(zip(table.columns, row, strict=True))
+        _check(table, new)
         if table.of_hub:
             new["hub"] = self._target
         if table.counted and "epoch" in new:
@@ -45,6 +68,10 @@ class RowConversion:
         if table.name == "cursors":
             place = self._source, str(new["channel"])
             new["state"] = self._epochs.cursor(*place, cast(bytes, new["state"]))
+        if table.name == "retained":
+            message = from_blob(cast(bytes, new["message"]))
+            message.hub = self._target
+            new["message"] = to_blob(message)
         if "partition_id" in new and new["partition_id"] is not None:
             new["partition_id"] = partition_of(self._target, cast(str, new["channel"]))
         if self._copies and not self._rename(table.name, new):
@@ -55,12 +82,10 @@ class RowConversion:
         """Whether the row belongs into a hub of another name."""
         if table in _LEADS_OUTSIDE or (table == "cursors" and row["owner"] == WEBHOOK_OWNER):
             return False
+        if table == "settings" and row["kind"] == _DECLARED:
+            return False  # the file declares no such hub, and the next start would take it away
         if table == "comm_messages":
             row["state"], row["plan"] = _DECIDED, None
-        elif table == "retained":
-            message = from_blob(cast(bytes, row["message"]))
-            message.hub = self._target
-            row["message"] = to_blob(message)
         elif table == "channel_records":
             record = msgspec.msgpack.decode(cast(bytes, row["record"]), type=HChannel)
             record = msgspec.structs.replace(
@@ -78,3 +103,28 @@ class RowConversion:
         if parsed is None or parsed.domain != self._source:
             return jid
         return str(Jid(parsed.user, self._target))
+
+
+def _check(table: HubTable, row: Mapping[str, Value]) -> None:
+    """That the nodes can read the row: one that they cannot would keep them from reading all hubs
+    when they start. Raises `ArchiveRefused`."""
+    for column, kind in table.columns.items():
+        if row[column] is not None and type(row[column]) is not _TYPES[kind]:
+            raise ArchiveRefused(f"the archive holds {table.name} whose {column} is no {kind}")
+    try:
+        if table.name == "settings":
+            _read_setting(str(row["kind"]), cast(bytes, row["value"]))
+        for (name, column), packed in _PACKED.items():
+            if name == table.name and row[column] is not None:
+                msgspec.msgpack.decode(cast(bytes, row[column]), type=packed)
+    except (msgspec.MsgspecError, ValueError, RecursionError, HubbubError) as error:
+        raise ArchiveRefused(
+            f"the archive holds {table.name} that cannot be read: {error}"
+        ) from error
+
+
+def _read_setting(kind: str, value: bytes) -> None:
+    if kind in _SETTINGS:
+        decode_setting(value, _SETTINGS[kind])
+    elif kind == _DECLARED:
+        msgspec.json.decode(value, type=list[tuple[str, str]])

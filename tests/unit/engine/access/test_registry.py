@@ -86,3 +86,21 @@ async def test_who_a_removed_issuer_vouched_for_loses_everything_at_once(tmp_pat
     late = Listener("https://one.example")
     registry.add("acme", late)  # from the disk, or restored on another node
     assert late.channels == []
+
+
+async def test_a_channel_that_a_token_of_a_removed_issuer_opened_is_lost(tmp_path: Path) -> None:
+    class WithToken(Listener):
+        def reader_of(self, channel: str) -> Reader:
+            return Listener("https://one.example").reader if channel == "shown" else self.reader
+
+    trusted = [TrustedIssuer("https://one.example", "acme")]
+    registry = AccessRegistry(
+        lambda _: open_hub(trusted_issuers=tuple(trusted)), make_tokens(tmp_path)
+    )
+    listener = WithToken()
+    listener.channels.append("shown")
+    registry.add("acme", listener)
+    assert listener.channels == ["news", "shown"]
+    trusted.clear()
+    registry.review("acme")
+    assert listener.channels == ["news"]

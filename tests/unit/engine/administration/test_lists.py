@@ -8,7 +8,8 @@ import pytest
 
 from harness.engine import Alone
 from hubbub.domain.permissions import Identity
-from hubbub.engine.administration import lists
+from hubbub.domain.rules import Rules
+from hubbub.engine.administration import dry_run, lists
 from hubbub.engine.administration.lists import (
     ListChannels,
     ListSessions,
@@ -103,3 +104,32 @@ async def test_sessions_are_found_by_user_channel_id_and_time(tmp_path: Path) ->
 def test_any_text_is_a_place_in_the_order(cursor: str) -> None:
     assert ranked(cursor) == (0, cursor)
     assert ranked("3 a b") == (3, "a b")
+
+
+@pytest.mark.spec("SEC-01")
+async def test_sessions_with_many_channels_are_looked_at_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[None] = []
+
+    async def pause() -> None:
+        turns.append(None)
+
+    monkeypatch.setattr(lists, "pause", pause)
+    monkeypatch.setattr(lists, "SLICE", 40)
+    monkeypatch.setattr(dry_run, "pause", pause)
+    monkeypatch.setattr(dry_run, "_CHECKS_IN_A_TURN", 20)
+    async with Alone(tmp_path) as alone:
+        for _ in range(5):
+            await alone.node.subscribe(*(f"room:{number}" for number in range(40)))
+        hub = alone.node.node.hub("acme")
+        names = set(hub.feeds)
+        assert await lists.some_sessions(hub, names, 5) == {
+            name: list(hub.sessions) for name in names
+        }
+        assert len(turns) >= 5
+        turns.clear()
+        source = hub.configuration.source_of("room:0")[1]
+        effect = await dry_run.effect_on(hub, dry_run.TryRules("acme", str(source), Rules()))
+        assert (effect.checked, effect.losing) == (200, 200)
+        assert len(turns) >= 10

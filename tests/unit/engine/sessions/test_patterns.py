@@ -426,6 +426,41 @@ async def test_the_number_of_patterns_and_of_matches_is_bounded(tmp_path: Path) 
 
 
 @pytest.mark.spec("SEC-01")
+async def test_who_was_told_that_there_is_no_room_costs_new_channels_nothing(
+    tmp_path: Path,
+) -> None:
+    async with Alone(tmp_path, session_matches=1) as alone:
+        listeners, speaker = [alone.node.connect() for _ in range(3)], alone.node.connect()
+        for listener in listeners:
+            await follow(listener, "a:*")
+        bounds = alone.node.node.subscriptions.patterns.bounds
+        looked: list[str] = []
+        check_match = bounds.check_match
+
+        def noting(session: Any, channel: str, planned: int = 0) -> None:
+            looked.append(channel)
+            check_match(session, channel, planned)
+
+        bounds.check_match = noting  # type: ignore[method-assign]
+        for number in range(4):
+            publish(speaker, f"a:{number}", b"1")
+        await settle(alone)
+        assert looked == ["a:0"] * 3 + ["a:1"] * 3
+        for listener in listeners:
+            told = [each.channel for said in listener.all(Subscribed) for each in said.failures]
+            assert (sorted(told_of(listener)), told) == (["a:0"], ["a:1"])
+
+
+@pytest.mark.spec("SEC-01")
+async def test_a_pattern_that_is_named_often_is_asked_for_once(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as alone:
+        first = ChannelRequest("b:*", timestamp=1)
+        answer = await follow(alone.node.connect(), *["a:*", "b:*"] * 100, channels=[first])
+        assert [each.pattern for each in answer.patterns] == ["b:*", "a:*"]
+        assert not answer.failures
+
+
+@pytest.mark.spec("SEC-01")
 async def test_one_client_uses_up_a_share_of_the_hubs_patterns_and_matches(tmp_path: Path) -> None:
     limits: Any = {"session_patterns": 10, "hub_patterns": 48, "hub_matches": 60}
     ann, service = Identity(user_id="ann"), Identity(user_id="ann", level=Level.SERVICE)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 import pytest
 
 from hubbub.domain.commands.objects import HChannel
 from hubbub.domain.cursors import CursorRecord
-from hubbub.domain.messages import Message
+from hubbub.domain.errors import ArchiveRefused
+from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.names import partition_of
+from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.topics import SubscriptionOptions
+from hubbub.domain.webhooks import Pending
 from hubbub.ports.storage.restoring import Value
 from hubbub.storage.sql.hub_tables import HubTable, hub_tables
 from hubbub.storage.sql.records import from_blob, to_blob
@@ -20,6 +24,17 @@ from hubbub.storage.sql.restored_rows import RowConversion
 pytestmark = pytest.mark.spec("OPS-04")
 
 CURSOR = CursorRecord(SubscriptionOptions(), "seen", 1, 1)
+READER = Reader(Identity(user_id="ann"))
+PACKED: dict[tuple[str, str], object] = {
+    ("channel_records", "record"): HChannel("room", "ann@acme", ("ann@acme",), True),
+    ("cursors", "state"): CURSOR,
+    ("messages", "attributes"): Attributes(),
+    ("push_followings", "acting"): READER,
+    ("push_tokens", "acting"): READER,
+    ("retained", "message"): Message("m1", "acme", "news", "e", b"1", "application/json", 1),
+    ("webhooks", "acting"): READER,
+    ("webhooks", "pending"): Pending("subscribe", 1),
+}
 SAME = RowConversion("acme", "acme")
 COPY = RowConversion("acme", "copy")
 
@@ -29,8 +44,9 @@ def row_of(table: HubTable, **values: Value) -> list[Value]:
     given = {name: plain[kind] for name, kind in table.columns.items()}
     if table.of_hub:
         given["hub"] = "acme"
-    if table.name == "cursors":
-        given["state"] = msgspec.msgpack.encode(CURSOR)
+    for (name, column), value in PACKED.items():
+        if name == table.name:
+            given[column] = msgspec.msgpack.encode(value)
     return list({**given, **values}.values())
 
 
@@ -127,3 +143,22 @@ def test_what_names_the_hub_names_the_new_one() -> None:
     renamed = msgspec.msgpack.decode(owned["record"], type=HChannel)
     assert renamed.owner == "ann@copy"
     assert renamed.participants == ("ann@copy", "bob@other", "c%40d@copy")
+
+
+@pytest.mark.spec("OPS-03")
+@pytest.mark.parametrize(("table", "column"), [*PACKED, ("settings", "value")])
+def test_what_the_nodes_could_not_read_is_refused(table: str, column: str) -> None:
+    kinds = ("hub", "rules", "declared") if table == "settings" else ("",)
+    for kind in kinds:
+        given = {"kind": kind} if kind else {}
+        for value in (b"\xc1", b'"', b"\xff", "text"):
+            with pytest.raises(ArchiveRefused):
+                converted(SAME, table, **given, **{column: value})
+
+
+@pytest.mark.spec("SEC-02")
+def test_a_retained_message_belongs_to_the_hub_whatever_it_says() -> None:
+    message = Message("m1", "victim", "news", "e", b"1", "application/json", 1)
+    row = converted(SAME, "retained", message=to_blob(message))
+    assert row is not None
+    assert from_blob(cast(bytes, row["message"])).hub == "acme"
