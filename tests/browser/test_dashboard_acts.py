@@ -20,7 +20,6 @@ from .conftest import ROOT, Dashboard
 pytestmark = [
     pytest.mark.spec("UI-01"),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("test_dashboard_acts"),  # one after the other, see `browser`
 ]
 
 DEMO = "/v1/admin/hubs/demo"

@@ -23,7 +23,6 @@ from .routes import PAGES
 pytestmark = [
     pytest.mark.spec("UI-01"),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("test_dashboard_faults"),  # one after the other, see `browser`
 ]
 
 DEMO = "/v1/admin/hubs/demo"

@@ -16,7 +16,6 @@ from .routes import MONTH, PAGES, Shown
 pytestmark = [
     pytest.mark.spec("UI-01"),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("test_dashboard_for_everyone"),  # one after the other, see `browser`
 ]
 
 

@@ -13,7 +13,6 @@ from .conftest import ROOT, Dashboard
 pytestmark = [
     pytest.mark.spec("UI-01"),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("test_dashboard_with_many"),  # one after the other, see `browser`
 ]
 
 SESSIONS, CHANNELS = 8, 150

@@ -17,7 +17,6 @@ from .conftest import axe
 pytestmark = [
     pytest.mark.spec("PIPE-04", "UI-01"),
     pytest.mark.timeout(60),
-    pytest.mark.xdist_group("test_report"),  # one after the other, see `browser`
 ]
 
 MINUTES = (0, 5, 10, 40, 45)
