@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import jwt
 import pytest
 
 from harness.admin import HUB, Caller, admin_of, client_of, service_of
@@ -109,6 +110,18 @@ async def test_an_administrator_renews_too_but_not_at_a_hub(hub: RunningHub) -> 
     renewed = await admin("POST", "/v1/admin/token/refresh")
     assert (await Caller(hub, renewed.json["token"])("GET", "/v1/admin/hubs")).status == 200
     assert (await service_of(hub)("POST", "/v1/admin/token/refresh")).status == 401
+
+
+@pytest.mark.spec("ADMIN-03")
+async def test_a_revocation_of_a_token_covers_what_it_was_exchanged_for(hub: RunningHub) -> None:
+    """Also the newer one, by which a stolen token would live on."""
+    stolen = client_of(hub)
+    renewed = Caller(hub, (await stolen("POST", REFRESH)).json["token"])
+    claims = jwt.decode(stolen.token, options={"verify_signature": False})
+    body = {"kind": "token", "subject": claims["jti"]}
+    assert (await service_of(hub)("POST", f"{HUB}/revocations", body)).status == 201
+    for caller in (stolen, renewed):
+        assert (await caller("POST", REFRESH)).code == "invalid_token"
 
 
 @pytest.mark.spec("ADMIN-03")

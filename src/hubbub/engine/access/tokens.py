@@ -127,9 +127,9 @@ class Tokens:
             until = identity.expires_at
         return self._sign(hub, identity, ttl_seconds, identity.expires_at, int(until))
 
-    def renew(self, token: str, hub: str, ttl_seconds: float, same_id: bool = False) -> IssuedToken:
-        """A newer token for the same identity, for a limited time after the first one. With the
-        same id, a revocation of either covers both. Raises `InvalidToken`."""
+    def renew(self, token: str, hub: str, ttl_seconds: float) -> IssuedToken:
+        """A newer token for the same identity, for a limited time after the first one. The token
+        keeps its id, so that a revocation of either covers both. Raises `InvalidToken`."""
         identity = self.verify(token, hub)
         known = self._verified.get(_digest(token))
         now = self._clock.now()
@@ -143,7 +143,7 @@ class Tokens:
             ttl_seconds,
             known.renewable_until,
             known.renewable_until,
-            identity.token_id if same_id else None,
+            identity.token_id,
         )
 
     def _sign(

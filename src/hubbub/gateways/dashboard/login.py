@@ -112,7 +112,7 @@ class DashboardLogin:
         if left >= cookies.RENEWED_BELOW_SECONDS:
             return None
         try:
-            return self._node.tokens.renew(token, hub, cookies.SECONDS, same_id=True).token
+            return self._node.tokens.renew(token, hub, cookies.SECONDS).token
         except InvalidToken:
             return None  # the login itself has come to its end
 
