@@ -48,19 +48,19 @@ class CommunicationApi:
             if request.method != b"POST":
                 raise wrong_method(request, "POST")
             self._node.throttle.admit(hub.name, ANONYMOUS, request.address)
-            exchange.run(self._receive(inputs, hub, rest[1], request, exchange))
+            exchange.complete(self._receive(inputs, hub, rest[1], request, exchange))
             return
         identity = require_identity(request, target, hub, self._node)
         call = HubRequest(hub, identity, request, target)
         call.expect(b"POST")
         match target.segments[4:]:
             case ("messages",):
-                exchange.run(self._send(call))
+                exchange.complete(self._send(call))
             case ("input", adapter) if adapter:
                 if not identity.trusted:
                     raise NotPermitted("only services hand in messages of adapters")
                 call.query(NoQuery)
-                exchange.run(self._take_in(call, adapter))
+                exchange.complete(self._take_in(call, adapter))
             case _:
                 raise no_path(request)
 

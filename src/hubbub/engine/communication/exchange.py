@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,7 +51,7 @@ from hubbub.engine.communication.verdicts import LastLook, OpenMessage, Verdicts
 from hubbub.ports.clock import Clock
 from hubbub.ports.directories import NotificationCallback
 from hubbub.ports.storage.communication import CommunicationStore
-from hubbub.tasks import TaskSet
+from hubbub.tasks import TaskSet, awaited
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class Exchange:
         """Messages on their way to the disk whose ids their senders made up."""
         self._order = ReceiverOrder()
         self._tasks = TaskSet()
+        self._unbroken = TaskSet(awaited)
         self.configure(configuration)
 
     def configure(self, configuration: HubConfiguration) -> None:
@@ -109,6 +110,11 @@ class Exchange:
         return self._infos.get((type, subtype))
 
     # -- taking in ------------------------------------------------------------------------------
+
+    async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that takes a message in. It goes on where the caller is cancelled: a
+        message that is stored and not begun would wait for the log's next owner."""
+        return await asyncio.shield(self._unbroken.start(work))
 
     async def send(self, message: PeerMessage, technology: str, fresh: bool, durable: bool) -> str:
         """The id, when the message is on disk. Raises `Conflict` for an id that another message
@@ -161,7 +167,7 @@ class Exchange:
                 if known and known[0].state == DECIDED:
                     return await read_verdict(self._store, self.hub, message.id)
                 if not known:
-                    await self.send(message, "communication", fresh=False, durable=True)
+                    await self.unbroken(self.send(message, "communication", False, True))
             await asyncio.wait([verdict], timeout=seconds)
             return verdict.result() if verdict.done() else VerdictTold("open")
 
@@ -361,6 +367,7 @@ class Exchange:
 
     async def stop(self, seconds: float) -> None:
         await self._verdicts.stop(seconds)
+        await self._unbroken.end()
         await self._tasks.end()
         await self.instances.close()
 

@@ -1,0 +1,103 @@
+"""Messages to peers whose caller, adapter or store goes away half-way: each is delivered and has
+its verdict, once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.admin import HUB
+from harness.communication import BOXES, CommHub, comm_hub, memory, until
+from harness.running_hub import StartHub
+from hubbub.domain.communication.messages import PeerMessage
+from hubbub.domain.messages import Message
+from hubbub.engine.communication.exchange import Exchange
+from hubbub.ports.bus import PublishReply
+
+
+def exchange_of(hub: CommHub) -> Exchange:
+    (found,) = hub.hub.server.communication._hubs.values()
+    return found.exchange
+
+
+class SlowDisk:
+    """Appends to the log wait until they are let go."""
+
+    def __init__(self, hub: CommHub, monkeypatch: pytest.MonkeyPatch) -> None:
+        committer = exchange_of(hub)._committer
+        self._publish = committer._publish
+        self.waiting: list[tuple[Message, PublishReply]] = []
+        monkeypatch.setattr(committer, "_publish", self._wait)
+
+    def _wait(self, message: Message, reply: PublishReply) -> None:
+        self.waiting.append((message, reply))
+
+    async def reached(self) -> None:
+        async def is_reached() -> bool:
+            return bool(self.waiting)
+
+        await until(is_reached)
+
+    def go_on(self) -> None:
+        waiting, self._wait = self.waiting, self._publish  # type: ignore[method-assign]
+        for message, reply in waiting:
+            self._publish(message, reply)
+
+
+@pytest.mark.spec("COMM-11")
+async def test_a_message_goes_out_whose_sender_hung_up_while_it_was_stored(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "a"))
+    disk = SlowDisk(hub, monkeypatch)
+    sending = asyncio.create_task(hub.send("ann", id="m1"))
+    await disk.reached()
+    sending.cancel()
+    await asyncio.wait([sending])
+    for _ in range(2):  # the hub has heard of the end of the other connection by then
+        await hub.service("GET", f"{HUB}/peers")
+    disk.go_on()
+    (got,) = await hub.got(1)
+    assert got.message.id == "m1"
+
+
+@pytest.mark.spec("COMM-02", "COMM-11")
+async def test_a_message_goes_out_whose_adapter_was_removed_while_it_was_stored(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub, mail=memory(), source=memory("test-pull", "in"))
+    await hub.peer("ann", ("mail", "a"))
+    BOXES["in"].inbox.append(PeerMessage(id="m1", type="t", subtype="s", receiver="ann"))
+    disk = SlowDisk(hub, monkeypatch)
+    assert (await hub.service("POST", f"{HUB}/adapters/source/pull")).status < 300
+    await disk.reached()
+    assert (await hub.service("DELETE", f"{HUB}/adapters/source")).status < 300
+    await until(lambda: is_closed("in"))
+    disk.go_on()
+    (got,) = await hub.got(1)
+    assert got.message.id == "m1"
+
+
+async def is_closed(box: str) -> bool:
+    return bool(BOXES[box].closed)
+
+
+@pytest.mark.spec("COMM-11")
+async def test_what_a_peer_follows_goes_out_where_the_driver_stopped_while_it_was_stored(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "a"))
+    exchange = exchange_of(hub)
+    disk = SlowDisk(hub, monkeypatch)
+    copy: dict[str, Any] = {"type": "t", "subtype": "s", "sender": "component:news:a"}
+    message = PeerMessage(id="m1", receiver="ann", **copy)
+    handing_over = asyncio.create_task(exchange.deliver(message, 5.0))
+    await disk.reached()
+    handing_over.cancel()
+    await asyncio.wait([handing_over])
+    disk.go_on()
+    assert (await exchange.deliver(message, 5.0)).result == "met"
