@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.admin import HUB
-from harness.communication import BOXES, CommHub, comm_hub, memory, until
+from harness.communication import BOXES, COMM, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.messages import Message
@@ -101,3 +101,29 @@ async def test_what_a_peer_follows_goes_out_where_the_driver_stopped_while_it_wa
     await asyncio.wait([handing_over])
     disk.go_on()
     assert (await exchange.deliver(message, 5.0)).result == "met"
+
+
+@pytest.mark.spec("COMM-05", "COMM-11")
+@pytest.mark.parametrize("first", ["", "?transient=true"])
+async def test_a_transient_message_takes_no_verdict_from_an_open_one_with_its_id(
+    start_hub: StartHub, first: str
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "hang"))
+    await hub.peer("desk", ("mail", "desk"))
+    wanted = {"id": "m1", "sender": "desk", "deliveryPolicy": "ACKNOWLEDGED"}
+    await hub.send("ann", how=first, **wanted)
+    await until(lambda: is_tried(hub))
+    for how in {first, "?transient=true"}:
+        await hub.send("ann", how=how, **wanted)  # a repeat
+    for how in ("", "?transient=true"):
+        other = {"type": "ALARM", "subtype": "fire", "sender": "eve", "receiver": "desk"}
+        reply = await hub.service("POST", f"{COMM}/messages{how}", {**other, "id": "m1"})
+        assert (reply.status, reply.code) == (409, "conflict"), reply.text
+    hub.box.gate.set()
+    got = [(each.peer, each.message.subtype, each.message.refers_to) for each in await hub.got(2)]
+    assert got == [("ann", "fire", ""), ("desk", "ACK", "m1")]
+
+
+async def is_tried(hub: CommHub) -> bool:
+    return bool(hub.box.attempts)

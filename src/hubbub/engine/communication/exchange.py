@@ -125,7 +125,9 @@ class Exchange:
                 f"hub {self.hub!r} has {waiting} deliveries that wait, some perhaps for a reply, "
                 "which is its quota (deliveries); wait until some are done"
             )
-        if not durable:
+        if not fresh and not durable:
+            await self._once(message, lambda: self._begin_transient(message))
+        elif not durable:
             self._accept_transient(message)
         elif fresh:
             await self.log(message, technology)
@@ -135,7 +137,7 @@ class Exchange:
 
     async def _once(self, message: PeerMessage, store: Callable[[], Awaitable[T]]) -> T | None:
         """What `store` answers. The same id and content is the same message, which is stored once;
-        None: it is stored already. Raises `Conflict`."""
+        None: it is stored already, or transient and still open. Raises `Conflict`."""
         content = digest(message)
         arriving = self._arriving.get(message.id)
         if arriving is not None:
@@ -147,9 +149,10 @@ class Exchange:
         self._arriving[message.id] = (content, done)
         try:
             found = await self._store.read_logged(self.hub, [message.id])
-            if found and found[0].digest != content:
+            known = found[0].digest if found else self._verdicts.transient_digest(message.id)
+            if known is not None and known != content:
                 raise _taken(message)
-            stored = None if found else await store()
+            stored = None if known is not None else await store()
             done.set_result(None)
             return stored
         except BaseException as error:
@@ -208,13 +211,20 @@ class Exchange:
         self._verdicts.answer(message)
         self._proceed(opened, receivers, plan, serial)
 
-    def _accept_transient(self, message: PeerMessage) -> None:
+    async def _begin_transient(self, message: PeerMessage) -> None:
+        """Returns when the message has begun, so that another one with its id finds it."""
+        beginning = self._accept_transient(message)
+        if beginning is not None:
+            await asyncio.wait([beginning])
+
+    def _accept_transient(self, message: PeerMessage) -> asyncio.Task[None] | None:
+        """As `_proceed`."""
         receivers = self._routing.receivers(message)
         infos = self.knowledge.at_once(receivers)
         opened = OpenMessage(message, self._clock.now(), durable=False)
         self._verdicts.answer(message)
         plan = None if infos is None else self._plan(message, receivers, infos)
-        self._proceed(opened, receivers, plan, 0)
+        return self._proceed(opened, receivers, plan, 0)
 
     async def log_only(
         self,
@@ -265,14 +275,16 @@ class Exchange:
 
     def _proceed(
         self, opened: OpenMessage, receivers: Sequence[str], plan: Plan | None, serial: int
-    ) -> None:
-        """Begin, at once where the plan is made and no earlier message to these receivers waits."""
+    ) -> asyncio.Task[None] | None:
+        """Begin, at once where the plan is made and no earlier message to these receivers waits;
+        else answers the task that begins."""
         before = self._order.before(receivers)
         if plan is not None and not before:
             self._begin(opened, plan)
-        else:
-            later = self._begin_later(opened, receivers, plan, serial, before)
-            self._order.add(receivers, self._tasks.start(later))
+            return None
+        beginning = self._tasks.start(self._begin_later(opened, receivers, plan, serial, before))
+        self._order.add(receivers, beginning)
+        return beginning
 
     async def _begin_later(
         self,

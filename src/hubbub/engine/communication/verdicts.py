@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hubbub.domain.communication.control import VERDICT_SUFFIX, report_on
-from hubbub.domain.communication.messages import PeerMessage, awaits_reply, may_reply
+from hubbub.domain.communication.messages import (
+    PeerMessage,
+    awaits_reply,
+    digest,
+    may_reply,
+)
 from hubbub.domain.communication.policies import Verdict
 from hubbub.domain.communication.steps import (
     ARRIVED,
@@ -116,6 +121,11 @@ class Verdicts:
 
     def is_open(self, message_id: str) -> bool:
         return message_id in self._open
+
+    def transient_digest(self, message_id: str) -> bytes | None:
+        """Of an open message that is not on disk."""
+        opened = self._open.get(message_id)
+        return None if opened is None or opened.durable else digest(opened.message)
 
     def start(
         self,
