@@ -255,6 +255,15 @@ class Exchange:
         self._verdicts.answer(held.message)
         self._proceed(OpenMessage(held.message, held.at / 1000), receivers, None, held.serial)
 
+    async def release_all(self, held: Sequence[Held]) -> None:
+        """As `release`, in order, once it is on disk that they are held no longer. Raises
+        `StaleOwner`."""
+        ids = tuple(each.message.id for each in held)
+        if not await self._committer.commit_first(CommunicationStep(released=ids)):
+            raise StaleOwner(f"this node does not own the log of hub {self.hub!r} any more")
+        for each in held:
+            self.release(each)
+
     def expire(self, held: Held) -> None:
         """A message that was held for too long times out. Who its receivers are was never asked."""
         opened = OpenMessage(held.message, held.at / 1000)

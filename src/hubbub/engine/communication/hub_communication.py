@@ -118,14 +118,25 @@ class HubCommunication:
             except HubbubError as error:
                 logger.warning("hub %s: messages cannot be read yet: %s", self.hub, error.message)
             await asyncio.sleep(AGAIN_SECONDS)
+        if self.exchange.configuration.settings.communication.tokens == "off":
+            self._let_go()
         self.inputs.configure()
 
+    def _let_go(self) -> None:
+        """Of messages that are held, those that need no token any more."""
+        free = self.logins.take_free(self.exchange.configuration.settings.communication)
+        if free:
+            self._parts.tasks.start(self.intake.let_go(free))
+
     def configure(self, configuration: HubConfiguration) -> None:
+        tokens = self.exchange.configuration.settings.communication.tokens
         self.exchange.knowledge.forget_all()
         self.exchange.configure(configuration)
         self._add_callbacks(configuration)
         if self.ready.done():
             self.inputs.configure()
+            if configuration.settings.communication.tokens != tokens:
+                self._let_go()
 
     def _add_callbacks(self, configuration: HubConfiguration) -> None:
         """Notification callbacks are output adapters of the hub's own."""

@@ -130,6 +130,21 @@ class Logins:
         """In order; the peer has logged in."""
         return self._held.pop(peer, [])
 
+    def take_free(self, settings: CommunicationSettings) -> list[Held]:
+        """Those that would not be held under these settings, in the order in which they came. Of
+        one that was read from disk it is not known whether it had a token."""
+        if settings.tokens == "required":
+            return []
+        found = [each for held in self._held.values() for each in held]
+        free: list[Held] = []
+        self._held.clear()
+        for each in sorted(found, key=lambda each: each.serial):
+            if settings.tokens == "off" or not each.message.security_token:
+                free.append(each)
+            else:
+                self.hold(each)
+        return free
+
     def take_one(self, message: PeerMessage) -> Held | None:
         """The message, if it is held: it came once more, with a token that holds."""
         held = self._held.get(message.sender, [])
