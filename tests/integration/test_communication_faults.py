@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.admin import HUB
-from harness.communication import BOXES, COMM, CommHub, comm_hub, memory, until
+from harness.communication import BOXES, COMM, FAULTS, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.messages import Message
@@ -127,3 +127,23 @@ async def test_a_transient_message_takes_no_verdict_from_an_open_one_with_its_id
 
 async def is_tried(hub: CommHub) -> bool:
     return bool(hub.box.attempts)
+
+
+@pytest.mark.spec("COMM-11")
+async def test_a_dead_letter_that_is_replayed_twice_at_once_goes_out_once(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "crash"))
+    await hub.report(await hub.send("ann"))
+    monkeypatch.delitem(FAULTS, "crash")  # from now on messages arrive
+    replays = [hub.service("POST", f"{HUB}/dead-deliveries/replay", {}) for _ in range(3)]
+    tried = [reply.json["tried"] for reply in await asyncio.gather(*replays)]
+    assert sorted(tried) == [0, 0, 1]
+    await until(lambda: is_dead(hub, 0))
+    assert len(await hub.got(1)) == 1
+
+
+async def is_dead(hub: CommHub, count: int) -> bool:
+    found = await hub.service("GET", f"{HUB}/dead-deliveries")
+    return len(found.json["items"]) == count

@@ -89,6 +89,7 @@ class Exchange:
         self._arriving: dict[str, tuple[bytes, asyncio.Future[None]]] = {}
         """Messages on their way to the disk whose ids their senders made up."""
         self._order = ReceiverOrder()
+        self._reviving = asyncio.Lock()
         self._tasks = TaskSet()
         self._unbroken = TaskSet(awaited)
         self.configure(configuration)
@@ -384,7 +385,9 @@ class Exchange:
 
     async def replay(self, keys: Sequence[str]) -> int:
         """As `recovery.replay`."""
-        return await replay(self._store, self.hub, keys, self._committer, self.lanes, self._clock)
+        async with self._reviving:
+            again = (self._committer, self.lanes, self._clock)
+            return await replay(self._store, self.hub, keys, *again)
 
     async def stop(self, seconds: float) -> None:
         await self._verdicts.stop(seconds)
