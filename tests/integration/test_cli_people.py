@@ -68,6 +68,26 @@ async def test_a_message_reaches_a_group_that_was_set_up_on_the_command_line(
         assert (await run("send", "x", "--to", "ann", "--type", "", "--from", "ci")).code == 1
 
 
+async def test_dead_deliveries_are_listed_replayed_and_discarded_on_the_command_line(
+    start_hub: StartHub,
+) -> None:
+    run = Commands(await start_hub(a_hub()))
+    async with Receiver(lambda _: 400) as server:
+        await run.well("adapters", "set", "pager", "rest")
+        await run.well("peers", "set", "ann", f"pager:{server.url}/ann")
+        await run.well("send", "x", "--to", "ann", "--from", "ci")
+        while not (dead := await lines(run, "peers", "dead")):
+            pass
+        assert (dead[0]["peer"], dead[0]["adapter"]) == ("ann", "pager")
+        assert "status 400" in await run.well("peers", "dead")
+        assert await run.well("peers", "replay", dead[0]["key"]) == "1 tried again\n"
+        await server.got(2)
+        while not await lines(run, "peers", "dead"):
+            pass
+        assert await run.well("peers", "discard", dead[0]["key"], "--yes") == "1 deleted\n"
+        assert await lines(run, "peers", "dead") == []
+
+
 async def test_who_sends_without_a_token_is_advised_of_one_that_may(start_hub: StartHub) -> None:
     refused = await invoke("send", "x", "--to", "ann", **at(await start_hub()))
     assert refused.code == 1

@@ -197,3 +197,8 @@ class CommunicationAdministration:
         tried = await self._node.communication.replay(self._node.hub(hub), keys)
         await self._audit.note(actor, "dead_letters.replay", hub, str(tried))
         return tried
+
+    async def discard(self, actor: Actor, hub: str, keys: tuple[str, ...]) -> int:
+        discarded = await self._node.communication.discard(self._node.hub(hub), keys)
+        await self._audit.note(actor, "dead_letters.discard", hub, str(discarded))
+        return discarded

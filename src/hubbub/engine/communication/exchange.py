@@ -23,6 +23,7 @@ from hubbub.domain.communication.requests import VerdictTold
 from hubbub.domain.communication.routing import RoutingIndex
 from hubbub.domain.communication.steps import (
     DECIDED,
+    FAILED,
     HELD,
     NEW,
     PLANNED,
@@ -388,6 +389,20 @@ class Exchange:
         async with self._reviving:
             again = (self._committer, self.lanes, self._clock)
             return await replay(self._store, self.hub, keys, *again)
+
+    async def discard(self, keys: Sequence[str]) -> int:
+        """Delete dead letters; answers how many. Those of a message that is open stay: a restart
+        counts them once more. Raises `StaleOwner`."""
+        async with self._reviving:
+            found = await self._store.read_deliveries_of(self.hub, keys)
+            dead = tuple(
+                row.key
+                for row in found
+                if row.state == FAILED and not self._verdicts.is_open(row.message_id)
+            )
+            if not await self._committer.commit_first(CommunicationStep(dropped=dead)):
+                raise StaleOwner(f"this node does not own the log of hub {self.hub!r} any more")
+            return len(dead)
 
     async def stop(self, seconds: float) -> None:
         await self._verdicts.stop(seconds)

@@ -16,6 +16,7 @@ from hubbub.domain.communication.requests import (
     AdaptersDescribed,
     AdapterStatus,
     DescribeAdapters,
+    DiscardDeliveries,
     ForgetPeer,
     PeerChanged,
     PullAdapter,
@@ -177,6 +178,12 @@ class Communication:
     async def replay(self, hub: Hub, keys: tuple[str, ...]) -> int:
         """Try dead letters again; answers how many."""
         answer = await self._bus.topic(ReplayDeliveries(hub.name, keys))
+        assert isinstance(answer, int)
+        return answer
+
+    async def discard(self, hub: Hub, keys: tuple[str, ...]) -> int:
+        """Delete dead letters; answers how many."""
+        answer = await self._bus.topic(DiscardDeliveries(hub.name, keys))
         assert isinstance(answer, int)
         return answer
 
