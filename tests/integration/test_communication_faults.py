@@ -12,9 +12,12 @@ from harness.admin import HUB
 from harness.communication import BOXES, COMM, FAULTS, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
+from hubbub.engine.communication import exchange
 from hubbub.engine.communication.exchange import Exchange
 from hubbub.ports.bus import PublishReply
+from hubbub.ports.storage.communication import LoggedMessage
 
 
 def exchange_of(hub: CommHub) -> Exchange:
@@ -91,16 +94,16 @@ async def test_what_a_peer_follows_goes_out_where_the_driver_stopped_while_it_wa
 ) -> None:
     hub = await comm_hub(start_hub)
     await hub.peer("ann", ("mail", "a"))
-    exchange = exchange_of(hub)
+    handed = exchange_of(hub)
     disk = SlowDisk(hub, monkeypatch)
     copy: dict[str, Any] = {"type": "t", "subtype": "s", "sender": "component:news:a"}
     message = PeerMessage(id="m1", receiver="ann", **copy)
-    handing_over = asyncio.create_task(exchange.deliver(message, 5.0))
+    handing_over = asyncio.create_task(handed.deliver(message, 5.0))
     await disk.reached()
     handing_over.cancel()
     await asyncio.wait([handing_over])
     disk.go_on()
-    assert (await exchange.deliver(message, 5.0)).result == "met"
+    assert (await handed.deliver(message, 5.0)).result == "met"
 
 
 @pytest.mark.spec("COMM-05", "COMM-11")
@@ -147,3 +150,29 @@ async def test_a_dead_letter_that_is_replayed_twice_at_once_goes_out_once(
 async def is_dead(hub: CommHub, count: int) -> bool:
     found = await hub.service("GET", f"{HUB}/dead-deliveries")
     return len(found.json["items"]) == count
+
+
+@pytest.mark.spec("COMM-05", "COMM-11")
+async def test_a_verdict_after_a_restart_waits_for_a_store_that_is_away(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "hang"))
+    sent = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
+    await until(lambda: is_tried(hub))
+    await hub.hub.close()
+    hub = await comm_hub(start_hub)
+    await until(lambda: is_tried(hub))
+    store, faults = hub.hub.server.store, [StoreUnavailable("away"), StoreUnavailable("away")]
+    read_logged = store.read_logged
+
+    async def read(*arguments: Any) -> list[LoggedMessage]:
+        if faults:
+            raise faults.pop()
+        return await read_logged(*arguments)
+
+    monkeypatch.setattr(store, "read_logged", read)
+    monkeypatch.setattr(exchange, "AGAIN_SECONDS", 0.01)
+    hub.box.gate.set()
+    assert await hub.report(sent) == ("ACK", "")
+    assert faults == []

@@ -29,7 +29,7 @@ from hubbub.domain.communication.steps import (
     PLANNED,
     CommunicationStep,
 )
-from hubbub.domain.errors import Conflict, QuotaExceeded, StaleOwner
+from hubbub.domain.errors import Conflict, HubbubError, QuotaExceeded, StaleOwner
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.communication.committing import AGAIN_SECONDS, Committer
@@ -354,12 +354,21 @@ class Exchange:
     async def _report(self, report: PeerMessage, step: CommunicationStep, loaded: bool) -> None:
         """`loaded`: of several receivers one may have been reported on by the log's last owner."""
         try:
-            if loaded and await read_messages(self._store, self.hub, [report.id]):
+            if loaded and await self._is_logged(report.id):
                 self._committer.commit(step)
                 return
             await self.log(report, also=step, at_last=True)
         except StaleOwner:
             pass  # the message is still open on disk: its next owner decides it again
+
+    async def _is_logged(self, message_id: str) -> bool:
+        """However long the store is away."""
+        while True:
+            try:
+                return bool(await read_messages(self._store, self.hub, [message_id]))
+            except HubbubError as error:
+                logger.warning("hub %s: a verdict waits: %s", self.hub, error.message)
+            await asyncio.sleep(AGAIN_SECONDS)
 
     # -- coming back ----------------------------------------------------------------------------
 
