@@ -16,6 +16,7 @@ from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
 from hubbub.engine.communication import exchange
 from hubbub.engine.communication.exchange import Exchange
+from hubbub.ports.adapters import AdapterFailed
 from hubbub.ports.bus import PublishReply
 from hubbub.ports.storage.communication import LoggedMessage
 
@@ -176,3 +177,28 @@ async def test_a_verdict_after_a_restart_waits_for_a_store_that_is_away(
     hub.box.gate.set()
     assert await hub.report(sent) == ("ACK", "")
     assert faults == []
+
+
+@pytest.mark.spec("COMM-02", "COMM-05")
+async def test_an_error_of_an_adapter_that_is_no_text_is_reported_and_holds_nothing_up(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub, mail=memory(), source=memory("test-pull", "in"))
+    monkeypatch.setitem(FAULTS, "odd", AdapterFailed("no \udcff\x00 mailbox"))
+    await hub.peer("ann", ("mail", "odd"))
+    await hub.peer("bob", ("mail", "odd"), ("mail", "b"), policy="AT_LEAST_ONE")
+    wanted = {"deliveryPolicy": "ACKNOWLEDGED"}
+    sent = [await hub.send(peer, **wanted) for peer in ("ann", "bob", "ann")]
+    assert await hub.report(sent[0]) == ("COMERROR", "no    mailbox")
+    assert await hub.report(sent[1]) == ("ACK", "")
+    assert await hub.report(sent[2]) == ("COMERROR", "no    mailbox")
+    BOXES["in"].inbox.append(ValueError("no \udcff source"))
+    assert (await hub.service("POST", f"{HUB}/adapters/source/pull")).status < 300
+
+    async def shown() -> bool:
+        reply = await hub.service("GET", f"{HUB}/adapter-status")
+        assert reply.status == 200, reply.text
+        return "no   source" in reply.text
+
+    await until(shown)
+    await until(lambda: is_dead(hub, 3))

@@ -11,6 +11,7 @@ from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.peers import Address
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import BadRequest, NotFound
+from hubbub.engine.communication.instances import one_line
 from hubbub.engine.hub import Hub
 from hubbub.ports.adapters import (
     AdapterContext,
@@ -67,7 +68,7 @@ class HttpInputs:
                     await cast(PushInput, made).start(_not_yet)
                     await cast(PushInput, made).stop()
         except Exception as error:  # noqa: BLE001 - code of others
-            reason = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            reason = "it took too long" if isinstance(error, TimeoutError) else one_line(error)
             raise BadRequest(f"the adapter {adapter!r} cannot be made: {reason}") from None
 
     async def receive(

@@ -16,7 +16,7 @@ from hubbub.domain.communication.peers import Address, PeerInfo
 from hubbub.domain.communication.privacy import is_taken
 from hubbub.domain.communication.steps import DeliveryRow
 from hubbub.domain.errors import HubbubError
-from hubbub.engine.communication.instances import Instances, OutputInstance
+from hubbub.engine.communication.instances import Instances, OutputInstance, one_line
 from hubbub.engine.communication.journalling import CommunicationJournal
 from hubbub.engine.communication.knowledge import PeerKnowledge
 from hubbub.engine.communication.planning import NO_ADAPTER, PRIVACY, copy_for
@@ -269,7 +269,7 @@ class ParcelShipment(Shipment):
         raise GivenUp
 
     def _failed(self, number: int, started: float, reason: str, outcome: str) -> None:
-        self.last_error = reason[:500]
+        self.last_error = one_line(reason)
         figures = self._lanes.instances.figures_of(self._parcel.row.adapter)
         figures.note(self.last_error, self._lanes.clock.now())
         self._tell(number, started, outcome)
