@@ -14,7 +14,7 @@ from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
-from hubbub.engine.communication import exchange
+from hubbub.engine.communication import exchange, inputs
 from hubbub.engine.communication.exchange import Exchange
 from hubbub.ports.adapters import AdapterFailed
 from hubbub.ports.bus import PublishReply
@@ -202,3 +202,29 @@ async def test_an_error_of_an_adapter_that_is_no_text_is_reported_and_holds_noth
 
     await until(shown)
     await until(lambda: is_dead(hub, 3))
+
+
+@pytest.mark.spec("COMM-02")
+async def test_an_adapter_that_is_to_go_after_its_first_message_goes_when_the_store_is_back(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = memory("test-pull", "in", delete_if_successful=True)
+    hub = await comm_hub(start_hub, mail=memory(), once=once)
+    await hub.peer("ann", ("mail", "a"))
+    directory, faults = hub.hub.server.node.directory, [StoreUnavailable("away")]
+    delete = directory.delete
+
+    async def delete_later(*arguments: Any) -> bool:
+        if faults:
+            raise faults.pop()
+        return await delete(*arguments)
+
+    monkeypatch.setattr(directory, "delete", delete_later)
+    monkeypatch.setattr(inputs, "AGAIN_SECONDS", 0.01)
+    for text in ("one", "two"):
+        message = PeerMessage(id=text, type="t", subtype="s", receiver="ann")
+        BOXES["in"].inbox.append(message)
+    assert (await hub.service("POST", f"{HUB}/adapters/once/pull")).status < 300
+    await until(lambda: is_closed("in"))
+    assert (await hub.service("GET", f"{HUB}/adapters/once")).status == 404
+    assert [each.message.id for each in await hub.got(1)] == ["one"]

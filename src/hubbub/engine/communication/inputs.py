@@ -10,6 +10,7 @@ from typing import cast
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import BadRequest, Conflict, HubbubError, NotFound
+from hubbub.engine.communication.committing import AGAIN_SECONDS
 from hubbub.engine.communication.instances import Instances
 from hubbub.ports.adapters import AdapterFailed, Pulled, PullInput, PushInput
 from hubbub.ports.clock import Clock
@@ -83,6 +84,18 @@ class Puller:
             finally:
                 if request is not None and not request.done():
                     request.set_result(None)
+        await self._remove_at_last()
+
+    async def _remove_at_last(self) -> None:
+        """As often as it takes: after a restart the adapter would be pulled again."""
+        while True:
+            try:
+                await self._remove(self.name)
+                return
+            except HubbubError as error:
+                figures = self._instances.figures_of(self.name)
+                figures.note(f"cannot be removed yet: {error.message}", self._clock.now())
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _look(self) -> None:
         """Take what is there. After an error the schedule goes on."""
@@ -94,7 +107,6 @@ class Puller:
                 figures.note(None, self._clock.now())
                 if self.settings.delete_if_successful:
                     self._over = True
-                    await self._remove(self.name)
                     return
         except TimeoutError:
             figures.note("the adapter took too long", self._clock.now())
