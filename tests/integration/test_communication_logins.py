@@ -390,3 +390,20 @@ async def test_a_message_that_came_again_with_its_token_is_held_no_more_on_disk_
         monkeypatch.setattr(exchange.knowledge, "about", never)
         await hand_in(hub, "ann", **held, securityToken=token)
     assert [each["state"] for each in await hub.logged(id="m")] == ["open"]
+
+
+@pytest.mark.spec("COMM-07")
+async def test_messages_of_so_many_peers_are_held_as_may_be(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "MOST_PEERS", 2)
+    hub = await token_hub(start_hub)
+    for number, peer in enumerate(("ann", "bob", "eve", "ann", "eve")):
+        await hand_in(hub, peer, content=str(number))
+    held = [each["message"]["sender"] for each in await hub.logged(type="NOTE")]
+    assert held == ["ann", "bob", "ann"]
+    async with Office() as office:
+        await office.serve(hub, "peerAuth")
+        await log_in(hub, "ann", "s3cret", 2)
+        await hand_in(hub, "eve", content="5")
+    assert len(await hub.logged(type="NOTE", sender="eve")) == 1

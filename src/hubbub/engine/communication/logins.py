@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 MOST_HELD = 100
 """Of one peer."""
+MOST_PEERS = 1000
+"""Of one hub whose messages are held at the same time. Anybody may claim to be a peer."""
 HELD_MS = 86_400_000
 NOTICE_SECONDS = 60.0
 _MOST_NOTICED = 10_000
@@ -109,7 +111,10 @@ class Logins:
         return auth_message(message, FAILED, suffix=".notice")
 
     def may_hold(self, peer: str) -> bool:
-        return len(self._held.get(peer, ())) + self._storing[peer] < MOST_HELD
+        waiting = len(self._held.get(peer, ())) + self._storing[peer]
+        if not waiting and len(self._held) + len(self._storing) >= MOST_PEERS:
+            return False
+        return waiting < MOST_HELD
 
     @contextmanager
     def storing(self, peer: str) -> Iterator[None]:
