@@ -463,6 +463,9 @@ async def test_users_send_only_where_they_may_and_only_as_themselves(start_hub: 
     assert (await client("POST", f"{COMM}/messages", body)).status == 200
     forged = await client("POST", f"{COMM}/messages", {**body, "sender": "eve"})
     assert (forged.status, forged.code) == (403, "not_permitted")
+    for name in ("collective:ops", "component:AuthenticationManager"):
+        odd = await Caller(hub.hub, hub.hub.token(name))("POST", f"{COMM}/messages", body)
+        assert (odd.status, odd.code) == (403, "not_permitted"), name
     (logged,) = await hub.logged(type="t")
     assert logged["message"]["sender"] == "ann"
     viewer = Caller(hub.hub, hub.hub.token("vera", level=Level.VIEWER))

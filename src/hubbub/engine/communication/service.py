@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.communication.information import MessageInfo
-from hubbub.domain.communication.messages import PeerMessage, check_sent
+from hubbub.domain.communication.messages import PeerMessage, check_sent, kind_of
 from hubbub.domain.communication.peers import (
     CollectiveInfo,
     PeerInfo,
@@ -61,6 +61,10 @@ class Communication:
             if message.sender not in ("", user):
                 raise NotPermitted(
                     f"sender is {message.sender!r}, which is not the caller; leave it out"
+                )
+            if kind_of(user) != "peer":
+                raise NotPermitted(
+                    f"the user {user!r} cannot send messages: the name is that of a {kind_of(user)}"
                 )
             message = msgspec.structs.replace(message, sender=user)
         fresh = not message.id
