@@ -354,3 +354,44 @@ async def test_adapters_that_live_keep_to_the_addresses_that_the_hub_may_reach_n
                 sent = await hub.send(peer, deliveryPolicy="ACKNOWLEDGED")
                 assert (await hub.report(sent))[0] == verdict, (reach, peer)
         assert (len(server.received), len(mails.mails)) == (2, 2)
+
+
+async def test_an_adapter_that_is_replaced_while_privacy_is_asked_sends_nothing_more(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "a"))
+    (communication,) = hub.hub.server.communication._hubs.values()
+    knowledge, gate, asked = communication.exchange.knowledge, asyncio.Event(), asyncio.Event()
+    peer = knowledge.peer
+
+    async def slowly(name: str) -> Any:
+        asked.set()
+        await gate.wait()
+        return await peer(name)
+
+    monkeypatch.setattr(knowledge, "peer", slowly)
+    monkeypatch.setattr(knowledge, "cached", lambda name: None)
+    await hub.send("ann")
+    await asyncio.wait_for(asked.wait(), 5)
+    assert (await put(hub, "mail", settings={"box": "other"})).status == 200
+    gate.set()
+    await until(so(lambda: BOXES["other"].got))
+    assert hub.box.got == []
+    await until(so(lambda: hub.box.closed == hub.box.made))
+
+
+async def test_an_adapter_that_is_removed_twice_while_its_queue_waits_is_closed_each_time(
+    start_hub: StartHub,
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "hang"))
+    await hub.send("ann")
+    await until(so(lambda: hub.box.attempts))
+    for _ in range(2):
+        assert (await hub.service("DELETE", f"{HUB}/adapters/mail")).status == 204
+        assert (await put(hub, "mail", settings={"box": "box"})).status == 201
+    hub.box.gate.set()
+    await hub.got(1)
+    assert (await hub.service("DELETE", f"{HUB}/adapters/mail")).status == 204
+    await until(so(lambda: hub.box.closed == hub.box.made))

@@ -287,6 +287,7 @@ class Instances:
         if replaced or not gone.figures.waiting:
             gone.retire()
         else:
+            self.drained(name)  # of one that was removed before, this one takes the queue over
             self._removed[name] = gone
 
     def drained(self, name: str) -> None:
