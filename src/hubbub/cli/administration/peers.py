@@ -162,10 +162,15 @@ def import_peers(admin: AdminClient, hub: str, file: TextIO) -> None:
     """
     batch: list[dict[str, Any]] = []
     done = 0
-    for entry in _read(file):
-        batch.append(entry)
-        if len(batch) == _AT_ONCE:
-            done = _send(admin, hub, batch, done)
+    try:
+        for entry in _read(file):
+            batch.append(entry)
+            if len(batch) == _AT_ONCE:
+                done = _send(admin, hub, batch, done)
+    except UnicodeDecodeError:
+        raise BadRequest(f"{file.name} is not encoded in UTF-8; save it so") from None
+    except csv.Error as error:
+        raise BadRequest(f"{file.name} is no CSV file: {error}") from None
     if batch:
         done = _send(admin, hub, batch, done)
     click.echo(f"{done} peers")
