@@ -7,8 +7,10 @@ import msgspec
 from hubbub.domain.communication.information import MessageInfo
 from hubbub.domain.communication.messages import PeerMessage, check_sent, kind_of
 from hubbub.domain.communication.peers import (
+    MOST_MEMBERS,
     CollectiveInfo,
     PeerInfo,
+    check_collective,
     check_identifier,
     check_peer,
 )
@@ -33,8 +35,6 @@ from hubbub.ports.bus import Bus
 from hubbub.ports.storage.communication import CommunicationStore, LogPage, LogQuery
 
 MOST_PEERS = 1_000_000
-MOST_MEMBERS = 10_000
-"""Of one collective."""
 MOST_AT_ONCE = 1000
 """Peers that one request saves."""
 
@@ -124,13 +124,8 @@ class Communication:
         check_identifier(name, "collective")
         for member in info.members:
             check_identifier(member, "peer")
-        if len(info.members) > MOST_MEMBERS:
-            raise BadRequest(
-                f"{len(info.members)} members are too many; a collective has {MOST_MEMBERS} at most"
-            )
+        info = check_collective(info)
         most = hub.configuration.settings.quotas.peers or MOST_PEERS
-        members = tuple(dict.fromkeys(info.members))
-        info = msgspec.structs.replace(info, members=members)
         if not await self._store.save_collective(hub.name, name, info, most):
             raise QuotaExceeded(
                 f"hub {hub.name!r} may have {most} collectives (quota peers); delete some"
