@@ -4,19 +4,28 @@ its verdict, once."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.admin import HUB
 from harness.communication import BOXES, COMM, FAULTS, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.messages import Message
 from hubbub.engine.communication import exchange, inputs
 from hubbub.engine.communication.exchange import Exchange
-from hubbub.ports.adapters import AdapterFailed
+from hubbub.ports.adapters import (
+    AdapterContext,
+    AdapterFailed,
+    HttpAnswer,
+    Publish,
+    adapter,
+)
 from hubbub.ports.bus import PublishReply
 from hubbub.ports.storage.communication import LoggedMessage
 
@@ -80,6 +89,48 @@ async def test_a_message_goes_out_whose_adapter_was_removed_while_it_was_stored(
     await disk.reached()
     assert (await hub.service("DELETE", f"{HUB}/adapters/source")).status < 300
     await until(lambda: is_closed("in"))
+    disk.go_on()
+    (got,) = await hub.got(1)
+    assert got.message.id == "m1"
+
+
+class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The adapter has none."""
+
+
+@adapter(name="test-http-input", settings=NoSettings, direction="push")
+class HttpSource:
+    """Each request is a message to ann."""
+
+    def __init__(self, settings: NoSettings, context: AdapterContext) -> None:
+        self._publish: Publish | None = None
+
+    async def start(self, publish: Publish) -> None:
+        self._publish = publish
+
+    async def stop(self) -> None:
+        self._publish = None
+
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        assert self._publish is not None
+        await self._publish(PeerMessage(id="m1", type="t", subtype="s", receiver="ann"))
+        return HttpAnswer(200)
+
+
+@pytest.mark.spec("COMM-02", "COMM-11")
+async def test_a_message_goes_out_whose_sender_hung_up_at_an_adapter_of_its_own_form(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = AdapterSettings("test-http-input")
+    hub = await comm_hub(start_hub, mail=memory(), source=source)
+    await hub.peer("ann", ("mail", "a"))
+    disk = SlowDisk(hub, monkeypatch)
+    sending = asyncio.create_task(hub.service("POST", f"{COMM}/input/source", {}))
+    await disk.reached()
+    sending.cancel()
+    await asyncio.wait([sending])
+    for _ in range(2):
+        await hub.service("GET", f"{HUB}/peers")
     disk.go_on()
     (got,) = await hub.got(1)
     assert got.message.id == "m1"

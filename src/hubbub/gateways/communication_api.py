@@ -48,7 +48,7 @@ class CommunicationApi:
             if request.method != b"POST":
                 raise wrong_method(request, "POST")
             self._node.throttle.admit(hub.name, ANONYMOUS, request.address)
-            exchange.complete(self._receive(inputs, hub, rest[1], request, exchange))
+            exchange.run(self._receive(inputs, hub, rest[1], request, exchange))
             return
         identity = require_identity(request, target, hub, self._node)
         call = HubRequest(hub, identity, request, target)
