@@ -42,10 +42,14 @@ class SlowDisk:
         committer = exchange_of(hub)._committer
         self._publish = committer._publish
         self.waiting: list[tuple[Message, PublishReply]] = []
+        self._is_slow = True
         monkeypatch.setattr(committer, "_publish", self._wait)
 
     def _wait(self, message: Message, reply: PublishReply) -> None:
-        self.waiting.append((message, reply))
+        if self._is_slow:
+            self.waiting.append((message, reply))
+        else:
+            self._publish(message, reply)
 
     async def reached(self) -> None:
         async def is_reached() -> bool:
@@ -54,8 +58,8 @@ class SlowDisk:
         await until(is_reached)
 
     def go_on(self) -> None:
-        waiting, self._wait = self.waiting, self._publish  # type: ignore[method-assign]
-        for message, reply in waiting:
+        self._is_slow = False
+        for message, reply in self.waiting:
             self._publish(message, reply)
 
 
