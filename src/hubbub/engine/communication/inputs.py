@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -56,6 +57,10 @@ class Puller:
         self._requests: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue(_MOST_REQUESTS)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._over = False
+        self._stopping = False
+        self._settled = asyncio.Event()
+        """No message is between its pull and the end of `settle`."""
+        self._settled.set()
 
     def pull(self) -> asyncio.Future[None]:
         """Done when the adapter was asked. Raises `Conflict` where too many wait already."""
@@ -102,7 +107,7 @@ class Puller:
         figures = self._instances.figures_of(self.name)
         try:
             for _ in range(_AT_ONCE):
-                if not await self._pull_one():
+                if self._stopping or not await self._pull_one():
                     return
                 figures.note(None, self._clock.now())
                 if self.settings.delete_if_successful:
@@ -124,6 +129,14 @@ class Puller:
             return False
         if not isinstance(pulled, Pulled):
             raise AdapterFailed(f"the adapter gave {type(pulled).__name__!r} in place of a message")
+        self._settled.clear()
+        try:
+            await self._take_and_settle(pulled)
+        finally:
+            self._settled.set()
+        return True
+
+    async def _take_and_settle(self, pulled: Pulled) -> None:
         try:
             await self._take(self.name, pulled.message)
         except (BadRequest, Conflict) as error:
@@ -133,10 +146,14 @@ class Puller:
             await self._tell(self.name, pulled.message, error.message)
         async with asyncio.timeout(self._timeout):
             await self._adapter.settle(pulled.receipt)
-        return True
 
     async def stop(self) -> None:
+        """What was pulled is settled first: the source would give it to the next adapter again."""
+        self._stopping = True
         if self._task is not asyncio.current_task():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout):
+                    await self._settled.wait()
             self._task.cancel()
             await asyncio.wait([self._task], timeout=self._timeout)
         while not self._requests.empty():
