@@ -71,11 +71,11 @@ async def adapter_context(
             hub="acme",
             name=name,
             outgoing=OutgoingGate(sender, limits),
-            dial=CheckedDial(resolver, "acme", reach),
+            dial=CheckedDial(resolver, "acme", lambda: reach),
             channels=KeptChannels(),
             devices=KeptDevices(),
             clock=FakeClock(),
-            reach=reach,
+            reach_of_hub=lambda: reach,
             files=files,
         )
     finally:

@@ -89,6 +89,7 @@ BODIES: dict[str, Any] = {
     "putCallback": {"url": "https://a.example"},
     "putMessageInfo": {"type": "t", "subtype": "s"},
     "replayDeadDeliveries": {},
+    "discardDeadDeliveries": {"keys": ["none"]},
     "putPushTokenOfUser": {"platform": "fcm", "token": "t"},
 }
 

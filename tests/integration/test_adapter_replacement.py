@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.admin import HUB
+from harness.admin import HUB, Caller
 from harness.communication import BOXES, CommHub, comm_hub, memory, until
 from harness.example_runner import free_port
+from harness.mail import mail_server
+from harness.receivers import Receiver
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.settings import AdapterSettings
+from hubbub.domain.permissions import Level
 from hubbub.ports.adapters import AdapterContext, Delivery, Publish, adapter
 
 pytestmark = pytest.mark.spec("COMM-02", "COMM-11")
@@ -327,3 +330,68 @@ async def test_an_adapter_with_another_constructor_is_refused(start_hub: StartHu
     assert (reply.status, reply.code) == (400, "bad_request"), reply.text
     assert "the adapter 'odd' cannot be made" in reply.message
     assert (await hub.service("GET", f"{HUB}/adapters/odd")).status == 404
+
+
+async def set_reach(hub: CommHub, reach: str) -> None:
+    operator = Caller(hub.hub, hub.hub.token("root", "*", Level.ADMIN))
+    settings = (await operator("GET", f"{HUB}/settings")).json
+    reply = await operator("PUT", f"{HUB}/settings", {**settings, "callbackAddresses": reach})
+    assert reply.status == 200, reply.text
+
+
+async def test_adapters_that_live_keep_to_the_addresses_that_the_hub_may_reach_now(
+    start_hub: StartHub,
+) -> None:
+    async with Receiver(lambda _: 204) as server, mail_server() as mails:
+        place = {"host": "127.0.0.1", "port": mails.port, "security": "none"}
+        mail = AdapterSettings("email", {**place, "sender": "hub@example.org"})
+        hub = await comm_hub(start_hub, pager=AdapterSettings("rest"), mail=mail)
+        await hub.peer("ann", ("pager", server.url))
+        await hub.peer("bob", ("mail", "bob@example.org"))
+        for reach, verdict in (("loopback", "ACK"), ("public", "COMERROR"), ("loopback", "ACK")):
+            await set_reach(hub, reach)
+            for peer in ("ann", "bob"):
+                sent = await hub.send(peer, deliveryPolicy="ACKNOWLEDGED")
+                assert (await hub.report(sent))[0] == verdict, (reach, peer)
+        assert (len(server.received), len(mails.mails)) == (2, 2)
+
+
+async def test_an_adapter_that_is_replaced_while_privacy_is_asked_sends_nothing_more(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "a"))
+    (communication,) = hub.hub.server.communication._hubs.values()
+    knowledge, gate, asked = communication.exchange.knowledge, asyncio.Event(), asyncio.Event()
+    peer = knowledge.peer
+
+    async def slowly(name: str) -> Any:
+        asked.set()
+        await gate.wait()
+        return await peer(name)
+
+    monkeypatch.setattr(knowledge, "peer", slowly)
+    monkeypatch.setattr(knowledge, "cached", lambda name: None)
+    await hub.send("ann")
+    await asyncio.wait_for(asked.wait(), 5)
+    assert (await put(hub, "mail", settings={"box": "other"})).status == 200
+    gate.set()
+    await until(so(lambda: BOXES["other"].got))
+    assert hub.box.got == []
+    await until(so(lambda: hub.box.closed == hub.box.made))
+
+
+async def test_an_adapter_that_is_removed_twice_while_its_queue_waits_is_closed_each_time(
+    start_hub: StartHub,
+) -> None:
+    hub = await comm_hub(start_hub)
+    await hub.peer("ann", ("mail", "hang"))
+    await hub.send("ann")
+    await until(so(lambda: hub.box.attempts))
+    for _ in range(2):
+        assert (await hub.service("DELETE", f"{HUB}/adapters/mail")).status == 204
+        assert (await put(hub, "mail", settings={"box": "box"})).status == 201
+    hub.box.gate.set()
+    await hub.got(1)
+    assert (await hub.service("DELETE", f"{HUB}/adapters/mail")).status == 204
+    await until(so(lambda: hub.box.closed == hub.box.made))

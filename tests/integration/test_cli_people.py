@@ -12,7 +12,7 @@ from harness.receivers import Receiver
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import STORED
 from hubbub.client.people import People
-from hubbub.domain.communication.settings import CommunicationSettings
+from hubbub.domain.communication.settings import AdapterSettings, CommunicationSettings
 from hubbub.domain.permissions import Level
 from hubbub.domain.rules import HubConfiguration, HubSettings
 
@@ -66,6 +66,32 @@ async def test_a_message_reaches_a_group_that_was_set_up_on_the_command_line(
         for words in (("routes", route), ("collectives", "ops"), ("peers", "ann")):
             await run.well(words[0], "delete", words[1], "--yes")
         assert (await run("send", "x", "--to", "ann", "--type", "", "--from", "ci")).code == 1
+
+
+async def test_the_list_of_adapters_says_why_one_cannot_be_used(start_hub: StartHub) -> None:
+    adapters = {"fax": AdapterSettings("fax")}
+    run = Commands(await start_hub(HubConfiguration("acme", adapters=adapters)))
+    assert "there is no adapter of the kind 'fax'" in await run.well("adapters", "list")
+
+
+async def test_dead_deliveries_are_listed_replayed_and_discarded_on_the_command_line(
+    start_hub: StartHub,
+) -> None:
+    run = Commands(await start_hub(a_hub()))
+    async with Receiver(lambda _: 400) as server:
+        await run.well("adapters", "set", "pager", "rest")
+        await run.well("peers", "set", "ann", f"pager:{server.url}/ann")
+        await run.well("send", "x", "--to", "ann", "--from", "ci")
+        while not (dead := await lines(run, "peers", "dead")):
+            pass
+        assert (dead[0]["peer"], dead[0]["adapter"]) == ("ann", "pager")
+        assert "status 400" in await run.well("peers", "dead")
+        assert await run.well("peers", "replay", dead[0]["key"]) == "1 tried again\n"
+        await server.got(2)
+        while not await lines(run, "peers", "dead"):
+            pass
+        assert await run.well("peers", "discard", dead[0]["key"], "--yes") == "1 deleted\n"
+        assert await lines(run, "peers", "dead") == []
 
 
 async def test_who_sends_without_a_token_is_advised_of_one_that_may(start_hub: StartHub) -> None:
@@ -129,13 +155,15 @@ async def test_peers_are_imported_from_a_table(start_hub: StartHub, tmp_path: Pa
         ("peer,email\nann\n", "line 2 has 1 cells"),
         ("peer,policy\nann,SOMETIMES\n", "line 2 has no peer, or a policy"),
         ("", "the first line"),
+        (b"peer,email\nJ\xf6rg,a@b\n", "is not encoded in UTF-8"),
+        (f"peer,email\nann,{'a' * 200_000}\n", "is no CSV file"),
     ],
 )
 async def test_a_table_that_cannot_be_read_is_refused_by_line(
-    start_hub: StartHub, tmp_path: Path, text: str, problem: str
+    start_hub: StartHub, tmp_path: Path, text: str | bytes, problem: str
 ) -> None:
     run = Commands(await start_hub(a_hub()))
-    (tmp_path / "peers.csv").write_text(text)
+    (tmp_path / "peers.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     ended = await run("peers", "import", str(tmp_path / "peers.csv"))
     assert ended.code != 0
     assert problem in ended.err

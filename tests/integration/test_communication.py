@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.admin import HUB, Caller, client_of
+from harness.admin import HUB, Caller, admin_of, client_of
 from harness.communication import BOXES, COMM, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
@@ -463,6 +463,9 @@ async def test_users_send_only_where_they_may_and_only_as_themselves(start_hub: 
     assert (await client("POST", f"{COMM}/messages", body)).status == 200
     forged = await client("POST", f"{COMM}/messages", {**body, "sender": "eve"})
     assert (forged.status, forged.code) == (403, "not_permitted")
+    for name in ("collective:ops", "component:AuthenticationManager"):
+        odd = await Caller(hub.hub, hub.hub.token(name))("POST", f"{COMM}/messages", body)
+        assert (odd.status, odd.code) == (403, "not_permitted"), name
     (logged,) = await hub.logged(type="t")
     assert logged["message"]["sender"] == "ann"
     viewer = Caller(hub.hub, hub.hub.token("vera", level=Level.VIEWER))
@@ -520,6 +523,37 @@ async def test_dead_letters_are_listed_and_replayed(hub: CommHub) -> None:
     await until(again)
     assert hub.box.attempts[0].key == hub.box.attempts[-1].key
     assert len(await hub.reports(sent)) == 1
+
+
+@pytest.mark.spec("COMM-11")
+async def test_dead_letters_are_discarded_once_their_message_is_decided(
+    hub: CommHub,
+) -> None:
+    await hub.peer("ann", ("mail", "fail"), ("mail", "hang"), policy="AT_LEAST_ONE")
+    sent = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
+
+    async def dead() -> list[str]:
+        found = await hub.service("GET", f"{HUB}/dead-deliveries")
+        return [each["key"] for each in found.json["items"]]
+
+    await until(dead)
+    (key,) = await dead()
+
+    async def discard(*keys: str) -> int:
+        reply = await hub.service("POST", f"{HUB}/dead-deliveries/discard", {"keys": keys})
+        assert reply.status == 200, reply.text
+        return int(reply.json["discarded"])
+
+    assert await discard(key) == 0
+    hub.box.gate.set()
+    assert await hub.report(sent) == ("ACK", "")
+    assert await discard(key, "none") == 1
+    assert await dead() == []
+    assert await discard(key) == 0
+    reply = await hub.service("POST", f"{HUB}/dead-deliveries/discard", {"keys": []})
+    assert reply.status == 400
+    audit = (await admin_of(hub.hub)("GET", f"{HUB}/audit")).json["items"]
+    assert "dead_letters.discard" in [each["action"] for each in audit]
 
 
 @pytest.mark.spec("COMM-11")

@@ -67,9 +67,10 @@ async def test_answers_that_are_wrong_late_or_circular_are_reported_and_hold_nob
             "/collectiveInfo/self": {"members": ["collective:self", "ann"], "policy": "TO_ANY"},
             "/collectiveInfo/all": {"members": ["ann", "collective:all"]},
             "/collectiveInfo/empty": {"members": []},
+            "/collectiveInfo/crowd": {"members": [f"p{n}" for n in range(10_001)]},
         }
         await office.serve(hub, "peerInfo", "collectiveInfo")
-        for name in ("text", "shape", "broken"):
+        for name in ("text", "shape", "broken", "collective:crowd"):
             report = await hub.report(await hub.send(name))
             assert report == ("DELIVERYERROR", "a callback failed"), name
         sent = await hub.send("collective:self", deliveryPolicy="ACKNOWLEDGED")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from harness.admin import HUB, admin_of
-from harness.communication import COMM, CommHub, comm_hub, memory, until
+from harness.communication import COMM, FAULTS, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
+from hubbub.ports.adapters import AdapterFailed
 
 pytestmark = pytest.mark.spec("PIPE-05", "COMM-08")
 TO_BOB = {"receiver": "bob", "content": "for bob"}
@@ -89,6 +90,33 @@ async def test_what_waits_for_an_erased_user_goes_nowhere_and_nobody_is_told(
     assert await hub.hub.server.store.read_open("acme", 0, 10) == []
     kept = (await hub.service("GET", f"{HUB}/messages?limit=500")).text
     assert "ann" not in kept
+
+
+async def test_an_erased_member_counts_as_failed_also_after_a_restart(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await comm_hub(start_hub)
+    for peer in ("ann", "bob"):
+        await hub.peer(peer, ("mail", "hang"))
+    await hub.collective("any", "ann", "bob", policy="TO_ANY")
+    rule = {"type": "BOTH", "route": ["ann", "bob"]}
+    assert (await hub.service("PUT", f"{HUB}/routes/both", rule)).status == 201
+    sent = await hub.send("collective:any")
+    routed = await hub.send(type="BOTH")
+    await until(lambda: _is(len(hub.box.attempts) == 2))
+    await erase(hub)
+    assert await hub.reports(sent) == []
+    await hub.hub.close()
+    hub = await comm_hub(start_hub)
+    monkeypatch.setitem(FAULTS, "hang", AdapterFailed("gone"))
+    hub.box.gate.set()
+    assert await hub.report(sent) == ("DELIVERYERROR", "bob: gone")
+    assert await hub.report(routed) == ("COMERROR", "gone")
+
+    async def nothing_is_open() -> bool:
+        return not await hub.hub.server.store.read_busy_hubs()
+
+    await until(nothing_is_open)
 
 
 async def _is(value: Any) -> bool:

@@ -329,3 +329,81 @@ async def test_a_login_that_cannot_be_stored_leaves_held_messages_to_the_next_on
         assert contents(hub) == []
         await log_in(hub, "ann", "s3cret", 2)
         await until(lambda: is_so(contents(hub) == ["held"]))
+
+
+async def set_tokens(hub: CommHub, tokens: str) -> None:
+    settings = (await hub.service("GET", f"{HUB}/settings")).json
+    settings["communication"]["tokens"] = tokens
+    reply = await hub.service("PUT", f"{HUB}/settings", settings)
+    assert reply.status == 200, reply.text
+
+
+@pytest.mark.spec("COMM-07")
+async def test_held_messages_go_out_in_order_when_the_hub_asks_for_tokens_no_more(
+    start_hub: StartHub,
+) -> None:
+    hub = await token_hub(start_hub)
+    for number, peer in enumerate(("ann", "bob", "ann")):
+        await hand_in(hub, peer, content=str(number))
+    asked = {"type": INFO, "subtype": "REQUEST", "content": '{"id":"x"}', "id": "q"}
+    await hand_in(hub, "ann", **asked, receiver="component:MessageInfoService")
+    await set_tokens(hub, "off")
+    await until(lambda: is_so(contents(hub) == ["0", "1", "2"]))
+    await until(lambda: is_so([each for each in hub.box.got if each.message.type == INFO]))
+
+    async def nothing_is_open() -> bool:
+        return not await hub.hub.server.store.read_busy_hubs()
+
+    await until(nothing_is_open)
+
+
+@pytest.mark.spec("COMM-07")
+async def test_of_held_messages_one_with_a_wrong_token_waits_on_where_tokens_become_optional(
+    start_hub: StartHub,
+) -> None:
+    hub = await token_hub(start_hub)
+    wrong = await hand_in(hub, "ann", content="wrong", securityToken="made up")
+    await hand_in(hub, "ann", content="none")
+    await set_tokens(hub, "optional")
+    await until(lambda: is_so(contents(hub) == ["none"]))
+    assert [each["state"] for each in await hub.logged(id=wrong)] == ["held"]
+    await hub.hub.close()
+    hub = await token_hub(start_hub, tokens="off")
+    await until(lambda: is_so(contents(hub) == ["wrong"]))
+
+
+@pytest.mark.spec("COMM-07", "COMM-11")
+async def test_a_message_that_came_again_with_its_token_is_held_no_more_on_disk_either(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await token_hub(start_hub)
+    async with Office() as office:
+        await office.serve(hub, "peerAuth")
+        _, token = await log_in(hub, "ann", "s3cret", 1)
+        held = {"id": "m", "content": "mine"}
+        await hand_in(hub, "ann", **held)
+        (exchange,) = [each.exchange for each in hub.hub.server.communication._hubs.values()]
+
+        async def never(receivers: object) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(exchange.knowledge, "about", never)
+        await hand_in(hub, "ann", **held, securityToken=token)
+    assert [each["state"] for each in await hub.logged(id="m")] == ["open"]
+
+
+@pytest.mark.spec("COMM-07")
+async def test_messages_of_so_many_peers_are_held_as_may_be(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "MOST_PEERS", 2)
+    hub = await token_hub(start_hub)
+    for number, peer in enumerate(("ann", "bob", "eve", "ann", "eve")):
+        await hand_in(hub, peer, content=str(number))
+    held = [each["message"]["sender"] for each in await hub.logged(type="NOTE")]
+    assert held == ["ann", "bob", "ann"]
+    async with Office() as office:
+        await office.serve(hub, "peerAuth")
+        await log_in(hub, "ann", "s3cret", 2)
+        await hand_in(hub, "eve", content="5")
+    assert len(await hub.logged(type="NOTE", sender="eve")) == 1

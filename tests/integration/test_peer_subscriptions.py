@@ -11,6 +11,7 @@ from harness.communication import COMM, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from harness.topics import STORED
 from hubbub.domain.communication.settings import AdapterSettings
+from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
 
@@ -271,3 +272,22 @@ async def test_subscriptions_go_with_the_peer_and_with_the_user(hub: CommHub) ->
     store = hub.hub.server.store
     assert await store.read_webhooks("acme") == []
     assert await store.read_cursors("acme") == []
+
+
+@pytest.mark.spec("SEC-03")
+async def test_a_deletion_of_a_peer_that_failed_half_way_is_completed_by_the_next(
+    hub: CommHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hub.follow("ann", NEWS)
+    webhooks = hub.hub.server.node.webhooks
+    with monkeypatch.context() as patched:
+
+        async def away(webhook: object) -> None:
+            raise StoreUnavailable("away")
+
+        patched.setattr(webhooks, "end", away)
+        reply = await hub.service("DELETE", f"{HUB}/peers/ann")
+        assert (reply.status, reply.code) == (503, "store_unavailable")
+    assert (await hub.service("DELETE", f"{HUB}/peers/ann")).status == 204
+    assert await hub.hub.server.store.read_webhooks("acme") == []
+    assert (await hub.service("DELETE", f"{HUB}/peers/ann")).status == 404

@@ -55,12 +55,12 @@ class CommunicationApi:
         call.expect(b"POST")
         match target.segments[4:]:
             case ("messages",):
-                exchange.run(self._send(call))
+                exchange.complete(self._send(call))
             case ("input", adapter) if adapter:
                 if not identity.trusted:
                     raise NotPermitted("only services hand in messages of adapters")
                 call.query(NoQuery)
-                exchange.run(self._take_in(call, adapter))
+                exchange.complete(self._take_in(call, adapter))
             case _:
                 raise no_path(request)
 

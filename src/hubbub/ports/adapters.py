@@ -194,11 +194,17 @@ class AdapterContext:
     channels: HubChannels
     devices: Devices
     clock: Clock
-    reach: Reach = "public"
+    reach_of_hub: Callable[[], Reach] = lambda: "public"
     files: Path | None = None
     """The folder of the hub's own in which adapters may read and move files; None: the operator
     gave none."""
     address: Address | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """Which addresses the hub may connect to now: its setting may change while the adapter
+        lives."""
+        return self.reach_of_hub()
 
 
 Adapter = OutputAdapter | PushInput | PullInput

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hubbub.connectors.adapters.dial import CheckedDial
 from hubbub.connectors.resolving import Resolver
+from hubbub.domain.callbacks import Reach
 from hubbub.domain.communication.peers import Address
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.communication.driver import CommunicationDriver
@@ -34,7 +35,9 @@ def make_communication(
     resolver = Resolver()
 
     def make_context(hub: str, name: str, address: Address | None) -> AdapterContext:
-        reach = node.directory.get(hub).settings.callback_addresses
+        def reach() -> Reach:
+            return node.directory.get(hub).settings.callback_addresses
+
         return AdapterContext(
             hub=hub,
             name=name,
@@ -43,7 +46,7 @@ def make_communication(
             channels=ChannelsOfHub(node, hub),
             devices=DevicesOfHub(hub, node.devices, push),
             clock=node.clock,
-            reach=reach,
+            reach_of_hub=reach,
             files=None if files is None else files / hub,
             address=address,
         )

@@ -23,8 +23,11 @@ _COLUMNS: Columns = {
 
 
 def _error(status: dict[str, object]) -> str | None:
+    """Without a time where the adapter cannot be used as it is set up."""
     text, at = status.get("last_error"), status.get("last_error_at")
-    return f"{local_time(at)} {text}" if text and isinstance(at, int) else None
+    if not text:
+        return None
+    return f"{local_time(at)} {text}" if isinstance(at, int) else str(text)
 
 
 @click.group()

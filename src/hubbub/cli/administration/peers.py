@@ -11,10 +11,15 @@ import click
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.commands import add_list, add_removal, add_show
-from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.administration.options import (
+    admin_options,
+    confirm,
+    json_lines_option,
+    yes_option,
+)
 from hubbub.cli.messages.following import FOLLOWED, start_option
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.tables import Columns, json_option, show_entry, show_list
+from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show_list
 from hubbub.domain.errors import BadRequest
 
 _AT_ONCE = 1000
@@ -32,6 +37,14 @@ _COLUMNS: Columns = {
     "ADDRESSES": _addresses,
 }
 
+_DEAD_COLUMNS: Columns = {
+    "KEY": "key",
+    "GIVEN UP": lambda dead: local_time(dead["at"]),
+    "PEER": "peer",
+    "BY": lambda dead: " ".join([dead["adapter"], *dead["parameters"]]),
+    "WHY": "reason",
+}
+
 
 @click.group()
 def peers() -> None:
@@ -44,6 +57,36 @@ add_removal(
     peers, "delete", "peers/{peer}", "Delete the peer {peer!r} of the hub {hub!r}?",
     "Delete PEER, who leaves all collectives.",
 )  # fmt: skip
+
+
+add_list(
+    peers, "dead-deliveries", _DEAD_COLUMNS, "the hub {hub!r} has no dead deliveries",
+    "List the copies of messages that could not be delivered.", name="dead",
+)  # fmt: skip
+
+
+@peers.command("replay")
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@hub_option
+@admin_options
+def replay(admin: AdminClient, hub: str, keys: tuple[str, ...]) -> None:
+    """Try the dead deliveries KEY once more; without a key, the oldest 500."""
+    body = {"keys": list(keys)}
+    tried = admin.post("hubs", hub, "dead-deliveries", "replay", body=body)["tried"]
+    click.echo(f"{tried} tried again")
+
+
+@peers.command("discard")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@yes_option
+@hub_option
+@admin_options
+def discard(admin: AdminClient, hub: str, keys: tuple[str, ...], yes: bool) -> None:
+    """Delete the dead deliveries KEY for good."""
+    confirm(f"Delete {len(keys)} dead deliveries of the hub {hub!r}?", yes)
+    body = {"keys": list(keys)}
+    done = admin.post("hubs", hub, "dead-deliveries", "discard", body=body)["discarded"]
+    click.echo(f"{done} deleted")
 
 
 @peers.command("follow")
@@ -119,10 +162,15 @@ def import_peers(admin: AdminClient, hub: str, file: TextIO) -> None:
     """
     batch: list[dict[str, Any]] = []
     done = 0
-    for entry in _read(file):
-        batch.append(entry)
-        if len(batch) == _AT_ONCE:
-            done = _send(admin, hub, batch, done)
+    try:
+        for entry in _read(file):
+            batch.append(entry)
+            if len(batch) == _AT_ONCE:
+                done = _send(admin, hub, batch, done)
+    except UnicodeDecodeError:
+        raise BadRequest(f"{file.name} is not encoded in UTF-8; save it so") from None
+    except csv.Error as error:
+        raise BadRequest(f"{file.name} is no CSV file: {error}") from None
     if batch:
         done = _send(admin, hub, batch, done)
     click.echo(f"{done} peers")

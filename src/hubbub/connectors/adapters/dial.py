@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from ipaddress import ip_address
 
 from hubbub.connectors.dialing import TRY_SECONDS
@@ -15,7 +16,8 @@ from hubbub.ports.outgoing import SendFailed
 class CheckedDial:
     """Implements `ports.adapters.Dial` for one hub."""
 
-    def __init__(self, resolver: Resolver, hub: str, reach: Reach) -> None:
+    def __init__(self, resolver: Resolver, hub: str, reach: Callable[[], Reach]) -> None:
+        """`reach()` is asked at each connection."""
         self._resolver = resolver
         self._hub = hub
         self._reach = reach
@@ -23,7 +25,7 @@ class CheckedDial:
     async def connect(self, host: str, port: int, timeout_seconds: float) -> socket.socket:
         try:
             async with asyncio.timeout(timeout_seconds):
-                addresses = await self._resolver.resolve(self._hub, host, self._reach)
+                addresses = await self._resolver.resolve(self._hub, host, self._reach())
                 for address in addresses[:-1]:
                     try:
                         async with asyncio.timeout(TRY_SECONDS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from hubbub.ports.adapters import (
 )
 from hubbub.ports.outgoing import HttpResponse
 from hubbub.protocols.adapters import matrix as wire
+
+logger = logging.getLogger(__name__)
 
 _CREDENTIALS_PAUSE_SECONDS = 60.0
 """A token that is refused concerns every message: an operator has to correct it first."""
@@ -144,6 +147,7 @@ class MatrixIn:
 
     def __init__(self, settings: MatrixPullSettings, context: AdapterContext) -> None:
         self._settings = settings
+        self._context = context
         self._server = _Homeserver(settings, context)
         self._user = ""
         self._since = ""
@@ -192,9 +196,6 @@ class MatrixIn:
             found = wire.read_sync(answer.body, self._user)
         except ValueError as error:
             raise self._server.nonsense(error) from None
-        if self._settings.accept_invitations:
-            for room in found.invitations:
-                await self._server.ask("POST", wire.join_path(room), b"{}")
         self._given.clear()
         self._waiting.extend(found.messages)
         self._next_batch = found.next_batch
@@ -202,6 +203,19 @@ class MatrixIn:
             self._since = found.next_batch
         elif not found.messages:
             await self._move_on()
+        if self._settings.accept_invitations:  # at the end: it may take longer than a pull has
+            for room in found.invitations:
+                await self._join(room)
+
+    async def _join(self, room: str) -> None:
+        """An invitation that leads nowhere, such as to a room that is gone, holds up no other."""
+        try:
+            await self._server.ask("POST", wire.join_path(room), b"{}")
+        except (AdapterFailed, TemporaryFailure) as error:
+            logger.warning(
+                "adapter %s of hub %r does not join %r: %s",
+                self._context.name, self._context.hub, room[:100], error,
+            )  # fmt: skip
 
     async def _move_on(self) -> None:
         body = msgspec.json.encode({"since": self._next_batch})

@@ -8,11 +8,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.errors import InvalidAttribute, InvalidName
+from hubbub.domain.errors import BadRequest, InvalidAttribute, InvalidName
 from hubbub.domain.fields import wire_name
 from hubbub.domain.names import user_id_problem
 
 MAX_ID: Final = 200
+MOST_MEMBERS: Final = 10_000
+"""Of one collective."""
 
 PeerPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED"]
 GivenPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "TO_ALL", "TO_ANY"]
@@ -81,7 +83,7 @@ PeerId = Annotated[str, Meta(extra_json_schema=ID_SCHEMA)]
 class CollectiveInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
     """Peers that are addressed together."""
 
-    members: Annotated[tuple[PeerId, ...], Meta(extra_json_schema={"maxItems": 10_000})] = ()
+    members: Annotated[tuple[PeerId, ...], Meta(extra_json_schema={"maxItems": MOST_MEMBERS})] = ()
     policy: CollectivePolicy = "TO_ALL_MEMBERS"
 
 
@@ -103,11 +105,20 @@ def check_peer(peer: PeerInfo) -> PeerInfo:
 
 
 def read_collective(tree: Any) -> CollectiveInfo:
-    """Members once each, in order. Raises `InvalidAttribute`."""
+    """Members once each, in order. Raises `BadRequest`."""
     try:
         found = msgspec.convert(tree, CollectiveInfo)
     except msgspec.ValidationError as error:
         raise InvalidAttribute(f"the collective: {error}") from None
+    return check_collective(found)
+
+
+def check_collective(found: CollectiveInfo) -> CollectiveInfo:
+    """With members once each, in order. Raises `BadRequest` for too many."""
+    if len(found.members) > MOST_MEMBERS:
+        raise BadRequest(
+            f"{len(found.members)} members are too many; a collective has {MOST_MEMBERS} at most"
+        )
     return msgspec.structs.replace(found, members=tuple(dict.fromkeys(found.members)))
 
 

@@ -57,6 +57,12 @@ class ReplayDeliveries(_OfLog, frozen=True, tag="comm_replay"):
     keys: tuple[str, ...] = ()
 
 
+class DiscardDeliveries(_OfLog, frozen=True, tag="comm_discard"):
+    """Delete dead letters. Answered with how many."""
+
+    keys: tuple[str, ...]
+
+
 class DescribeAdapters(_OfLog, frozen=True, tag="comm_adapters"):
     pass
 
@@ -100,6 +106,7 @@ CommunicationRequest = (
     | DeliverMessage
     | PullAdapter
     | ReplayDeliveries
+    | DiscardDeliveries
     | DescribeAdapters
     | PeerChanged
     | ForgetPeer
@@ -110,6 +117,7 @@ ANSWERS: dict[type, Any] = {
     DeliverMessage: VerdictTold,
     PullAdapter: None,
     ReplayDeliveries: int,
+    DiscardDeliveries: int,
     DescribeAdapters: AdaptersDescribed,
     PeerChanged: None,
     ForgetPeer: None,

@@ -141,8 +141,11 @@ class CommunicationAdministration:
         await self._audit.note(actor, "peer.put", hub, about)
 
     async def delete_peer(self, actor: Actor, hub: str, peer: str) -> None:
-        await self._node.communication.delete_peer(self._node.hub(hub), peer)
-        await self._node.peer_subscriptions.end_all(self._node.hub(hub), peer)
+        """Raises `NotFound`. The peer goes last: what fails half-way can be asked for again."""
+        known = self._node.hub(hub)
+        await self._node.communication.peer(known, peer)
+        await self._node.peer_subscriptions.end_all(known, peer)
+        await self._node.communication.delete_peer(known, peer)
         await self._audit.note(actor, "peer.delete", hub, peer)
 
     async def subscriptions(
@@ -197,3 +200,8 @@ class CommunicationAdministration:
         tried = await self._node.communication.replay(self._node.hub(hub), keys)
         await self._audit.note(actor, "dead_letters.replay", hub, str(tried))
         return tried
+
+    async def discard(self, actor: Actor, hub: str, keys: tuple[str, ...]) -> int:
+        discarded = await self._node.communication.discard(self._node.hub(hub), keys)
+        await self._audit.note(actor, "dead_letters.discard", hub, str(discarded))
+        return discarded

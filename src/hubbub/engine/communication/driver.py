@@ -13,6 +13,7 @@ from hubbub.domain.communication.requests import (
     CommunicationRequest,
     DeliverMessage,
     DescribeAdapters,
+    DiscardDeliveries,
     ForgetPeer,
     PeerChanged,
     PullAdapter,
@@ -123,6 +124,8 @@ class CommunicationDriver:
             hub.inputs.pull(request.adapter)
         elif isinstance(request, ReplayDeliveries):
             answer = await hub.exchange.replay(request.keys)
+        elif isinstance(request, DiscardDeliveries):
+            answer = await hub.exchange.discard(request.keys)
         elif isinstance(request, DescribeAdapters):
             answer = AdaptersDescribed(hub.exchange.instances.describe())
         elif isinstance(request, PeerChanged):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,12 +23,13 @@ from hubbub.domain.communication.requests import VerdictTold
 from hubbub.domain.communication.routing import RoutingIndex
 from hubbub.domain.communication.steps import (
     DECIDED,
+    FAILED,
     HELD,
     NEW,
     PLANNED,
     CommunicationStep,
 )
-from hubbub.domain.errors import Conflict, QuotaExceeded, StaleOwner
+from hubbub.domain.errors import Conflict, HubbubError, QuotaExceeded, StaleOwner
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.communication.committing import AGAIN_SECONDS, Committer
@@ -51,7 +52,7 @@ from hubbub.engine.communication.verdicts import LastLook, OpenMessage, Verdicts
 from hubbub.ports.clock import Clock
 from hubbub.ports.directories import NotificationCallback
 from hubbub.ports.storage.communication import CommunicationStore
-from hubbub.tasks import TaskSet
+from hubbub.tasks import TaskSet, awaited
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,9 @@ class Exchange:
         self._arriving: dict[str, tuple[bytes, asyncio.Future[None]]] = {}
         """Messages on their way to the disk whose ids their senders made up."""
         self._order = ReceiverOrder()
+        self._reviving = asyncio.Lock()
         self._tasks = TaskSet()
+        self._unbroken = TaskSet(awaited)
         self.configure(configuration)
 
     def configure(self, configuration: HubConfiguration) -> None:
@@ -110,6 +113,11 @@ class Exchange:
 
     # -- taking in ------------------------------------------------------------------------------
 
+    async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that takes a message in. It goes on where the caller is cancelled: a
+        message that is stored and not begun would wait for the log's next owner."""
+        return await asyncio.shield(self._unbroken.start(work))
+
     async def send(self, message: PeerMessage, technology: str, fresh: bool, durable: bool) -> str:
         """The id, when the message is on disk. Raises `Conflict` for an id that another message
         has, `QuotaExceeded`, and what the store raises."""
@@ -119,7 +127,9 @@ class Exchange:
                 f"hub {self.hub!r} has {waiting} deliveries that wait, some perhaps for a reply, "
                 "which is its quota (deliveries); wait until some are done"
             )
-        if not durable:
+        if not fresh and not durable:
+            await self._once(message, lambda: self._begin_transient(message))
+        elif not durable:
             self._accept_transient(message)
         elif fresh:
             await self.log(message, technology)
@@ -129,7 +139,7 @@ class Exchange:
 
     async def _once(self, message: PeerMessage, store: Callable[[], Awaitable[T]]) -> T | None:
         """What `store` answers. The same id and content is the same message, which is stored once;
-        None: it is stored already. Raises `Conflict`."""
+        None: it is stored already, or transient and still open. Raises `Conflict`."""
         content = digest(message)
         arriving = self._arriving.get(message.id)
         if arriving is not None:
@@ -141,9 +151,10 @@ class Exchange:
         self._arriving[message.id] = (content, done)
         try:
             found = await self._store.read_logged(self.hub, [message.id])
-            if found and found[0].digest != content:
+            known = found[0].digest if found else self._verdicts.transient_digest(message.id)
+            if known is not None and known != content:
                 raise _taken(message)
-            stored = None if found else await store()
+            stored = None if known is not None else await store()
             done.set_result(None)
             return stored
         except BaseException as error:
@@ -161,7 +172,7 @@ class Exchange:
                 if known and known[0].state == DECIDED:
                     return await read_verdict(self._store, self.hub, message.id)
                 if not known:
-                    await self.send(message, "communication", fresh=False, durable=True)
+                    await self.unbroken(self.send(message, "communication", False, True))
             await asyncio.wait([verdict], timeout=seconds)
             return verdict.result() if verdict.done() else VerdictTold("open")
 
@@ -202,13 +213,20 @@ class Exchange:
         self._verdicts.answer(message)
         self._proceed(opened, receivers, plan, serial)
 
-    def _accept_transient(self, message: PeerMessage) -> None:
+    async def _begin_transient(self, message: PeerMessage) -> None:
+        """Returns when the message has begun, so that another one with its id finds it."""
+        beginning = self._accept_transient(message)
+        if beginning is not None:
+            await asyncio.wait([beginning])
+
+    def _accept_transient(self, message: PeerMessage) -> asyncio.Task[None] | None:
+        """As `_proceed`."""
         receivers = self._routing.receivers(message)
         infos = self.knowledge.at_once(receivers)
         opened = OpenMessage(message, self._clock.now(), durable=False)
         self._verdicts.answer(message)
         plan = None if infos is None else self._plan(message, receivers, infos)
-        self._proceed(opened, receivers, plan, 0)
+        return self._proceed(opened, receivers, plan, 0)
 
     async def log_only(
         self,
@@ -239,6 +257,15 @@ class Exchange:
         self._verdicts.answer(held.message)
         self._proceed(OpenMessage(held.message, held.at / 1000), receivers, None, held.serial)
 
+    async def release_all(self, held: Sequence[Held]) -> None:
+        """As `release`, in order, once it is on disk that they are held no longer. Raises
+        `StaleOwner`."""
+        ids = tuple(each.message.id for each in held)
+        if not await self._committer.commit_first(CommunicationStep(released=ids)):
+            raise StaleOwner(f"this node does not own the log of hub {self.hub!r} any more")
+        for each in held:
+            self.release(each)
+
     def expire(self, held: Held) -> None:
         """A message that was held for too long times out. Who its receivers are was never asked."""
         opened = OpenMessage(held.message, held.at / 1000)
@@ -259,14 +286,16 @@ class Exchange:
 
     def _proceed(
         self, opened: OpenMessage, receivers: Sequence[str], plan: Plan | None, serial: int
-    ) -> None:
-        """Begin, at once where the plan is made and no earlier message to these receivers waits."""
+    ) -> asyncio.Task[None] | None:
+        """Begin, at once where the plan is made and no earlier message to these receivers waits;
+        else answers the task that begins."""
         before = self._order.before(receivers)
         if plan is not None and not before:
             self._begin(opened, plan)
-        else:
-            later = self._begin_later(opened, receivers, plan, serial, before)
-            self._order.add(receivers, self._tasks.start(later))
+            return None
+        beginning = self._tasks.start(self._begin_later(opened, receivers, plan, serial, before))
+        self._order.add(receivers, beginning)
+        return beginning
 
     async def _begin_later(
         self,
@@ -325,12 +354,21 @@ class Exchange:
     async def _report(self, report: PeerMessage, step: CommunicationStep, loaded: bool) -> None:
         """`loaded`: of several receivers one may have been reported on by the log's last owner."""
         try:
-            if loaded and await read_messages(self._store, self.hub, [report.id]):
+            if loaded and await self._is_logged(report.id):
                 self._committer.commit(step)
                 return
             await self.log(report, also=step, at_last=True)
         except StaleOwner:
             pass  # the message is still open on disk: its next owner decides it again
+
+    async def _is_logged(self, message_id: str) -> bool:
+        """However long the store is away."""
+        while True:
+            try:
+                return bool(await read_messages(self._store, self.hub, [message_id]))
+            except HubbubError as error:
+                logger.warning("hub %s: a verdict waits: %s", self.hub, error.message)
+            await asyncio.sleep(AGAIN_SECONDS)
 
     # -- coming back ----------------------------------------------------------------------------
 
@@ -357,10 +395,27 @@ class Exchange:
 
     async def replay(self, keys: Sequence[str]) -> int:
         """As `recovery.replay`."""
-        return await replay(self._store, self.hub, keys, self._committer, self.lanes, self._clock)
+        async with self._reviving:
+            again = (self._committer, self.lanes, self._clock)
+            return await replay(self._store, self.hub, keys, *again)
+
+    async def discard(self, keys: Sequence[str]) -> int:
+        """Delete dead letters; answers how many. Those of a message that is open stay: a restart
+        counts them once more. Raises `StaleOwner`."""
+        async with self._reviving:
+            found = await self._store.read_deliveries_of(self.hub, keys)
+            dead = tuple(
+                row.key
+                for row in found
+                if row.state == FAILED and not self._verdicts.is_open(row.message_id)
+            )
+            if not await self._committer.commit_first(CommunicationStep(dropped=dead)):
+                raise StaleOwner(f"this node does not own the log of hub {self.hub!r} any more")
+            return len(dead)
 
     async def stop(self, seconds: float) -> None:
         await self._verdicts.stop(seconds)
+        await self._unbroken.end()
         await self._tasks.end()
         await self.instances.close()
 

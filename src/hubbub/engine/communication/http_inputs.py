@@ -4,13 +4,14 @@ of their own, such as signed events, and adapters that are tried out before they
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
 
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.peers import Address
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import BadRequest, NotFound
+from hubbub.engine.communication.instances import one_line
 from hubbub.engine.hub import Hub
 from hubbub.ports.adapters import (
     AdapterContext,
@@ -21,9 +22,10 @@ from hubbub.ports.adapters import (
     PullInput,
     PushInput,
 )
+from hubbub.tasks import TaskSet, awaited
 
 MakeContext = Callable[[str, str, Address | None], AdapterContext]
-TakeIn = Callable[[Hub, str, PeerMessage], Awaitable[str]]
+TakeIn = Callable[[Hub, str, PeerMessage], Coroutine[Any, Any, str]]
 
 
 async def _not_yet(message: PeerMessage) -> str:
@@ -37,6 +39,7 @@ class HttpInputs:
         self._kinds = kinds
         self._make_context = make_context
         self._take_in = take_in
+        self._taking_in = TaskSet(awaited)
 
     def serves(self, hub: Hub, adapter: str) -> bool:
         """Whether the hub has such an adapter, which itself says who may send it requests."""
@@ -67,20 +70,21 @@ class HttpInputs:
                     await cast(PushInput, made).start(_not_yet)
                     await cast(PushInput, made).stop()
         except Exception as error:  # noqa: BLE001 - code of others
-            reason = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            reason = "it took too long" if isinstance(error, TimeoutError) else one_line(error)
             raise BadRequest(f"the adapter {adapter!r} cannot be made: {reason}") from None
 
     async def receive(
         self, hub: Hub, adapter: str, headers: Mapping[str, str], body: bytes
     ) -> HttpAnswer:
-        """Raises `NotPermitted`, `BadRequest` and what taking a message in raises."""
+        """Raises `NotPermitted`, `BadRequest` and what taking a message in raises. What is
+        published is taken in to its end, also where the caller is cancelled."""
         settings = hub.configuration.adapters[adapter]
         kind = self._kinds.find(settings.kind)
         given = kind.read({**settings.settings, **settings.secrets})
         made = cast(HttpInput, kind.make(given, self._make_context(hub.name, adapter, None)))
 
         async def publish(message: PeerMessage) -> str:
-            return await self._take_in(hub, adapter, message)
+            return await asyncio.shield(self._taking_in.start(self._take_in(hub, adapter, message)))
 
         await made.start(publish)
         try:

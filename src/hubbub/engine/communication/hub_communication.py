@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.rules import ADAPTERS, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
@@ -102,8 +103,9 @@ class HubCommunication:
             logins=self.logins,
             next_id=parts.next_id,
         )
-        take, tell = self.intake.take_in, self.intake.tell_refused
-        self.inputs = Inputs(instances, clock, take, self._remove_adapter, tell)
+        self.inputs = Inputs(
+            instances, clock, self._take_in, self._remove_adapter, self.intake.tell_refused
+        )
         self._instances = instances
         self._add_callbacks(configuration)
         self.ready = parts.tasks.start(self._load())
@@ -116,14 +118,25 @@ class HubCommunication:
             except HubbubError as error:
                 logger.warning("hub %s: messages cannot be read yet: %s", self.hub, error.message)
             await asyncio.sleep(AGAIN_SECONDS)
+        if self.exchange.configuration.settings.communication.tokens == "off":
+            self._let_go()
         self.inputs.configure()
 
+    def _let_go(self) -> None:
+        """Of messages that are held, those that need no token any more."""
+        free = self.logins.take_free(self.exchange.configuration.settings.communication)
+        if free:
+            self._parts.tasks.start(self.intake.let_go(free))
+
     def configure(self, configuration: HubConfiguration) -> None:
+        tokens = self.exchange.configuration.settings.communication.tokens
         self.exchange.knowledge.forget_all()
         self.exchange.configure(configuration)
         self._add_callbacks(configuration)
         if self.ready.done():
             self.inputs.configure()
+            if configuration.settings.communication.tokens != tokens:
+                self._let_go()
 
     def _add_callbacks(self, configuration: HubConfiguration) -> None:
         """Notification callbacks are output adapters of the hub's own."""
@@ -139,6 +152,10 @@ class HubCommunication:
                 if "notify" in each.roles
             }
         )
+
+    async def _take_in(self, adapter: str, message: PeerMessage) -> str:
+        """Also where the adapter is removed meanwhile."""
+        return await self.exchange.unbroken(self.intake.take_in(adapter, message))
 
     async def _holds(self, subscription: str) -> bool:
         """Queues delay: access may have been taken away since the message was handed over."""

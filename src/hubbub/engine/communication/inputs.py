@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -10,6 +11,7 @@ from typing import cast
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import BadRequest, Conflict, HubbubError, NotFound
+from hubbub.engine.communication.committing import AGAIN_SECONDS
 from hubbub.engine.communication.instances import Instances
 from hubbub.ports.adapters import AdapterFailed, Pulled, PullInput, PushInput
 from hubbub.ports.clock import Clock
@@ -55,6 +57,10 @@ class Puller:
         self._requests: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue(_MOST_REQUESTS)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._over = False
+        self._stopping = False
+        self._settled = asyncio.Event()
+        """No message is between its pull and the end of `settle`."""
+        self._settled.set()
 
     def pull(self) -> asyncio.Future[None]:
         """Done when the adapter was asked. Raises `Conflict` where too many wait already."""
@@ -83,18 +89,29 @@ class Puller:
             finally:
                 if request is not None and not request.done():
                     request.set_result(None)
+        await self._remove_at_last()
+
+    async def _remove_at_last(self) -> None:
+        """As often as it takes: after a restart the adapter would be pulled again."""
+        while True:
+            try:
+                await self._remove(self.name)
+                return
+            except HubbubError as error:
+                figures = self._instances.figures_of(self.name)
+                figures.note(f"cannot be removed yet: {error.message}", self._clock.now())
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _look(self) -> None:
         """Take what is there. After an error the schedule goes on."""
         figures = self._instances.figures_of(self.name)
         try:
             for _ in range(_AT_ONCE):
-                if not await self._pull_one():
+                if self._stopping or not await self._pull_one():
                     return
                 figures.note(None, self._clock.now())
                 if self.settings.delete_if_successful:
                     self._over = True
-                    await self._remove(self.name)
                     return
         except TimeoutError:
             figures.note("the adapter took too long", self._clock.now())
@@ -112,6 +129,14 @@ class Puller:
             return False
         if not isinstance(pulled, Pulled):
             raise AdapterFailed(f"the adapter gave {type(pulled).__name__!r} in place of a message")
+        self._settled.clear()
+        try:
+            await self._take_and_settle(pulled)
+        finally:
+            self._settled.set()
+        return True
+
+    async def _take_and_settle(self, pulled: Pulled) -> None:
         try:
             await self._take(self.name, pulled.message)
         except (BadRequest, Conflict) as error:
@@ -121,10 +146,14 @@ class Puller:
             await self._tell(self.name, pulled.message, error.message)
         async with asyncio.timeout(self._timeout):
             await self._adapter.settle(pulled.receipt)
-        return True
 
     async def stop(self) -> None:
+        """What was pulled is settled first: the source would give it to the next adapter again."""
+        self._stopping = True
         if self._task is not asyncio.current_task():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout):
+                    await self._settled.wait()
             self._task.cancel()
             await asyncio.wait([self._task], timeout=self._timeout)
         while not self._requests.empty():

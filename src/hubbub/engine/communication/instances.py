@@ -34,6 +34,13 @@ MakeContext = Callable[[str, str, Address | None], AdapterContext]
 peer's own."""
 
 
+def one_line(error: object) -> str:
+    """What code of others raised, as a text that can be stored and shown: printable, and at most
+    500 characters."""
+    shown = str(error)[:500]
+    return "".join(letter if letter.isprintable() else " " for letter in shown)
+
+
 class Figures:
     """How an adapter did so far."""
 
@@ -48,7 +55,7 @@ class Figures:
             self.delivered += 1
         else:
             self.failed += 1
-            self.last_error, self.last_error_at = error[:500], int(now * 1000)
+            self.last_error, self.last_error_at = one_line(error), int(now * 1000)
 
 
 class _Instance:
@@ -220,7 +227,7 @@ class Instances:
                 self._problems[name] = error.message
             except Exception as error:  # noqa: BLE001 - code of others
                 logger.warning("hub %s: adapter %s cannot be made: %s", self._hub, name, error)
-                self._problems[name] = f"cannot be made: {error}"
+                self._problems[name] = one_line(f"cannot be made: {error}")
         self.inputs = inputs
 
     def _is_output(self, settings: AdapterSettings | None) -> bool:
@@ -280,6 +287,7 @@ class Instances:
         if replaced or not gone.figures.waiting:
             gone.retire()
         else:
+            self.drained(name)  # of one that was removed before, this one takes the queue over
             self._removed[name] = gone
 
     def drained(self, name: str) -> None:

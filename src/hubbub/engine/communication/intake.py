@@ -4,7 +4,7 @@ which of them are logins, questions for message info or forgeries."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -24,7 +24,7 @@ from hubbub.domain.communication.messages import (
     kind_of,
 )
 from hubbub.domain.communication.requests import SendMessage
-from hubbub.domain.errors import BadRequest
+from hubbub.domain.errors import BadRequest, StaleOwner
 from hubbub.engine.communication.exchange import Exchange
 from hubbub.engine.communication.journalling import CommunicationJournal
 from hubbub.engine.communication.logging import from_logged
@@ -104,7 +104,7 @@ class Intake:
             return message.id
         held = self._logins.take_one(message)
         if held is not None:
-            self._exchange.release(held)
+            await self._exchange.release_all([held])
         else:
             known = self._exchange.configuration.adapters.get(adapter)
             durable = known is None or not known.transient
@@ -142,10 +142,16 @@ class Intake:
         for held in released:
             self._exchange.release(held)
         await self._exchange.log(answer)
-        for held in released:
-            if (held.message.type, held.message.subtype) == (MESSAGEINFO, REQUEST):
-                await self._inform(held.message)
+        await self._inform_all(released)
         return message.id
+
+    async def let_go(self, held: Sequence[Held]) -> None:
+        """Messages that need no login any more go on, in the order in which they came."""
+        try:
+            await self._exchange.release_all(held)
+            await self._inform_all(held)
+        except StaleOwner:
+            pass  # they are held on disk: the log's next owner lets them go
 
     async def _refuse_token(self, adapter: str, message: PeerMessage, on_invalid: str) -> None:
         """Hold the message or drop it, and tell the peer to log in."""
@@ -160,6 +166,11 @@ class Intake:
         notice = self._logins.notice(message)
         if notice is not None:
             await self._exchange.log(notice)
+
+    async def _inform_all(self, released: Sequence[Held]) -> None:
+        for held in released:
+            if (held.message.type, held.message.subtype) == (MESSAGEINFO, REQUEST):
+                await self._inform(held.message)
 
     async def _inform(self, request: PeerMessage) -> None:
         """Answer MESSAGEINFO/REQUEST, once."""

@@ -15,6 +15,7 @@ from hubbub.domain.communication.messages import kind_of, name_of
 from hubbub.domain.communication.peers import (
     CollectiveInfo,
     PeerInfo,
+    check_collective,
     read_collective,
     read_peer,
 )
@@ -171,7 +172,7 @@ class PeerKnowledge:
                 for directory in self._directories:
                     known = await directory.collective_info(self._hub, name)
                     if known is not None:
-                        return known
+                        return check_collective(known)
                 for callback in self._callbacks("collectiveInfo"):
                     answer = await self._get(callback, "collectiveInfo", name)
                     if answer is not None:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 MOST_HELD = 100
 """Of one peer."""
+MOST_PEERS = 1000
+"""Of one hub whose messages are held at the same time. Anybody may claim to be a peer."""
 HELD_MS = 86_400_000
 NOTICE_SECONDS = 60.0
 _MOST_NOTICED = 10_000
@@ -109,7 +111,10 @@ class Logins:
         return auth_message(message, FAILED, suffix=".notice")
 
     def may_hold(self, peer: str) -> bool:
-        return len(self._held.get(peer, ())) + self._storing[peer] < MOST_HELD
+        waiting = len(self._held.get(peer, ())) + self._storing[peer]
+        if not waiting and len(self._held) + len(self._storing) >= MOST_PEERS:
+            return False
+        return waiting < MOST_HELD
 
     @contextmanager
     def storing(self, peer: str) -> Iterator[None]:
@@ -129,6 +134,21 @@ class Logins:
     def take_held(self, peer: str) -> list[Held]:
         """In order; the peer has logged in."""
         return self._held.pop(peer, [])
+
+    def take_free(self, settings: CommunicationSettings) -> list[Held]:
+        """Those that would not be held under these settings, in the order in which they came. Of
+        one that was read from disk it is not known whether it had a token."""
+        if settings.tokens == "required":
+            return []
+        found = [each for held in self._held.values() for each in held]
+        free: list[Held] = []
+        self._held.clear()
+        for each in sorted(found, key=lambda each: each.serial):
+            if settings.tokens == "off" or not each.message.security_token:
+                free.append(each)
+            else:
+                self.hold(each)
+        return free
 
     def take_one(self, message: PeerMessage) -> Held | None:
         """The message, if it is held: it came once more, with a token that holds."""

@@ -229,6 +229,11 @@ class Progress:
             self._collective = CollectiveProgress(policy, planned.members)  # type: ignore[arg-type]
             self.verdict = self._collective.verdict
 
+    @property
+    def without_rows(self) -> list[str]:
+        """Peers that no outcome is to come of."""
+        return [name for name, peer in self._peers.items() if not peer.expected]
+
     def feed(self, row: DeliveryRow, reason: str | None) -> Verdict | None:
         """The verdict, if this outcome decides (`reason` None: the copy arrived)."""
         peer = self._peers[row.peer]

@@ -18,6 +18,7 @@ from hubbub.domain.communication.steps import (
     DeliveryMove,
     DeliveryRow,
 )
+from hubbub.domain.errors import StaleOwner
 from hubbub.engine.communication.committing import Committer
 from hubbub.engine.communication.logging import from_logged
 from hubbub.engine.communication.shipping import Lanes, Parcel
@@ -94,7 +95,8 @@ async def replay(
     clock: Clock,
 ) -> int:
     """Try dead letters once more, of all without keys the first; their outcome counts for no
-    verdict any more. Answers how many."""
+    verdict any more. Answers how many. One call at a time: a dead letter is one until it is on disk
+    that it is not. Raises `StaleOwner`."""
     if keys:
         rows = await store.read_deliveries_of(hub, keys)
     else:
@@ -104,9 +106,9 @@ async def replay(
     messages = {each.message.id: from_logged(each.message) for each in found}
     now = int(clock.now() * 1000)
     tried = [row for row in rows if row.message_id in messages]
-    committer.commit(
-        CommunicationStep(moved=tuple(DeliveryMove(row.key, DUE, "", now) for row in tried))
-    )
+    step = CommunicationStep(moved=tuple(DeliveryMove(row.key, DUE, "", now) for row in tried))
+    if not await committer.commit_first(step):
+        raise StaleOwner(f"this node does not own the log of hub {hub!r} any more")
     for row in tried:
         again = msgspec.structs.replace(row, receiver="", state=DUE)
         lanes.put(Parcel(again, messages[row.message_id]))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.communication.information import MessageInfo
-from hubbub.domain.communication.messages import PeerMessage, check_sent
+from hubbub.domain.communication.messages import PeerMessage, check_sent, kind_of
 from hubbub.domain.communication.peers import (
+    MOST_MEMBERS,
     CollectiveInfo,
     PeerInfo,
+    check_collective,
     check_identifier,
     check_peer,
 )
@@ -16,6 +18,7 @@ from hubbub.domain.communication.requests import (
     AdaptersDescribed,
     AdapterStatus,
     DescribeAdapters,
+    DiscardDeliveries,
     ForgetPeer,
     PeerChanged,
     PullAdapter,
@@ -32,8 +35,6 @@ from hubbub.ports.bus import Bus
 from hubbub.ports.storage.communication import CommunicationStore, LogPage, LogQuery
 
 MOST_PEERS = 1_000_000
-MOST_MEMBERS = 10_000
-"""Of one collective."""
 MOST_AT_ONCE = 1000
 """Peers that one request saves."""
 
@@ -60,6 +61,10 @@ class Communication:
             if message.sender not in ("", user):
                 raise NotPermitted(
                     f"sender is {message.sender!r}, which is not the caller; leave it out"
+                )
+            if kind_of(user) != "peer":
+                raise NotPermitted(
+                    f"the user {user!r} cannot send messages: the name is that of a {kind_of(user)}"
                 )
             message = msgspec.structs.replace(message, sender=user)
         fresh = not message.id
@@ -119,13 +124,8 @@ class Communication:
         check_identifier(name, "collective")
         for member in info.members:
             check_identifier(member, "peer")
-        if len(info.members) > MOST_MEMBERS:
-            raise BadRequest(
-                f"{len(info.members)} members are too many; a collective has {MOST_MEMBERS} at most"
-            )
+        info = check_collective(info)
         most = hub.configuration.settings.quotas.peers or MOST_PEERS
-        members = tuple(dict.fromkeys(info.members))
-        info = msgspec.structs.replace(info, members=members)
         if not await self._store.save_collective(hub.name, name, info, most):
             raise QuotaExceeded(
                 f"hub {hub.name!r} may have {most} collectives (quota peers); delete some"
@@ -177,6 +177,12 @@ class Communication:
     async def replay(self, hub: Hub, keys: tuple[str, ...]) -> int:
         """Try dead letters again; answers how many."""
         answer = await self._bus.topic(ReplayDeliveries(hub.name, keys))
+        assert isinstance(answer, int)
+        return answer
+
+    async def discard(self, hub: Hub, keys: tuple[str, ...]) -> int:
+        """Delete dead letters; answers how many."""
+        answer = await self._bus.topic(DiscardDeliveries(hub.name, keys))
         assert isinstance(answer, int)
         return answer
 

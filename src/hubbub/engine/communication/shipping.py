@@ -16,7 +16,7 @@ from hubbub.domain.communication.peers import Address, PeerInfo
 from hubbub.domain.communication.privacy import is_taken
 from hubbub.domain.communication.steps import DeliveryRow
 from hubbub.domain.errors import HubbubError
-from hubbub.engine.communication.instances import Instances, OutputInstance
+from hubbub.engine.communication.instances import Instances, one_line
 from hubbub.engine.communication.journalling import CommunicationJournal
 from hubbub.engine.communication.knowledge import PeerKnowledge
 from hubbub.engine.communication.planning import NO_ADAPTER, PRIVACY, copy_for
@@ -172,7 +172,7 @@ class Lanes:
 class ParcelShipment(Shipment):
     """A copy of a message on its way through an adapter."""
 
-    __slots__ = ("_address", "_destination", "_lanes", "_output", "_parcel", "last_error")
+    __slots__ = ("_address", "_destination", "_lanes", "_parcel", "last_error")
 
     def __init__(self, lanes: Lanes, parcel: Parcel) -> None:
         super().__init__()
@@ -180,8 +180,8 @@ class ParcelShipment(Shipment):
         self._lanes = lanes
         self._parcel = parcel
         self._address = Address(row.adapter, row.parameters)
-        self._output: OutputInstance | None = lanes.instances.find(row.adapter)
-        most = self._output.settings.max_parallel if self._output is not None else None
+        output = lanes.instances.find(row.adapter)
+        most = output.settings.max_parallel if output is not None else None
         self._destination = lanes.gate.destination(lanes.hub, "delivery", row.adapter, most)
         self.last_error = ""
 
@@ -209,8 +209,7 @@ class ParcelShipment(Shipment):
     async def attempt(self, number: int) -> Attempted:
         lanes, row = self._lanes, self._parcel.row
         started = lanes.clock.monotonic()
-        output = self._output = lanes.instances.find(row.adapter)
-        if output is None:
+        if lanes.instances.find(row.adapter) is None:
             problem = lanes.instances.problem(row.adapter)
             if problem is None:
                 self._give_up(number, started, NO_ADAPTER, "no_adapter")
@@ -223,6 +222,9 @@ class ParcelShipment(Shipment):
             return Attempted(False)
         if refused is not None:
             self._give_up(number, started, *refused)
+        output = lanes.instances.find(row.adapter)
+        if output is None:  # it was replaced meanwhile
+            return Attempted(False)
         try:
             async with asyncio.timeout(output.kind.timeout_seconds):
                 await output.use(row.peer, self._address, self._push)
@@ -269,7 +271,7 @@ class ParcelShipment(Shipment):
         raise GivenUp
 
     def _failed(self, number: int, started: float, reason: str, outcome: str) -> None:
-        self.last_error = reason[:500]
+        self.last_error = one_line(reason)
         figures = self._lanes.instances.figures_of(self._parcel.row.adapter)
         figures.note(self.last_error, self._lanes.clock.now())
         self._tell(number, started, outcome)

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hubbub.domain.communication.control import VERDICT_SUFFIX, report_on
-from hubbub.domain.communication.messages import PeerMessage, awaits_reply, may_reply
+from hubbub.domain.communication.messages import (
+    PeerMessage,
+    awaits_reply,
+    digest,
+    may_reply,
+)
 from hubbub.domain.communication.policies import Verdict
 from hubbub.domain.communication.steps import (
     ARRIVED,
@@ -117,6 +122,11 @@ class Verdicts:
     def is_open(self, message_id: str) -> bool:
         return message_id in self._open
 
+    def transient_digest(self, message_id: str) -> bytes | None:
+        """Of an open message that is not on disk."""
+        opened = self._open.get(message_id)
+        return None if opened is None or opened.durable else digest(opened.message)
+
     def start(
         self,
         opened: OpenMessage,
@@ -157,6 +167,10 @@ class Verdicts:
             verdict = counting.feed(row, reason) if counting is not None else None
             if counting is not None and verdict is not None:
                 self._conclude(opened, counting, verdict)
+        if opened.loaded and deadline > self._clock.now():  # else rows are gone since it ran out
+            for peer in {each for one in opened.receivers.values() for each in one.without_rows}:
+                if self._open.get(message.id) is opened:
+                    self._lose(opened, peer)  # it was erased before the restart
 
     # -- outcomes -------------------------------------------------------------------------------
 
@@ -236,17 +250,24 @@ class Verdicts:
         peer have no verdict. For a collective the peer is a member that failed."""
         self.lanes.cancel(peer)
         for opened in list(self._open.values()):
-            progress = opened.receivers.get(peer)
-            if progress is not None and progress.verdict is None:
-                progress.verdict = ERASED
-            opened.met.pop(peer, None)
-            if opened.message.sender == peer or opened.is_decided:
+            if opened.message.sender == peer:
                 self._abandon(opened)
-                continue
-            for other in list(opened.receivers.values()):
-                verdict = other.lose(peer)
-                if verdict is not None:
-                    self._conclude(opened, other, verdict)
+            else:
+                self._lose(opened, peer)
+
+    def _lose(self, opened: OpenMessage, peer: str) -> None:
+        """A receiver of the message, or a member of one, was erased."""
+        progress = opened.receivers.get(peer)
+        if progress is not None and progress.verdict is None:
+            progress.verdict = ERASED
+        opened.met.pop(peer, None)
+        if opened.is_decided:
+            self._abandon(opened)
+            return
+        for other in list(opened.receivers.values()):
+            verdict = other.lose(peer)
+            if verdict is not None:
+                self._conclude(opened, other, verdict)
 
     def _abandon(self, opened: OpenMessage) -> None:
         """Nobody is told, and nothing more is sent."""

@@ -186,6 +186,16 @@ class ReplayedDeliveries(shapes.Shape, frozen=True):
     tried: int
 
 
+class DiscardOrder(shapes.Shape, frozen=True):
+    keys: Annotated[tuple[str, ...], Meta(min_length=1, max_length=500)]
+
+
+class DiscardedDeliveries(shapes.Shape, frozen=True):
+    """How many are deleted."""
+
+    discarded: int
+
+
 class LogListQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     cursor: Annotated[
         str,
@@ -484,3 +494,12 @@ async def replay_dead_deliveries(
     """Try dead deliveries once more."""
     tried = await admin.communication.replay(request.actor, request.hub, request.body.keys)
     return ReplayedDeliveries(tried=tried)
+
+
+@serve("POST", "/dead-deliveries/discard")
+async def discard_dead_deliveries(
+    admin: Administration, request: AdminRequest[NoQuery, DiscardOrder]
+) -> DiscardedDeliveries:
+    """Delete dead deliveries of messages that are decided."""
+    discarded = await admin.communication.discard(request.actor, request.hub, request.body.keys)
+    return DiscardedDeliveries(discarded=discarded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -293,3 +294,36 @@ async def test_entity_bombs_and_what_is_no_feed_are_refused(body: bytes) -> None
         incoming: Any = make_adapter("feed", {"url": server.url}, context)
         with pytest.raises(AdapterFailed, match=r"entities|no feed"):
             await incoming.pull()
+
+
+# -- chat -----------------------------------------------------------------------------------------
+
+
+async def test_an_invitation_that_cannot_be_accepted_holds_up_no_message() -> None:
+    event = {
+        "type": "m.room.message",
+        "event_id": "$1",
+        "sender": "@ann:example.org",
+        "content": {"msgtype": "m.text", "body": "hello"},
+    }
+    synced = {
+        "next_batch": "s1",
+        "rooms": {
+            "join": {"!room": {"timeline": {"events": [event]}}},
+            "invite": {"!gone": {}, "!open": {}},
+        },
+    }
+
+    def answer(request: Received) -> Reply:
+        if "/join/" in request.path:
+            return 404 if "gone" in request.path else whole_answer(200, b"{}")
+        if "/sync" in request.path:
+            return whole_answer(200, json.dumps(synced).encode())
+        return whole_answer(200, b'{"user_id": "@hub:example.org"}')
+
+    async with Receiver(answer) as server, adapter_context() as context:
+        settings = {"homeserver": server.url, "accessToken": "t", "acceptInvitations": True}
+        source: Any = make_adapter("matrix-in", settings, context)
+        pulled = await source.pull()
+        assert pulled.message.content == "hello"
+        assert sum("/join/" in each.path for each in server.received) == 2
