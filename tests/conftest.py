@@ -57,14 +57,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in long]
 
 
-def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> None:
     time_limits.end_when_late(item.config, settings.timeout)
-    return True
 
 
-def pytest_timeout_cancel_timer() -> bool:
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_cancel_timer() -> None:
     faulthandler.cancel_dump_traceback_later()
-    return True
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

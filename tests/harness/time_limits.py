@@ -1,10 +1,10 @@
 """Tests that end: time limits that hold on uvloop, and no process that outlives the run.
 
 A signal, by which pytest-timeout interrupts a test, does not interrupt a coroutine on uvloop. A
-coroutine is therefore cancelled at its time limit and fails with the place where it waited. Any
-other test, and a fixture, that takes twice its time limit ends its xdist worker, with the stacks
-of all threads; the worker is not replaced (`--max-worker-restart 0`), since xdist can wait for
-ever where it replaces one.
+coroutine is therefore cancelled at its time limit and fails with the place where it waited. What
+goes on even then, such as a fixture, ends its xdist worker after twice the time limit, with the
+stacks of all threads; the worker is not replaced (`--max-worker-restart 0`), since xdist can wait
+for ever where it replaces one.
 """
 
 from __future__ import annotations
