@@ -21,6 +21,10 @@ _AT_ONCE = 2000
 Publish = Callable[[Message, PublishReply], None]
 
 
+def _nothing(serial: int) -> None:
+    """Nothing follows from the append."""
+
+
 class Committer:
     """Of one hub at the owner of its log. A step with a message goes with the message's append; one
     without goes by itself, many at a time."""
@@ -42,11 +46,16 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
-    async def append(self, message: Message) -> int:
-        """With the step that it carries; answers its serial. Raises `HubbubError`."""
-        done: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
+    async def append(self, message: Message, then: Callable[[int], None] = _nothing) -> int:
+        """With the step that it carries; answers its serial. `then` is called with the serial when
+        the message is on disk, also where the caller was cancelled meanwhile. Raises
+        `HubbubError`."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[PublishOutcome] = loop.create_future()
 
         def conclude(outcome: PublishOutcome) -> None:
+            if outcome.error is None:
+                loop.call_soon(then, outcome.serial)
             if not done.done():
                 done.set_result(outcome)
 
@@ -56,11 +65,11 @@ class Committer:
             raise outcome.error
         return outcome.serial
 
-    async def append_at_last(self, message: Message) -> int:
+    async def append_at_last(self, message: Message, then: Callable[[int], None] = _nothing) -> int:
         """As often as it takes. Raises `StaleOwner` where another node has the log by now."""
         while True:
             try:
-                return await self.append(message)
+                return await self.append(message, then)
             except StaleOwner:
                 raise
             except HubbubError as error:

@@ -114,8 +114,9 @@ class Exchange:
     # -- taking in ------------------------------------------------------------------------------
 
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work that takes a message in. It goes on where the caller is cancelled: a
-        message that is stored and not begun would wait for the log's next owner."""
+        """The result of work that takes a message in by several steps. It goes on where the caller
+        is cancelled: a message of which only some steps are done would wait for the log's next
+        owner."""
         return await asyncio.shield(self._unbroken.start(work))
 
     async def send(self, message: PeerMessage, technology: str, fresh: bool, durable: bool) -> str:
@@ -188,8 +189,9 @@ class Exchange:
         also: CommunicationStep | None = None,
         at_last: bool = False,
     ) -> None:
-        """Store the message with what follows from it, then begin. `also` is part of the same
-        transaction. `at_last`: as often as it takes."""
+        """Store the message with what follows from it, then begin, also where the caller is
+        cancelled meanwhile. `also` is part of the same transaction. `at_last`: as often as it
+        takes."""
         receivers = self._receivers(message)
         infos = self.knowledge.at_once(receivers)
         plan = None if infos is None else self._plan(message, receivers, infos)
@@ -206,12 +208,14 @@ class Exchange:
             added=() if plan is None or secret else plan.rows,
         )
         logged = self._logged(message, technology, step)
-        serial = await (
-            self._committer.append_at_last(logged) if at_last else self._committer.append(logged)
-        )
-        opened = OpenMessage(message, self._clock.now(), durable=not secret)
-        self._verdicts.answer(message)
-        self._proceed(opened, receivers, plan, serial)
+
+        def begin(serial: int) -> None:
+            opened = OpenMessage(message, self._clock.now(), durable=not secret)
+            self._verdicts.answer(message)
+            self._proceed(opened, receivers, plan, serial)
+
+        append = self._committer.append_at_last if at_last else self._committer.append
+        await append(logged, begin)
 
     async def _begin_transient(self, message: PeerMessage) -> None:
         """Returns when the message has begun, so that another one with its id finds it."""

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.rules import ADAPTERS, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
@@ -103,9 +102,8 @@ class HubCommunication:
             logins=self.logins,
             next_id=parts.next_id,
         )
-        self.inputs = Inputs(
-            instances, clock, self._take_in, self._remove_adapter, self.intake.tell_refused
-        )
+        take, tell = self.intake.take_in, self.intake.tell_refused
+        self.inputs = Inputs(instances, clock, take, self._remove_adapter, tell)
         self._instances = instances
         self._add_callbacks(configuration)
         self.ready = parts.tasks.start(self._load())
@@ -152,10 +150,6 @@ class HubCommunication:
                 if "notify" in each.roles
             }
         )
-
-    async def _take_in(self, adapter: str, message: PeerMessage) -> str:
-        """Also where the adapter is removed meanwhile."""
-        return await self.exchange.unbroken(self.intake.take_in(adapter, message))
 
     async def _holds(self, subscription: str) -> bool:
         """Queues delay: access may have been taken away since the message was handed over."""

@@ -79,8 +79,16 @@ class Intake:
         return headers.get(ORIGINAL, refers_to)
 
     async def take_in(self, adapter: str, message: PeerMessage) -> str:
-        """A message that came by an input adapter."""
+        """A message that came by an input adapter. What is begun with it is done also where the
+        caller is cancelled, such as when the adapter is removed."""
         message = check_handed_in(message)
+        taking = self._take_in(adapter, message)
+        tokens = self._exchange.configuration.settings.communication.tokens
+        if not message.id and tokens == "off" and message.type not in (AUTH, MESSAGEINFO):
+            return await taking  # one append, and nothing behind it
+        return await self._exchange.unbroken(taking)
+
+    async def _take_in(self, adapter: str, message: PeerMessage) -> str:
         if subscription_of(message.refers_to) is not None:
             original = await self._original(message.refers_to)
             message = msgspec.structs.replace(message, refers_to=original)
