@@ -119,8 +119,8 @@ def _filled(many: int) -> Hub:
                 hub.shared_feeds[feed] = None
             hub.add_feed(feed)
         connection = cast(Any, object())
-        hub.feeds[name].groups[encoder].connections[connection] = None
         session = _Quiet(hub, connection, Identity(user_id=f"user{number}"), "::1", clock, unused)
         session.feeds = {name: hub.feeds[name]}
+        hub.feeds[name].groups[encoder].connections[connection] = session
         hub.add_session(session)
     return hub

@@ -117,6 +117,7 @@ async def test_a_revocation_of_a_token_covers_what_it_was_exchanged_for(hub: Run
     """Also the newer one, by which a stolen token would live on."""
     stolen = client_of(hub)
     renewed = Caller(hub, (await stolen("POST", REFRESH)).json["token"])
+    assert stolen.token is not None
     claims = jwt.decode(stolen.token, options={"verify_signature": False})
     body = {"kind": "token", "subject": claims["jti"]}
     assert (await service_of(hub)("POST", f"{HUB}/revocations", body)).status == 201

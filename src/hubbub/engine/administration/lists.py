@@ -31,6 +31,7 @@ MOST_FOUND = 2000
 _SHORTEST_ID = 4
 """Shorter texts are not searched in ids: all ids share their first character."""
 
+S = TypeVar("S")
 T = TypeVar("T")
 ChannelSort = Literal["name", "-sessions"]
 SessionSort = Literal["id", "-opened"]
@@ -157,7 +158,7 @@ async def busiest(
 
 
 _SUBSCRIBERS = attrgetter("subscribers")
-_CONNECTION = attrgetter("connection")
+_OPENED = attrgetter("opened_at")
 
 
 def _named(hub: Hub, figure: int, before: str | None, limit: int) -> Iterator[str]:
@@ -174,12 +175,9 @@ async def newest(sessions: Sequence[SessionState], limit: int, after: Ranked) ->
     size = SLICE // 4
     for end in range(len(sessions), 0, -size):
         soonest = found[-1][0] / 1000 if len(found) == limit else 0.0
-        part = [
-            each
-            for each in sessions[max(0, end - size) : end]
-            if soonest <= each.opened_at <= latest
-        ]
-        if part:
+        part = sessions[max(0, end - size) : end]
+        opened = list(map(_OPENED, part))
+        if max(opened) >= soonest and min(opened) <= latest:
             fresh = [(int(each.opened_at * 1000), each.id) for each in part]
             found = nlargest(limit, found + [each for each in fresh if each < after])
         await pause()
@@ -240,12 +238,13 @@ async def _some(hub: Hub, question: ListSessions) -> list[SessionState] | None:
     elif q:
         found = await _searched(hub, q)
     if channel is not None:
+        if found is not None:
+            return [each for each in found if channel in each.followed()]
         if channel not in hub.feeds:
             return []
-        every = list(hub.sessions.values()) if found is None else found
-        follows = set(hub.feeds[channel].connections()).__contains__
         found = await sifted(
-            every, lambda part: list(compress(part, map(follows, map(_CONNECTION, part))))
+            list(hub.feeds[channel].followers()),
+            lambda part: [each for each in part if isinstance(each, SessionState)],
         )
     return found
 
@@ -281,7 +280,7 @@ async def some_sessions(hub: Hub, channels: set[str], limit: int) -> dict[str, l
     return found
 
 
-async def sifted(items: Sequence[T], sift: Callable[[Sequence[T]], list[T]]) -> list[T]:
+async def sifted(items: Sequence[S], sift: Callable[[Sequence[S]], list[T]]) -> list[T]:
     """The items that `sift` keeps; `sift` gets a slice of them in each turn of the loop."""
     found: list[T] = []
     for at in range(0, len(items), SLICE):

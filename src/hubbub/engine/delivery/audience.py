@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Protocol
 
 from hubbub.domain.envelope import has_expired
@@ -172,7 +173,8 @@ class Audience:
         `sent` is the last serial that it was sent, where that is not the position. Raises
         `NotPermitted`."""
         self.admit(subscriber)
-        self._group_for(connection, subscriber.screen(self.channel)).add(connection)
+        group = self._group_for(connection, subscriber.screen(self.channel))
+        group.add(connection, subscriber)
         self._follows(sent)
         self._resize(1)
 
@@ -199,10 +201,9 @@ class Audience:
         elif before == 2 and after == 1:
             del self.hub.shared_feeds[self]
 
-    def connections(self) -> Iterator[Connection]:
-        """Of all subscribers."""
-        for group in (*self.groups.values(), *self.filtered.values()):
-            yield from group.connections
+    def followers(self) -> Iterator[Subscriber | None]:
+        groups = (*self.groups.values(), *self.filtered.values())
+        return chain.from_iterable(group.connections.values() for group in groups)
 
     def rescreen(self, subscriber: Subscriber, connection: Connection) -> None:
         """The subscriber's filters have changed: what was said before this still goes by those
@@ -213,7 +214,7 @@ class Audience:
         for data in group.take_out(connection):
             connection.send(data)
         self._removed(connection, group)
-        self._group_for(connection, screen).add(connection)
+        self._group_for(connection, screen).add(connection, subscriber)
         if isinstance(group, ScreenedGroup):
             self._follows(group.skipped_after)
 

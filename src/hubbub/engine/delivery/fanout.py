@@ -17,6 +17,7 @@ import msgspec
 
 from hubbub.domain.messages import Message
 from hubbub.domain.slices import adapted
+from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.tally import Deliveries, Noted, Tally
 from hubbub.ports.clock import Clock
@@ -77,7 +78,8 @@ class Group:
     delivery_queue: DeliveryQueue
     tally: Tally | None = None
     """Where deliveries are counted for the journal, if they are."""
-    connections: dict[Connection, None] = field(default_factory=dict)
+    connections: dict[Connection, Subscriber | None] = field(default_factory=dict)
+    """With whose they are, where somebody asks."""
     queued: bool = False
     _noted: Noted | None = None
     _units: list[bytes] = field(default_factory=list)
@@ -86,10 +88,10 @@ class Group:
     _paused: set[Pausable] | None = None
     _rests: int = 0
 
-    def add(self, connection: Connection) -> None:
-        """It gets everything from here on, and nothing that was said before."""
+    def add(self, connection: Connection, subscriber: Subscriber | None = None) -> None:
+        """The connection gets everything from here on, and nothing that was said before."""
         self._pack()
-        self.connections[connection] = None
+        self.connections[connection] = subscriber
 
     def take_out(self, connection: Connection) -> list[bytes]:
         """The connection leaves the group. Answers the packed bytes that it has yet to be
