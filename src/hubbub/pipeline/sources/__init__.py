@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from hubbub.pipeline.sources.journal import JournalSource
 from hubbub.pipeline.sources.table import TableSource
 
 
 def register(spark: SparkSession) -> None:
-    """After this, `spark.read.format("hubbub_journal")` and `format("hubbub_table")` work."""
+    """After this, `spark.read.format("hubbub_journal")` and `format("hubbub_table")` work.
+
+    Where nothing names the Python of Spark's workers, Spark takes any `python3` of the path, which
+    may lack this package: on this machine the workers are this interpreter's then."""
+    if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
+        conf = spark.sparkContext.getConf()
+        here = conf.get("spark.master", "").startswith("local")
+        if here and not conf.contains("spark.pyspark.python"):
+            spark.sparkContext.pythonExec = sys.executable
     spark.dataSource.register(JournalSource)
     spark.dataSource.register(TableSource)
