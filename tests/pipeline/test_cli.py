@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.pipeline_kills import QUICK
+from harness.pipeline_kills import QUICK, Follower
 from harness.processes import wait_for_jvm, wait_until_gone
 from harness.segments import NOON, delivered, published, write_segment
 from hubbub.pipeline.errors import SparkMissing
@@ -107,3 +107,11 @@ def test_no_jvm_outlives_the_command_however_it_ends(tmp_path: Path, number: int
     assert process.returncode == (-number if number == signal.SIGKILL else 0)
     with Rounds(Location(tmp_path / "warehouse")).running(lambda: NOON):
         pass
+
+
+def test_a_follower_that_is_ended_in_the_middle_of_a_round_ends(tmp_path: Path) -> None:
+    write_segment(tmp_path / "journal", "a", [published(1)])
+    follower = Follower(tmp_path / "journal", tmp_path / "warehouse")
+    follower.wait_for_stage("sessions")
+    follower.stop()
+    assert (follower.process.returncode, follower.rounds) == (0, 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hubbub.pipeline.tables.location import Location
 
 MINUTE_SECONDS = 60
+_LOOK_SECONDS = 0.5
 
 
 @click.group()
@@ -146,12 +147,12 @@ def run_command(full: bool, follow: bool, every: float, as_json: bool, **options
     """Bring the tables up to date with the journal.
 
     May be killed at any time: the next run goes on from what was committed."""
-    with clear_failures(), _rounds(**options) as rounds:
+    with clear_failures(), _interruptible(follow) as interruption, _rounds(**options) as rounds:
         with Progress() as progress:
             report = rounds.run(full=full, said=progress)
         answer(report, _summary(report, rounds.journal), as_json)
         if follow:
-            _follow(rounds, every)
+            _follow(rounds, every, interruption)
 
 
 @pipeline.command("start")
@@ -161,26 +162,35 @@ def start_command(every: float, **options: Any) -> None:
     """The same as `run --follow`.
 
     A round that fails is said, and tried again."""
-    with clear_failures(), _rounds(**options) as rounds:
-        _follow(rounds, every)
+    with clear_failures(), _interruptible(True) as interruption, _rounds(**options) as rounds:
+        _follow(rounds, every, interruption)
 
 
-def _follow(rounds: Rounds, every: float) -> None:
+@dataclass
+class _Interruption:
+    """Whether SIGTERM or Ctrl-C came. What they raise can get lost: PySpark replaces it by an error
+    of its connection, and Python drops what is raised while objects are finalised."""
+
+    came: bool = False
+
+
+def _follow(rounds: Rounds, every: float, interruption: _Interruption) -> None:
     click.echo(f"following {rounds.journal} into {rounds.warehouse}; Ctrl-C ends it")
-    pause = threading.Event()
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            began = time.monotonic()
-            try:
-                with Progress() as progress:
-                    report = rounds.run(said=progress)
-            except PipelineError as error:
-                click.echo(f"hubbub: {error.message}", err=True)
-                rounds.end_spark()
-            else:
-                if report.round:
-                    click.echo(_summary(report, rounds.journal))
-            pause.wait(max(0.0, every - (time.monotonic() - began)))
+    while not interruption.came:
+        began = time.monotonic()
+        try:
+            with Progress() as progress:
+                report = rounds.run(said=progress)
+        except PipelineError as error:
+            if interruption.came:
+                raise
+            click.echo(f"hubbub: {error.message}", err=True)
+            rounds.end_spark()
+        else:
+            if report.round:
+                click.echo(_summary(report, rounds.journal))
+        while not interruption.came and (left := began + every - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
 
 
 @contextlib.contextmanager
@@ -207,25 +217,33 @@ def _rounds(
     require_spark()
     from hubbub.cli.pipeline_rounds import Rounds
 
-    with (
-        _ending_cleanly(),
-        Rounds(journal_place, warehouse_place, master, memory, settings, archive) as rounds,
-    ):
+    with Rounds(journal_place, warehouse_place, master, memory, settings, archive) as rounds:
         yield rounds
 
 
 @contextlib.contextmanager
-def _ending_cleanly() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does, so that Spark is stopped and drafts are removed."""
+def _interruptible(until_interrupted: bool) -> Iterator[_Interruption]:
+    """SIGTERM ends the command as Ctrl-C does, so that Spark is stopped and drafts are removed.
+    `until_interrupted`: that is how it ends well."""
+    interruption = _Interruption()
 
     def interrupt(_signal: int, _frame: object) -> None:
+        interruption.came = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        yield
+        yield interruption
+    except (KeyboardInterrupt, PipelineError):
+        if not interruption.came:
+            raise
+        if not until_interrupted:
+            raise KeyboardInterrupt from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _summary(report: Report, journal: Location) -> str:
