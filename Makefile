@@ -54,7 +54,7 @@ test: $(DEV_READY) $(PIPELINE_READY) ## run the tests
 	@sh scripts/node.sh $(VENV) node --version >/dev/null || echo "setup: going on without the tests that need Node" >&2
 	@sh scripts/browser.sh $(VENV)
 	@$(BIN)/python -m compileall -q src # tests start many processes, also where Python may not keep what it compiles
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --max-worker-restart 0 --reruns 1 $(ARGS)
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --reruns 1 $(ARGS)
 
 lint: $(DEV_READY) $(PIPELINE_READY) ## check style, types and architecture
 	@$(BIN)/ruff check .

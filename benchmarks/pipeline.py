@@ -24,8 +24,6 @@ from benchmarks.pipeline_usage import Usage
 
 LARGE = 4
 """How many times more events the larger day has; the smaller one has a fifth."""
-_SPREAD = 1_000_000
-"""Events of the day that is divided among tasks and workers."""
 _GIGABYTE = 1e9
 _ROOT = Path(__file__).parents[1]
 
@@ -37,8 +35,8 @@ def main() -> int:
     parts: dict[str, Callable[[], Iterable[Finding]]] = {
         "day": lambda: _day(folder / "day", options.events, options.old, options.turns),
         "years": lambda: _years(folder / "years"),
-        "tasks": lambda: _tasks(folder / "tasks", min(options.events, _SPREAD)),
-        "workers": lambda: _workers(folder / "workers", min(options.events, _SPREAD)),
+        "tasks": lambda: _tasks(folder / "tasks", options.events),
+        "workers": lambda: _workers(folder / "workers", options.events),
         "growth": lambda: _growth(folder / "growth", options.events),
     }
     wanted = options.only or [name for name in parts if name != "growth" or options.growth]

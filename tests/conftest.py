@@ -11,9 +11,12 @@ import pytest
 import pytest_timeout
 import uvloop
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from harness import time_limits, worker_forks
 
+_PIPELINE = "tests/pipeline/"
 pytest_plugins = ["harness.postgres", "harness.spark"]
 
 # The same examples every time, however busy the machine is. `--hypothesis-profile=explore`: others.
@@ -41,14 +44,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the long campaigns")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+class _Scheduling(LoadScopeScheduling):
+    """The tests of a file share its fixtures, so that one worker runs them; so do those of the
+    pipeline, which share a Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling:
+    return _Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # First what one worker runs alone, and takes longest.
+    items.sort(key=lambda item: not item.nodeid.startswith(_PIPELINE))
     for item in items:
-        folder = item.path.relative_to(config.rootpath / "tests").parts[0]
-        # What shares a fixture belongs together; one Spark at a time. xdist 3.8 writes the group
-        # into the node id, which pytest 9.2 ignores: until one of them changes, tests are spread.
-        group = "spark" if folder == "pipeline" else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
         time_limits.cancel_when_late(item)
     if config.getoption("--long"):
         return
