@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the long campaigns")
 
 
-class _Scheduling(LoadScopeScheduling):
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """The tests of a file share its fixtures, so that one worker runs them; so do those of the
     pipeline, which share a Spark."""
 
