@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
+import polars
 import pytest
 from deltalake import DeltaTable
 
@@ -54,6 +54,5 @@ def test_duckdb_opens_a_table_as_any_delta_reader(table: str) -> None:
 
 
 def test_polars_opens_a_table(table: str) -> None:
-    polars: Any = pytest.importorskip("polars")
     facts = polars.scan_delta(table).select(polars.col("messages").sum()).collect()
     assert facts["messages"].to_list() == [7]
