@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from harness.views import with_months
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, Rounds, versions
+from hubbub.pipeline.tables.rounds import Rounds, versions
 from hubbub.pipeline.tables.staging import Stage
 
 COMMITTED_AT = 1_793_620_800.0
@@ -34,15 +33,7 @@ def write_warehouse(
             stage = Stage(str(warehouse), f"{mine.round}-by-hand")
             stage.add(name, rows)
             commit(warehouse, name, mine.round, stage.close())
-        rounds.finish(
-            msgspec.structs.replace(
-                mine,
-                state=DONE,
-                finished=micros,
-                latest=micros,
-                versions=versions(warehouse),
-            )
-        )
+        rounds.finish(finished=micros, latest=micros, versions=versions(warehouse))
 
 
 def _whole(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
-from harness.segments import NOON, Pipeline, delivered, published, session_opened
+from harness.segments import (
+    NOON,
+    Pipeline,
+    delivered,
+    published,
+    replace_segments,
+    session_opened,
+)
 from hubbub.pipeline.sources import journal, register, table
 from hubbub.pipeline.transforms.events import EVENTS
 
@@ -57,24 +66,144 @@ def test_a_notebook_reads_the_journal_a_table_and_a_view(
     assert {row.file for row in rows} == set(files)
 
 
-def test_a_stream_gives_each_segment_once(
-    spark: SparkSession, pipeline: Pipeline, segments: list[str], tmp_path: Path
+def test_a_frame_that_was_filtered_still_has_all_its_rows(
+    spark: SparkSession, pipeline: Pipeline, segments: list[str]
+) -> None:
+    """Spark keeps filters that a source in Python takes over, for all queries of the frame."""
+    register(spark)
+    events = spark.read.format("hubbub_journal").load(str(pipeline.journal))
+    of_one = events.where("segment = 'b'")
+    assert (of_one.count(), events.count(), of_one.union(events).count()) == (1, 4, 5)
+
+
+def test_only_row_groups_files_and_columns_that_are_wanted_are_read(
+    spark: SparkSession, pipeline: Pipeline, segments: list[str]
+) -> None:
+    def splits(**options: str) -> list[str]:
+        source = journal.JournalSource({"path": str(pipeline.journal), **options})
+        return [part.value.segment for part in source.reader(source.schema()).partitions()]
+
+    register(spark)
+    assert splits() == ["a", "b"]
+    assert splits(since="2026-11-15T12:00:00.000001Z") == ["b"]
+    assert splits(until="2026-11-15T13:00:00.000001+01:00") == ["a"]
+    assert splits(hub="other") == []
+    read = spark.read.format("hubbub_journal").option("columns", "kind, segment")
+    events = read.option("until", "2026-11-15T12:00:00.000001").load(str(pipeline.journal))
+    assert events.columns == ["kind", "segment"]
+    assert {row.segment for row in events.collect()} == {"a"}
+
+    pipeline.run()
+    pipeline.write("c", published(3, NOON + 3600 * 10**6))
+    pipeline.run()
+    late = {"table": "messages", "since": "2026-11-15T13:00Z", "columns": "message_id"}
+    tables = table.TableSource({"path": str(pipeline.warehouse), **late})
+    assert (
+        len(tables.reader(tables.schema()).partitions())
+        == 1
+        < len(pipeline.snapshot.files("messages"))
+    )
+    read = spark.read.format("hubbub_table").options(**late)
+    found = read.load(str(pipeline.warehouse)).collect()
+    assert [row.asDict() for row in found] == [{"message_id": "m3"}]
+    read = spark.read.format("hubbub_table").options(table="traffic", since=late["since"])
+    rows = read.option("columns", "messages_in").load(str(pipeline.warehouse))
+    assert [row.asDict() for row in rows.collect()] == [{"messages_in": 1}]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("hubbub_table", {"table": "mesages"}, "there is no table 'mesages'.*messages"),
+        ("hubbub_table", {}, "there is no table ''"),
+        ("hubbub_journal", {"columns": "kind,wen"}, "there is no column 'wen'.*kind"),
+        ("hubbub_journal", {"since": "today"}, "since 'today' is no time.*such as 20"),
+    ],
+)
+def test_a_wrong_option_is_named_with_the_right_ones(
+    spark: SparkSession, tmp_path: Path, source: str, options: dict[str, str], said: str
 ) -> None:
     register(spark)
+    with pytest.raises(AnalysisException, match=said):
+        spark.read.format(source).options(**options).load(str(tmp_path))
 
-    def read() -> list[str]:
-        stream = spark.readStream.format("hubbub_journal").load(str(pipeline.journal))
-        query = (
-            stream.select("segment", "kind")
-            .writeStream.format("parquet")
-            .option("path", str(tmp_path / "out"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
+
+def test_a_damaged_segment_is_named(spark: SparkSession, pipeline: Pipeline) -> None:
+    register(spark)
+    pipeline.write("a", published(1)).write_bytes(b"PAR1 and nothing")
+    with pytest.raises(AnalysisException, match=r"a\.parquet cannot be read.*quarantine"):
+        spark.read.format("hubbub_journal").load(str(pipeline.journal)).count()
+
+
+class Streamed:
+    """A query that takes in what is there, and ends; the next call goes on from its checkpoint."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, folder: Path) -> None:
+        self._spark, self._journal, self._folder = spark, str(pipeline.journal), folder
+        register(spark)
+
+    def batches(self, most: int = 8) -> list[list[str]]:
+        """The messages of each new micro-batch."""
+        found: list[list[str]] = []
+
+        def take(rows: DataFrame, _: int) -> None:
+            found.append(sorted(row.message_id for row in rows.collect() if row.message_id))
+
+        stream = self._spark.readStream.format("hubbub_journal")
+        rows = stream.option("maxFilesPerTrigger", most).load(self._journal)
+        query = rows.writeStream.foreachBatch(take).option(
+            "checkpointLocation", str(self._folder / "checkpoint")
         )
-        query.awaitTermination()
-        return sorted(row.segment for row in spark.read.parquet(str(tmp_path / "out")).collect())
+        query.trigger(availableNow=True).start().awaitTermination()
+        return found
 
-    assert read() == ["a", "a", "a", "b"]
-    pipeline.write("c", published(3))
-    assert read() == ["a", "a", "a", "b", "c"]
+    def offset(self) -> list[str]:
+        last = max((self._folder / "checkpoint" / "offsets").glob("[0-9]*"), key=_number)
+        read: list[str] = json.loads(last.read_text().splitlines()[-1])["read"]
+        return read
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+def test_a_stream_gives_each_segment_once_a_bounded_number_at_a_time(
+    spark: SparkSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    stream = Streamed(spark, pipeline, tmp_path)
+    for number in range(5):
+        pipeline.write(f"s{number}", published(number, NOON + number))
+    assert stream.batches(most=2) == [["m0", "m1"], ["m2", "m3"], ["m4"]]
+    assert stream.batches() == []
+    pipeline.write("s5", published(5, NOON + 5))
+    assert stream.batches() == [["m5"]]
+
+
+def test_a_stream_does_not_repeat_what_compaction_or_erasure_wrote_again(
+    spark: SparkSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    stream = Streamed(spark, pipeline, tmp_path)
+    paths = [pipeline.write(name, published(number)) for number, name in enumerate("ab")]
+    assert stream.batches() == [["m0", "m1"]]
+    pipeline.write("rewritten-1", published(0), published(1))
+    replace_segments(pipeline.journal, 1, ["a", "b"], ["rewritten-1"])
+    pipeline.write("rewritten-2", published(1))
+    replace_segments(pipeline.journal, 2, ["rewritten-1"], ["rewritten-2"])
+    for path in paths:
+        path.unlink()
+    pipeline.write("c", published(2))
+    assert stream.batches() == [["m2"]]
+    assert stream.offset() == ["c", "rewritten-2"], "names of segments that are gone are not kept"
+
+
+def test_a_stream_loses_nothing_where_read_and_unread_segments_were_joined(
+    spark: SparkSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    stream = Streamed(spark, pipeline, tmp_path)
+    pipeline.write("a", published(0))
+    assert stream.batches() == [["m0"]]
+    pipeline.write("b", published(1))
+    pipeline.write("rewritten-1", published(0), published(1))
+    replace_segments(pipeline.journal, 1, ["a", "b"], ["rewritten-1"])
+    assert stream.batches() == [["m0", "m1"]]
+    assert stream.batches() == []

@@ -7,7 +7,7 @@ Whoever rewrites segments (compaction, erasure) writes the new ones under names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -46,3 +46,33 @@ def current(names: Iterable[str], manifest: Iterable[Replacement]) -> list[str]:
 def is_rewritten(name: str) -> bool:
     """Such a segment counts only once an entry of the manifest names it."""
     return name.startswith(f"{REWRITTEN}-")
+
+
+class Lineage:
+    """Which segments took the place of which, by names without their suffix."""
+
+    def __init__(self, manifest: Iterable[Replacement], suffix: str) -> None:
+        self._before: dict[str, set[str]] = {}
+        self._after: dict[str, set[str]] = {}
+        for entry in manifest:
+            old = {name.removesuffix(suffix) for name in entry.replaced}
+            new = {name.removesuffix(suffix) for name in entry.by}
+            for name in new:
+                self._before.setdefault(name, set()).update(old)
+            for name in old:
+                self._after.setdefault(name, set()).update(new)
+
+    def covers(self, read: Collection[str], name: str) -> bool:
+        """Whether all events of a segment are among those of the segments that were read."""
+        if name in read:
+            return True
+        before = self._before.get(name)
+        return bool(before) and all(self.covers(read, each) for each in before or ())
+
+    def successors(self, name: str) -> set[str]:
+        """The segments that hold now what is left of a segment's events; itself if nothing took its
+        place."""
+        after = self._after.get(name)
+        if after is None:
+            return {name}
+        return {found for each in after for found in self.successors(each)}

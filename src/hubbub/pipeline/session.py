@@ -11,10 +11,8 @@ import logging
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.resources import as_file, files
@@ -66,11 +64,11 @@ def spark_session(
     conf.set("spark.driver.extraJavaOptions", f"{logged} {_JAVA} {java_options}")
     for key, value in (settings or {}).items():
         conf.set(key, value)
-    stopper = ThreadPoolExecutor(1, "stops Spark")
-    with _quiet_py4j(), stopper, _watched_gateway(conf, log) as gateway:
+    aside = ThreadPoolExecutor(1, "starts and stops Spark")
+    with _quiet_py4j(), aside, _watched_gateway(conf, log) as gateway:
         try:
-            with _signals_kept():
-                context = SparkContext(conf=conf, gateway=gateway)
+            # In the main thread it would put a handler of Ctrl-C in the place of the command's.
+            context = aside.submit(SparkContext, conf=conf, gateway=gateway).result()
         except Exception as error:
             raise PipelineError(f"Spark does not start with master {master}; see {log}") from error
         context.pythonExec = str(conf.get("spark.pyspark.python"))  # else it takes any python3
@@ -78,9 +76,9 @@ def spark_session(
         try:
             yield session
         finally:
-            # Bounded: a cluster that lost workers may hold it up. The JVM ends in any case, and
-            # with it the thread. A thread of its own does not wait for what was interrupted.
-            wait([stopper.submit(_stop, session, context)], _END_SECONDS)
+            # A cluster that lost workers may hold it up. The JVM ends in any case, and with it the
+            # thread, which does not wait for what was interrupted.
+            wait([aside.submit(_stop, session, context)], _END_SECONDS)
             _forget_jvm()
     shutil.rmtree(scratch / f"{_SPILL}{os.getpid()}", ignore_errors=True)
 
@@ -89,17 +87,6 @@ def _stop(*parts: SparkSession | SparkContext) -> None:
     for part in parts:
         with contextlib.suppress(Exception):  # a killed JVM cannot be asked to stop
             part.stop()
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Spark's own handler of Ctrl-C asks the JVM first, which may fail instead of interrupting."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 
@@ -45,11 +44,7 @@ def run(warehouse: Location, files: Sequence[StagedFile], removed: Sequence[str]
     rounds = Rounds(warehouse)
     with rounds.running(lambda: NOON) as mine:
         commit(warehouse, "publish_facts", mine.round, files, removed)
-        done = msgspec.structs.replace(
-            mine, state=DONE, finished=NOON, versions=versions(warehouse)
-        )
-        rounds.finish(done)
-    return done
+        return rounds.finish(finished=NOON, versions=versions(warehouse))
 
 
 def read(warehouse: Location) -> list[int]:
@@ -110,11 +105,11 @@ def test_a_process_whose_lease_was_taken_over_cannot_finish(
 ) -> None:
     stale = Rounds(warehouse)
     context = stale.running(lambda: NOON)
-    mine = context.__enter__()
+    context.__enter__()
     monkeypatch.setattr(rounds_module, "started", lambda _: "another process")
     run(warehouse, staged(warehouse, "a", {"messages": 1}))
     with pytest.raises(PipelineBusy):
-        stale.finish(msgspec.structs.replace(mine, state=DONE))
+        stale.finish()
     with pytest.raises(CommitRefused):
         _stale_commit(warehouse)
     assert read(warehouse) == [1]
@@ -136,8 +131,8 @@ def _stale_commit(warehouse: Location) -> None:
 
 def test_a_warehouse_of_a_newer_version_is_refused_with_the_remedy(warehouse: Location) -> None:
     rounds = Rounds(warehouse)
-    with rounds.running(lambda: NOON) as mine:
-        rounds.finish(msgspec.structs.replace(mine, state=DONE, layout=LAYOUT + 1))
+    with rounds.running(lambda: NOON):
+        rounds.finish(layout=LAYOUT + 1)
     with pytest.raises(WarehouseUnreadable, match="newer Hubbub"):
         open_snapshot(warehouse)
 

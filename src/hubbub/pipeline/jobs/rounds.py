@@ -40,7 +40,7 @@ from hubbub.pipeline.sources.segments import Refusal, unreadable
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
-from hubbub.pipeline.tables.rounds import DONE, Rounds
+from hubbub.pipeline.tables.rounds import Rounds
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage, drop_scratch
 from hubbub.pipeline.transforms.quarantine import refused_segments
@@ -95,16 +95,8 @@ def run_round(
             added, removed = work.added[table], work.removed[table]
             base = versions.get(table)
             versions[table] = commit(warehouse, table, mine.round, added, removed, base)
-        done = msgspec.structs.replace(
-            mine,
-            state=DONE,
-            finished=now(),
-            segments=report.segments,
-            events=report.events,
-            latest=plans.latest,
-            versions=versions,
-        )
-        rounds.finish(done)
+        taken = {"segments": report.segments, "events": report.events, "latest": plans.latest}
+        rounds.finish(finished=now(), versions=versions, **taken)
         drop_scratch(warehouse)
         report.round = mine.round
     if piled := piled_up(open_snapshot(warehouse)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from pyarrow import fs
 
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, TABLE, Rounds, versions
+from hubbub.pipeline.tables.rounds import TABLE, Rounds, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import TARGET_BYTES, drop_scratch
 
@@ -106,11 +107,8 @@ def vacuum(
 
     def work(delta: DeltaTable) -> int:
         drop_scratch(warehouse)
-        return len(
-            delta.vacuum(
-                retention_hours, dry_run=False, enforce_retention_duration=False, full=True
-            )
-        )
+        vacuum = partial(delta.vacuum, dry_run=False, enforce_retention_duration=False, full=True)
+        return len(vacuum(retention_hours))
 
     removed = _each(warehouse, now, work, progress)
     of_rounds = work(DeltaTable(str(warehouse / TABLE)))
@@ -125,20 +123,14 @@ def _each(
 ) -> list[int]:
     """What the work says of the tables that it changed, of which it says more than 0."""
     rounds = Rounds(warehouse)
-    with rounds.running(now) as mine:
+    with rounds.running(now):
         tables, found = list(versions(warehouse)), []
         for number, table in enumerate(tables):
             progress(number / len(tables))
             found.append(work(DeltaTable(str(warehouse / table))))
         progress(1.0)
-        done = msgspec.structs.replace(
-            mine,
-            state=DONE,
-            finished=now(),
-            latest=rounds.done.latest if rounds.done else None,
-            versions=versions(warehouse),
-        )
-        rounds.finish(done)
+        latest = rounds.done.latest if rounds.done else None
+        rounds.finish(finished=now(), latest=latest, versions=versions(warehouse))
     return [count for count in found if count]
 
 

@@ -11,14 +11,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES, taken_from
-from hubbub.pipeline.sources.table import FILE, files_frame
-from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.sources.table import FILE, file_batches, files_frame
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 
@@ -32,7 +30,6 @@ Made = Callable[[pa.Table], Iterable[tuple[str, pa.Table]]]
 _LEAST_ROWS: Final = 10_000
 _TASK_ROWS: Final = 250_000
 _BROADCAST_ROWS: Final = 2_000_000
-_AT_ONCE_ROWS: Final = 65_536
 
 
 class Divided(msgspec.Struct, frozen=True):
@@ -130,7 +127,8 @@ class Work:
             files = hits[FILE].unique().to_pylist()
             for file in files:
                 keys = hits.filter(pc.equal(hits[FILE], file)).select(names)
-                for rows in _rows_of_file(place, table, file):
+                for batch in file_batches(f"{place}/{table}", file, TABLES[table].schema):
+                    rows = pa.Table.from_batches([batch])
                     taken = _among(rows, keys)
                     stage.add(table, rows.filter(pc.invert(taken)))
                     stage.add(taken_from(table), rows.filter(taken))
@@ -171,13 +169,6 @@ class Work:
 
         together = rows.repartition(task_count(self.spark, count, _LEAST_ROWS, _TASK_ROWS), *keys)
         self.add(answers(together.mapInArrow(staged, ANSWER_TYPE), StagedFile))
-
-
-def _rows_of_file(warehouse: str, table: str, file: str) -> Iterator[pa.Table]:
-    files, path = Location(f"{warehouse}/{table}/{file}").open()
-    rows = ds.dataset([path], TABLES[table].schema, format="parquet", filesystem=files)
-    for batch in rows.to_batches(batch_size=_AT_ONCE_ROWS, use_threads=False, batch_readahead=1):
-        yield pa.Table.from_batches([batch])
 
 
 def _among(rows: pa.Table, keys: pa.Table) -> pa.Array:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     InputPartition,
-    SimpleDataSourceStreamReader,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from hubbub.domain.replacements import Lineage
+from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.sources import segments
+from hubbub.pipeline.sources.pruning import Pruning, pruning
 from hubbub.pipeline.sources.segments import SUFFIX, Segment, sealed_segments
 from hubbub.pipeline.tables.location import Location
+from hubbub.pipeline.tables.snapshot import row_filter
 from hubbub.pipeline.transforms.events import EVENTS
 
 SEGMENT: Final = "segment"
@@ -31,8 +39,11 @@ _NATIVE: Final = {
     "hdfs": "org.apache.hadoop.hdfs.DistributedFileSystem",
     "s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem",
 }
-_STREAMED: Final = 8
-"""Segments of one micro-batch of a stream."""
+_STREAMED: Final = 64
+"""Segments of one micro-batch of a stream, where the option `maxFilesPerTrigger` is not set."""
+_FORMAT: Final = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 
 
 def events(spark: SparkSession, files: Sequence[str], columns: Sequence[str]) -> DataFrame:
@@ -44,7 +55,7 @@ def events(spark: SparkSession, files: Sequence[str], columns: Sequence[str]) ->
         return spark.read.schema(wanted).parquet(*files).select(*columns, name.alias(SEGMENT))
     spark.dataSource.register(JournalSource)
     source = spark.read.format(JournalSource.name()).option("files", "\n".join(files))
-    return source.load().select(*columns, SEGMENT)
+    return source.option("columns", ",".join((*columns, SEGMENT))).load()
 
 
 def readable_by_spark(spark: SparkSession, files: Iterable[str]) -> bool:
@@ -54,14 +65,11 @@ def readable_by_spark(spark: SparkSession, files: Iterable[str]) -> bool:
 
 
 def _has_connector(spark: SparkSession, scheme: str) -> bool:
-    if scheme not in _NATIVE:
-        return False
     jvm: Any = spark._jvm
-    try:
+    with contextlib.suppress(Exception):  # py4j wraps ClassNotFoundException in its own types
         jvm.java.lang.Class.forName(_NATIVE[scheme])
-    except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException in its own types
-        return False
-    return True
+        return True
+    return False
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -73,97 +81,118 @@ class Split(msgspec.Struct, frozen=True):
 
     @property
     def segment(self) -> str:
-        return PurePosixPath(self.file).name.removesuffix(SUFFIX)
+        return segment_of(self.file)
 
 
-def read_split(split: Split) -> pa.Table:
-    """The events, with the columns `COLUMNS`; one that an older segment does not have is null."""
-    files, path = Location(split.file).open()
-    with pq.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as segment:
-        there = set(segment.schema_arrow.names)
-        known = [name for name in EVENTS.names if name in there]
-        rows = segment.read_row_group(split.group, columns=known, use_threads=False)
-    columns = [
-        rows[field.name].cast(field.type)
-        if field.name in there
-        else pa.nulls(len(rows), field.type)
-        for field in EVENTS
-    ]
-    return pa.Table.from_arrays([*columns, pa.repeat(split.segment, len(rows))], schema=COLUMNS)
+def segment_of(file: str) -> str:
+    return PurePosixPath(file).name.removesuffix(SUFFIX)
+
+
+def read_split(
+    split: Split, columns: Sequence[str] = COLUMNS.names, where: pc.Expression | None = None
+) -> pa.Table:
+    """The events that are wanted; a column that an older segment does not have is null."""
+    part = _fragment(split.file, [split.group])
+    return part.to_table(schema=COLUMNS, columns=list(columns), filter=where, use_threads=False)
+
+
+def _fragment(file: str, groups: Sequence[int] | None = None) -> ds.ParquetFileFragment:
+    files, path = Location(file).open()
+    named = pc.field(SEGMENT) == segment_of(file)
+    return _FORMAT.make_fragment(path, files, partition_expression=named, row_groups=groups)
 
 
 class JournalSource(DataSource):
-    """`load(path)` reads the journal at a folder or URL; the option `files` names segments."""
+    """`load(path)` reads the journal at a folder or URL; the option `files` names segments, and the
+    options of `pruning` what is wanted of them."""
 
     @classmethod
     def name(cls) -> str:
         return "hubbub_journal"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(COLUMNS)
+        return from_arrow_schema(pruning(self.options, COLUMNS).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(_files(self.options))
+        wanted, named = pruning(self.options, COLUMNS), self.options.get("files")
+        if named is not None:
+            return _Reader(wanted, named.split("\n"))
+        found = sealed_segments(Location(self.options["path"])).values()
+        return _Reader(wanted, [segment.path for segment in found])
 
-    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
-        return _StreamReader(self.options["path"])
-
-
-def _files(options: Mapping[str, str]) -> list[str]:
-    if "files" in options:
-        return options["files"].split("\n")
-    return [segment.path for segment in sealed_segments(Location(options["path"])).values()]
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        most = int(self.options.get("maxFilesPerTrigger", _STREAMED))
+        return _StreamReader(self.options["path"], pruning(self.options, COLUMNS), most)
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, wanted: Pruning, files: Sequence[str] = ()) -> None:
         self._files = files
+        self._columns = wanted.schema.names
+        self._where = row_filter(COLUMNS, "at", wanted.window, wanted.hub)
 
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(split) for file in self._files for split in _splits(file)]
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(split) for file in self._files for split in self.splits(file)]
+
+    def splits(self, file: str) -> list[Split]:
+        """Row groups that may hold wanted rows, by their statistics. Raises `PipelineError`."""
+        try:
+            parts = _fragment(file).split_by_row_group(self._where, schema=COLUMNS)
+            return [Split(file, part.row_groups[0].id) for part in parts]
+        except (OSError, pa.ArrowException) as error:
+            raise PipelineError(
+                f"{file} cannot be read ({error}); `hubbub pipeline run` sets damaged segments"
+                " aside, and the table `quarantine` names them"
+            ) from error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from read_split(partition.value).to_batches()
+        return iter(read_split(partition.value, self._columns, self._where).to_batches())
 
 
-def _splits(file: str) -> list[Split]:
-    files, path = Location(file).open()
-    with files.open_input_file(path) as opened:
-        return [Split(file, group) for group in range(pq.read_metadata(opened).num_row_groups)]
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """New segments in the order of their names. The offset names those that were read and are still
+    there; names are never used again. Segments that took the place of others count as read where
+    the others were. Of one that took the place of segments of which only some were read, all events
+    are given, some of them again."""
 
-
-class _StreamReader(SimpleDataSourceStreamReader):
-    """New segments in the order of their names; the offset is the list of those that were read."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, wanted: Pruning, most: int) -> None:
+        self._journal = path
+        self._reader = _Reader(wanted)
+        self._most = most
+        self._until: Collection[str] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return {"read": []}
 
-    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        segments = sealed_segments(Location(self._path))
-        new = sorted(set(segments) - set(start["read"]))[:_STREAMED]
-        return self._rows(segments, new), {"read": [*start["read"], *new]}
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self._most)
 
-    def readBetweenOffsets(
-        self, start: dict[str, Any], end: dict[str, Any]
-    ) -> Iterator[tuple[Any, ...]]:
-        segments = sealed_segments(Location(self._path))
-        return self._rows(segments, sorted(set(end["read"]) - set(start["read"])))
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = self._state()[0]
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Segments stay where they are."""
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        there, lineage = self._state()
+        before = set(start["read"])
+        known = {name for name in there if lineage.covers(before, name)}
+        new = sorted(there.keys() - known)
+        if self._until is not None:
+            new = [name for name in new if name in self._until]
+        if isinstance(limit, ReadMaxFiles):
+            new = new[: limit.max_files]
+        return {"read": sorted([*known, *new])} if new else start
 
-    def _rows(
-        self, segments: Mapping[str, Segment], names: Sequence[str]
-    ) -> Iterator[tuple[Any, ...]]:
-        """Not a generator: Spark copies the iterator."""
-        return iter([row for name in names for row in _segment_rows(segments[name])])
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Of a batch that is read once more after a crash, a segment may have been replaced."""
+        there, lineage = self._state()
+        before = set(start["read"])
+        names = [name for name in end["read"] if not lineage.covers(before, name)]
+        new = {found for name in names for found in lineage.successors(name)}
+        paths = [there[name].path for name in sorted(new & there.keys())]
+        return [InputPartition(split) for path in paths for split in self._reader.splits(path)]
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)
 
-def _segment_rows(segment: Segment) -> Iterator[tuple[Any, ...]]:
-    for split in _splits(segment.path):
-        rows = read_split(split)
-        columns = (column.to_pylist(maps_as_pydicts="strict") for column in rows.columns)
-        yield from zip(*columns, strict=True)
+    def _state(self) -> tuple[dict[str, Segment], Lineage]:
+        found, manifest = segments.with_manifest(Location(self._journal))
+        return found, Lineage(manifest, SUFFIX)

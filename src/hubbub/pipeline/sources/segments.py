@@ -56,11 +56,17 @@ class Refusal(msgspec.Struct, frozen=True):
 def sealed_segments(journal: Location) -> dict[str, Segment]:
     """All that count, by name, as of one moment: not those that a manifest says were replaced, and
     not yet those that wait for their entry in it."""
+    return with_manifest(journal)[0]
+
+
+def with_manifest(journal: Location) -> tuple[dict[str, Segment], list[Replacement]]:
+    """As of one moment."""
     manifest, found = None, {}
     while manifest != (now := _manifest(journal)):
         manifest, found = now, _sealed(journal)
     assert manifest is not None
-    return {name.removesuffix(SUFFIX): found[name] for name in current(sorted(found), manifest)}
+    there = {name.removesuffix(SUFFIX): found[name] for name in current(sorted(found), manifest)}
+    return there, manifest
 
 
 def replaced_segments(journal: Location) -> set[str]:

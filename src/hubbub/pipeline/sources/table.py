@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -13,13 +16,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.sources.journal import readable_by_spark
+from hubbub.pipeline.sources.pruning import pruning
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
+from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot, row_filter
 from hubbub.pipeline.views import VIEWS
 
 FILE = "file"
 """The column with the name of the file that holds a row."""
+_AT_ONCE_ROWS = 65_536
 
 
 def frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFrame:
@@ -49,59 +55,77 @@ def files_frame(
         return spark.read.schema(shape).parquet(*paths).select(*wanted.names, *more)
     spark.dataSource.register(TableSource)
     source = spark.read.format(TableSource.name()).option("table", name)
-    rows = source.option("files", "\n".join(files)).load(str(warehouse))
-    return rows.select(*wanted.names, *([FILE] if with_file else []))
+    source = source.option("columns", ",".join((*wanted.names, *([FILE] if with_file else []))))
+    return source.option("files", "\n".join(files)).load(str(warehouse))
 
 
 class TableSource(DataSource):
-    """`option("table", name).load(warehouse)` reads a table or a view as of the last round."""
+    """`option("table", name).load(warehouse)` reads a table or a view as of the last round; the
+    options of `pruning` say what is wanted of it."""
 
     @classmethod
     def name(cls) -> str:
         return "hubbub_table"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(_shape(self.options["table"], "files" in self.options))
+        return from_arrow_schema(pruning(self.options, _shape(self.options)).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(
-            self.options["path"], self.options["table"], self.options.get("files", "").split("\n")
-        )
+        return _Reader(self.options)
 
 
-def _shape(table: str, with_file: bool) -> pa.Schema:
+def _shape(options: Mapping[str, str]) -> pa.Schema:
+    table = options.get("table", "")
     if table in VIEWS:
         return VIEWS[table].schema
-    schema = {**TABLES, **SCRATCH}[table].schema
-    return schema.append(pa.field(FILE, pa.string())) if with_file else schema
+    known = {**TABLES, **SCRATCH}
+    if table not in known:
+        names = ", ".join((*TABLES, *VIEWS))
+        raise PipelineError(f'there is no table {table!r}; option("table", …) takes one of {names}')
+    schema = known[table].schema
+    return schema.append(pa.field(FILE, pa.string())) if "files" in options else schema
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, warehouse: str, table: str, files: Sequence[str]) -> None:
-        self._warehouse = warehouse
-        self._table = table
-        self._given = bool(files[0])
-        self._files = files
+    """A file is a split; a view is made in one task. Files whose statistics in the Delta log say
+    that they hold nothing of what is wanted are not opened, nor are such row groups read."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._shape = _shape(options)
+        self._wanted = pruning(options, self._shape)
+        self._warehouse = options["path"]
+        self._table = options["table"]
+        self._files = options["files"].split("\n") if "files" in options else None
+        time = TABLES[self._table].time if self._table in TABLES else None
+        self._where = row_filter(self._shape, time, self._wanted.window, self._wanted.hub)
 
     def partitions(self) -> Sequence[InputPartition]:
-        if self._table in VIEWS:
-            return [InputPartition("")]
-        if self._given:
+        if self._files is not None:
             return [InputPartition(name) for name in self._files]
-        return [
-            InputPartition(file.path) for file in open_snapshot(self._warehouse).files(self._table)
-        ]
+        snapshot = open_snapshot(self._warehouse)
+        if self._table in VIEWS:
+            return [InputPartition(None)]
+        if snapshot.delta(self._table) is None:
+            return []
+        parts = snapshot.table(self._table).get_fragments(self._where)
+        return [InputPartition(part.path) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        shape = _shape(self._table, self._given)
-        if not partition.value:
-            rows = open_snapshot(self._warehouse).read(self._table)
-            yield from rows.cast(shape).to_batches()
-            return
-        files, path = Location(f"{self._warehouse}/{self._table}/{partition.value}").open()
-        with pq.ParquetFile(files.open_input_file(path)) as file:
-            for batch in file.iter_batches(use_threads=False):
-                rows = pa.Table.from_batches([batch])
-                if self._given:
-                    rows = rows.append_column(FILE, pa.repeat(partition.value, len(rows)))
-                yield from rows.select(shape.names).cast(shape).to_batches()
+        names, window = self._wanted.schema.names, self._wanted.window
+        if partition.value is None:
+            read = partial(open_snapshot(self._warehouse).read, self._table, columns=names)
+            rows = read(since=window.since, until=window.until, hub=self._wanted.hub)
+            return iter(rows.to_batches())
+        place = f"{self._warehouse}/{self._table}"
+        return file_batches(place, partition.value, self._shape, columns=names, filter=self._where)
+
+
+def file_batches(table: str, file: str, schema: pa.Schema, **more: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of a file of the table at a place; columns that it does not have are null."""
+    files, path = Location(f"{table}/{file}").open()
+    named = pc.field(FILE) == file if FILE in schema.names else None
+    part = ds.ParquetFileFormat().make_fragment(path, files, partition_expression=named)
+    found: Iterator[pa.RecordBatch] = part.to_batches(
+        schema, use_threads=False, batch_readahead=1, batch_size=_AT_ONCE_ROWS, **more
+    )
+    return found

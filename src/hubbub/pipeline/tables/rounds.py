@@ -148,9 +148,12 @@ class Rounds:
         finally:
             _at_work.discard(self._token)
 
-    def finish(self, done: Round) -> None:
-        """Raises `PipelineBusy` if another process took over; then nothing of this round counts."""
+    def finish(self, **found: Any) -> Round:
+        """With what is to be said of the round. Raises `PipelineBusy` if another process took over;
+        then nothing of this round counts."""
+        done = msgspec.structs.replace(self._rounds[-1], state=DONE, **found)
         self._put([*self._rounds[:-1], done])
+        return done
 
     def _abandon(self) -> None:
         """Another process may have taken over; or the round is done, and only the answer to the

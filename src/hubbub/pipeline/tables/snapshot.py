@@ -25,7 +25,7 @@ from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import Round, last_done
 from hubbub.pipeline.views import VIEWS
-from hubbub.pipeline.views.columns import DAY, HOUR, TIME
+from hubbub.pipeline.views.columns import DAY, HOUR
 from hubbub.pipeline.views.forecast import make_view
 from hubbub.pipeline.views.view import View
 
@@ -102,8 +102,8 @@ class Snapshot:
                 row["path"],
                 row["size_bytes"],
                 row["num_records"] or 0,
-                _micros(row.get(f"min.{time}")),
-                _micros(row.get(f"max.{time}")),
+                micros(row.get(f"min.{time}")),
+                micros(row.get(f"max.{time}")),
                 row.get("min.segment") or "",
                 row.get("max.segment") or "",
             )
@@ -166,22 +166,28 @@ class Snapshot:
     ) -> pa.Table:
         dataset = self.table(name)
         wanted = list(dict.fromkeys(columns)) if columns else None
-        return dataset.to_table(columns=wanted, filter=_filter(name, window, hub))
+        where = row_filter(TABLES[name].schema, TABLES[name].time, window, hub)
+        return dataset.to_table(columns=wanted, filter=where)
 
 
-def _micros(time: datetime | None) -> int | None:
+def micros(time: datetime | None) -> int | None:
+    """Since 1970. A time without an offset is in UTC."""
     if time is None:
         return None
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-def _filter(name: str, window: Window, hub: str | None) -> pc.Expression | None:
-    time, wanted = TABLES[name].time, []
+def row_filter(
+    schema: pa.Schema, time: str | None, window: Window, hub: str | None
+) -> pc.Expression | None:
+    """None if all rows are wanted. `time` names the column with the time."""
+    wanted = []
     for bound, keeps in ((window.since, operator.ge), (window.until, operator.lt)):
         if time is not None and bound is not None:
-            wanted.append(keeps(pc.field(time), pa.scalar(bound, pa.int64()).cast(TIME)))
-    if hub is not None and "hub" in TABLES[name].schema.names:
+            value = pa.scalar(bound, pa.int64()).cast(schema.field(time).type)
+            wanted.append(keeps(pc.field(time), value))
+    if hub is not None and "hub" in schema.names:
         wanted.append(pc.field("hub") == hub)
     return reduce(operator.and_, wanted) if wanted else None
 
